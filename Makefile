@@ -1,0 +1,94 @@
+# Two commands are all it takes: `make run` opens the chat, `make test` runs every test.
+#
+#   make run     set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
+#   make test    every test, with coverage; ARGS=tests/house runs a part, without coverage
+#   make check   format, lint, types, layers, dependencies, packaging
+#   make format  write what the formatter and the linter can fix
+#   make cover   every test, and the coverage as pages in htmlcov/
+#   make clean   remove everything made here, the virtual environment too
+
+VENV := .venv
+BIN := $(VENV)/bin
+# No notices of newer versions: constraints.txt says which ones are meant.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ARGS ?=
+WORKERS ?= auto
+
+CHECKS := check-format check-lint check-mypy check-pyright check-layers check-dependencies check-packaging
+
+.PHONY: help run test check format cover clean $(CHECKS)
+.DEFAULT_GOAL := help
+# A virtual environment that could not be completed is not taken for one.
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+run: $(VENV)/ready-to-run
+	@exec $(BIN)/reenact $(ARGS)
+
+# `pytest`, not `python -m pytest`: that would put the root on sys.path, and with it a second `actors` and `domain`.
+ifeq ($(ARGS),)
+test: $(VENV)/ready-to-develop
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --cov --cov-report=
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --fail-under=100 --include='domain/*'
+else
+test: $(VENV)/ready-to-develop
+	$(BIN)/pytest $(ARGS)
+endif
+
+check: $(CHECKS)
+$(CHECKS): $(VENV)/ready-to-develop
+
+check-format:
+	$(BIN)/ruff format --check .
+check-lint:
+	$(BIN)/ruff check .
+check-mypy:
+	$(BIN)/mypy
+check-pyright:
+	$(BIN)/pyright --pythonpath $(BIN)/python
+check-layers:
+	$(BIN)/lint-imports --no-logo
+check-dependencies:
+	$(BIN)/deptry .
+check-packaging:
+	$(BIN)/python scripts/check_packaging.py
+
+format: $(VENV)/ready-to-develop
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+cover: test
+	$(BIN)/coverage html
+
+clean:
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
+	find actors domain projections src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- The virtual environment: made once, filled again when what it is filled from changes -----------------------------
+# Hatchling stands in it and builds without isolation, so that every version comes from constraints.txt.
+
+$(BIN)/python:
+	@set -e; for python in python3.13 python3.12 python3.11 python3 python; do \
+	    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "Setting up $(VENV) with $$("$$python" --version)" >&2; \
+	        exec "$$python" -m venv --clear $(VENV); \
+	    fi; \
+	done; \
+	echo 'Reenact needs Python 3.11 or newer with its venv module, and none of python3.13, python3.12, python3.11,' >&2; \
+	echo 'python3 and python is one. Install it (Debian, Ubuntu: apt install python3-venv) and call make again.' >&2; \
+	exit 1
+
+$(VENV)/ready-to-run: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing Reenact and what it runs on' >&2
+	@$(PIP) install --constraint constraints.txt hatchling
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/ready-to-develop: $(VENV)/ready-to-run
+	@echo 'Installing the tools that Reenact is tested and checked with' >&2
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@

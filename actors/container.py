@@ -1,0 +1,71 @@
+"""The actors of containers and images: they record, and tell everyone."""
+
+from __future__ import annotations
+
+from reenact.actors.journal.api import Entry, Segment
+from reenact.actors.kernel import EventSourcedActor
+from reenact.domain import container as containers
+from reenact.domain import events as heard
+from reenact.domain import image as images
+
+
+class ContainerActor(EventSourcedActor[containers.Container, containers.CreateContainer, containers.ContainerEvent]):
+    """One container."""
+
+    initial = containers.Container()
+    decide = staticmethod(containers.decide)
+    evolve = staticmethod(containers.evolve)
+
+    @classmethod
+    def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
+        """Return the name of the container's stream."""
+        return f"container/{id}"
+
+    def announce(
+        self,
+        command: containers.CreateContainer,
+        before: containers.Container,
+        events: tuple[containers.ContainerEvent, ...],
+        after: containers.Container,
+        recorded_at: int,
+    ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+        """Return what is heard of a new container; it belongs to no session, so no feed keeps it."""
+        told = heard.ContainerCreated(container_id=command.container_id, name=command.name)
+        segment = Segment({"container_id": command.container_id}, (Entry(told.type, recorded_at, told),))
+        return (), (segment,) * len(events)
+
+    def reply(
+        self, command: containers.CreateContainer, events: tuple[containers.ContainerEvent, ...]
+    ) -> containers.Container:
+        """Return the container."""
+        return self.state
+
+
+class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.ImageEvent]):
+    """One image, in all its revisions."""
+
+    initial = images.Images()
+    decide = staticmethod(images.decide)
+    evolve = staticmethod(images.evolve)
+
+    @classmethod
+    def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
+        """Return the name of the image's stream."""
+        return f"image/{id}"
+
+    def announce(
+        self,
+        command: images.RegisterImage,
+        before: images.Images,
+        events: tuple[images.ImageEvent, ...],
+        after: images.Images,
+        recorded_at: int,
+    ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+        """Return what is heard of a new revision; it belongs to no session, so no feed keeps it."""
+        told = heard.ImageRegistered(image_id=command.image_id, revision=len(after.revisions))
+        segment = Segment({"image_id": command.image_id}, (Entry(told.type, recorded_at, told),))
+        return (), (segment,) * len(events)
+
+    def reply(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> images.Images:
+        """Return the image."""
+        return self.state

@@ -1,0 +1,165 @@
+"""Claude: a driver for the Messages API, its environment, and the factory that shares one HTTP client among them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, OnEvent
+from reenact.actors.environment.claude_client import ClaudeClient
+from reenact.actors.environment.claude_decode import PAUSED, MessageDecoder
+from reenact.actors.environment.failures import failure
+from reenact.actors.environment.model import ModelEnvironment
+from reenact.actors.environment.outgoing import Json, api_blocks, api_messages
+from reenact.actors.environment.retry import Fault, backoff
+from reenact.domain.messages import Said
+
+DEFAULT_MODEL: Final = "claude-sonnet-4-5"
+"""The model that answers when neither the image nor the configuration names one."""
+MAX_CONTINUATIONS: Final = 16
+"""How often a message that the API pauses is continued."""
+
+_log = logging.getLogger(__name__)
+
+
+class ClaudeDriver:
+    """Lets Claude answer, streaming; sends a request again while nothing of its answer has been reported.
+
+    `sleep` is what waits before another attempt, and `chance` draws how long, from 0 to 1. Without a `client` to share
+    the driver has one of its own.
+
+    Raises:
+        ConfigurationError: there is no API key.
+    """
+
+    def __init__(
+        self,
+        config: LLMConfig,
+        *,
+        client: ClaudeClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._config = config
+        self._client = client or ClaudeClient(config)
+        self._shares_client = client is not None
+        self._sleep = sleep
+        self._chance = chance
+        self._at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
+
+    async def send_message(  # noqa: PLR0913 - the driver protocol
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None = None,
+        model: str | None = None,
+        max_tokens: int | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        on_event: OnEvent,
+    ) -> None:
+        """Send the conversation and report the answer, which ends with a `message_stop` or an `error`."""
+        request: Json = {
+            "model": model or self._config.model or DEFAULT_MODEL,
+            "max_tokens": max_tokens or self._config.max_tokens,
+            "messages": api_messages(messages),
+            "stream": True,
+        }
+        if system and system.strip():
+            request["system"] = system
+        if tools:
+            request["tools"] = list(tools)
+        if self._config.thinking_budget:
+            request["thinking"] = {"type": "enabled", "budget_tokens": self._config.thinking_budget}
+        self._at_work = asyncio.get_running_loop(), asyncio.current_task()
+        try:
+            await self._answer(request, MessageDecoder(on_event))
+        except Fault as fault:
+            on_event(failure(fault.error_type, self._client.without_key(fault.message)))
+        finally:
+            self._at_work = None
+
+    def interrupt(self) -> None:
+        """Cancel `send_message`, which closes the HTTP stream at once. May be called from any thread."""
+        if self._at_work is not None:
+            loop, task = self._at_work
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
+                loop.call_soon_threadsafe(_cancel_once, task)
+
+    async def aclose(self) -> None:
+        """Close the connections, unless they are shared."""
+        if not self._shares_client:
+            self._client.dispose()
+
+    async def _answer(self, request: Json, message: MessageDecoder) -> None:
+        asked = request["messages"]
+        for _ in range(MAX_CONTINUATIONS):
+            await self._request(request, message)
+            if message.stop_reason != PAUSED:
+                return
+            message.proceed()
+            request = {**request, "messages": [*asked, {"role": "assistant", "content": api_blocks(message.content)}]}
+        message.end(PAUSED)
+
+    async def _request(self, request: Json, message: MessageDecoder) -> None:
+        """Send the request until it is answered, or has failed in a way, or so often, that it is given up."""
+        attempt = 0
+        while True:
+            try:
+                await self._client.stream(request, message)
+            except Fault as fault:
+                if message.published or not fault.again or attempt >= self._config.max_retries:
+                    raise
+                seconds = backoff(attempt, fault.wait, self._chance())
+            else:
+                return
+            _log.info("the request failed and is sent again in %.1f s", seconds)
+            message.start_over()
+            attempt += 1
+            await self._sleep(seconds)
+
+
+class ClaudeEnvironment(ModelEnvironment):
+    """An environment in which Claude answers."""
+
+    def __init__(self, config: EnvironmentConfig, *, client: ClaudeClient | None = None) -> None:
+        shared = client or ClaudeClient(config.llm)
+        super().__init__("claude", config, lambda: ClaudeDriver(config.llm, client=shared))
+        self._own_client = None if client else shared
+
+    def dispose(self) -> None:
+        """End what is under way and release everything. Idempotent."""
+        super().dispose()
+        if self._own_client is not None:
+            self._own_client.dispose()
+
+
+class ClaudeEnvironmentFactory:
+    """Makes environments in which Claude answers, with the HTTP connections shared among them.
+
+    Raises:
+        ConfigurationError: there is no API key.
+    """
+
+    def __init__(self, llm: LLMConfig) -> None:
+        self._llm = llm
+        self._client = ClaudeClient(llm)
+
+    def create(self, config: EnvironmentConfig) -> ClaudeEnvironment:
+        """Return a new environment, not yet connected; what the factory was told about the model holds in it."""
+        return ClaudeEnvironment(msgspec.structs.replace(config, llm=self._llm), client=self._client)
+
+    def dispose(self) -> None:
+        """Close the connections. Idempotent; they are opened again if an environment still needs them."""
+        self._client.dispose()
+
+
+def _cancel_once(task: asyncio.Task[Any] | None) -> None:
+    """Cancel the task unless it is being cancelled already: a second time would interrupt its clean-up."""
+    if task is not None and not task.cancelling():
+        task.cancel()

@@ -1,0 +1,149 @@
+"""The HTTP client of the Messages API, shared by all drivers of a factory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from reenact.actors.environment.api import LLMConfig
+from reenact.actors.environment.claude_decode import MessageDecoder
+from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_status
+from reenact.actors.environment.outgoing import Json
+from reenact.actors.environment.retry import Fault, may_be_sent_again, wait_asked_for
+from reenact.actors.environment.sse import SseDecoder
+from reenact.actors.environment.wire import ApiError, MalformedEventError, wire_event
+from reenact.domain.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from anthropic import APIStatusError, AsyncAnthropic
+
+DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
+_CONNECT_SECONDS = 10.0
+_DRAIN_SECONDS = 1.0
+
+
+class ClaudeClient:
+    """Makes an `AsyncAnthropic` for the loop that asks for it, and closes it when it is disposed of or the loop ends.
+
+    Raises:
+        ConfigurationError: there is no API key.
+    """
+
+    def __init__(self, config: LLMConfig) -> None:
+        if not config.api_key or not config.api_key.strip():
+            msg = "Claude needs an API key: LLMConfig(api_key=…), or ANTHROPIC_API_KEY on the command line"
+            raise ConfigurationError(msg)
+        self._config = config
+        self._key = config.api_key
+        self._live: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncAnthropic, asyncio.Task[None]]]
+        self._live = WeakKeyDictionary()
+
+    async def stream(self, request: Json, message: MessageDecoder) -> None:
+        """Send the request, let the message take in the answer, and return when that is complete.
+
+        Raises:
+            Fault: there is no answer, or no whole one.
+        """
+        client = await self._connected()
+        import anthropic  # noqa: PLC0415 - loaded with the client
+
+        try:
+            stream = await client.post(
+                "/v1/messages", cast_to=object, body=request, stream=True, stream_cls=anthropic.AsyncStream[object]
+            )
+            async with stream:
+                await _read(stream.response.aiter_bytes(), message)
+        except anthropic.APIStatusError as error:
+            raise _refusal(error) from error
+        except MalformedEventError as error:
+            raise Fault("api_error", str(error), again=True) from error
+        except Exception as error:
+            error_type = type_of(error)
+            if error_type not in RETRYABLE:
+                raise
+            raise Fault(error_type, _told(error), again=True) from error
+
+    def dispose(self) -> None:
+        """Close the connections. Idempotent; may be called from any thread."""
+        for loop, (_, keeper) in list(self._live.items()):
+            del self._live[loop]
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
+                loop.call_soon_threadsafe(keeper.cancel)
+
+    def without_key(self, text: str) -> str:
+        """Return the text without the API key, should it be in there."""
+        return text.replace(self._key, "…")
+
+    async def _connected(self) -> AsyncAnthropic:
+        loop = asyncio.get_running_loop()
+        if loop not in self._live:
+            client = self._made()
+            self._live[loop] = client, asyncio.create_task(_keep(client))
+            await asyncio.sleep(0)  # a task that is cancelled before its first step would close nothing
+            return client
+        return self._live[loop][0]
+
+    def _made(self) -> AsyncAnthropic:
+        import anthropic  # noqa: PLC0415 - half a second that only those pay who talk to Claude
+
+        return anthropic.AsyncAnthropic(
+            api_key=self._key,
+            base_url=self._config.base_url or DEFAULT_BASE_URL,
+            timeout=anthropic.Timeout(self._config.timeout, connect=min(_CONNECT_SECONDS, self._config.timeout)),
+            max_retries=0,
+        )
+
+
+async def _read(chunks: AsyncIterator[bytes], message: MessageDecoder) -> None:
+    decoder = SseDecoder()
+    async for chunk in chunks:
+        for name, data in decoder.feed(chunk):
+            event = wire_event(name, data)
+            if event is None:
+                continue
+            if event.type == "error":
+                raise _failed(event.error or ApiError())
+            message.take(event)
+        if message.complete:
+            await _drain(chunks)
+            return
+    msg = "the stream ended before the message was complete"
+    raise Fault("incomplete_stream", msg, again=True)
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Read the little that is left, so that the connection can be used again; if it does not come, never mind."""
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            async for _ in chunks:
+                pass
+
+
+async def _keep(client: AsyncAnthropic) -> None:
+    """Keep the client until this task is cancelled, then close it."""
+    async with client:
+        await asyncio.get_running_loop().create_future()
+
+
+def _failed(error: ApiError) -> Fault:
+    return Fault(error.type, error.message or error.type, again=error.type in RETRYABLE)
+
+
+def _refusal(error: APIStatusError) -> Fault:
+    headers = error.response.headers
+    return Fault(
+        error.type or type_of_status(error.status_code),
+        error.api_message or f"the API answered with status {error.status_code}",
+        again=may_be_sent_again(error.status_code, headers),
+        wait=wait_asked_for(headers),
+    )
+
+
+def _told(error: Exception) -> str:
+    """Return what a transport error says, with what it was caused by: the SDK's own says only `Connection error.`"""
+    cause = error.__cause__
+    reason = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
+    return f"{type(error).__name__}: {error}{reason}"

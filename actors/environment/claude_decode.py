@@ -1,0 +1,301 @@
+"""A message of the Messages API, put together from the events of its stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from reenact.actors.environment.api import OnEvent
+from reenact.actors.environment.wire import Delta, Started, WireEvent
+from reenact.domain.answer import Complete
+from reenact.domain.events import (
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
+    StreamData,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCall,
+)
+from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+
+PAUSED: Final = "pause_turn"
+_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+"""Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
+
+
+class _OpenBlock:
+    """A content block on its way. `fields` are as they came; what deltas added stands beside them."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.type = str(fields.get("type", ""))
+        self.ended = False
+        self.text: list[str] = []
+        self.json: list[str] = []
+        self.signature = _optional_text(fields.get("signature"))
+        self.citations: list[dict[str, Any]] = list(fields.get("citations") or ())
+
+    def finished(self) -> Block | None:
+        """Return the block, or None for a call whose input is not whole."""
+        match self.type:
+            case "text":
+                return TextBlock("".join(self.text), tuple(self.citations) or None)
+            case "thinking":
+                return ThinkingBlock("".join(self.text), self.signature)
+            case "tool_use":
+                arguments = self.input() if self.ended else None
+                if arguments is None:
+                    return None
+                return ToolUseBlock(str(self.fields.get("id", "")), str(self.fields.get("name", "")), arguments)
+            case _:
+                return self._opaque()
+
+    def input(self) -> dict[str, Any] | None:
+        """Return the input of a call, None if it is no JSON object; what deltas said replaces what stood there."""
+        written = "".join(self.json)
+        try:
+            value = msgspec.json.decode(written) if written else self.fields.get("input") or {}
+        except msgspec.DecodeError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _opaque(self) -> OpaqueBlock | None:
+        fields = dict(self.fields)
+        if self.json:
+            fields["input"] = self.input()
+            if fields["input"] is None:
+                return None
+        if self.text:
+            fields["content"] = f"{_optional_text(fields.get('content')) or ''}{''.join(self.text)}"
+        return OpaqueBlock(fields)
+
+
+class MessageDecoder:
+    """Reports a message as its events come in, and is the message as far as it has come.
+
+    A message that is paused and continued by another request is one message: `proceed` says so.
+    """
+
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._blocks: dict[int, _OpenBlock] = {}
+        self._before: list[Block] = []
+        self._usage_before: Usage = {}
+        self._usage: Usage = {}
+        self._usage_said: Usage = {}
+        self._started: Started | None = None
+        self._announced = False
+        self._unsaid_call: _OpenBlock | None = None
+        self._reported = False
+        self.stop_reason: str | None = None
+        self.complete = False
+        self._table: dict[str, Callable[[WireEvent], None]] = {
+            "message_start": self._start,
+            "content_block_start": self._open_block,
+            "content_block_delta": self._go_on,
+            "content_block_stop": self._end_block,
+            "message_delta": self._near_end,
+            "message_stop": self._stop,
+        }
+
+    @property
+    def published(self) -> bool:
+        """Whether anything of the present request has been reported."""
+        return self._reported
+
+    @property
+    def content(self) -> tuple[Block, ...]:
+        """The blocks so far, in the order in which they began."""
+        blocks = (block.finished() for block in self._blocks.values())
+        return (*self._before, *(block for block in blocks if block is not None))
+
+    @property
+    def usage(self) -> Usage:
+        """What has been used so far, over all requests that the message took."""
+        return _sum(self._usage_before, self._usage)
+
+    def take(self, event: WireEvent) -> None:
+        """Take in the next event of the stream; report what it says."""
+        handle = self._table.get(event.type)
+        if handle is not None and not self.complete:
+            handle(event)
+
+    def start_over(self) -> None:
+        """Forget the present request, of which nothing has been reported: it is sent again."""
+        self._blocks.clear()
+        self._usage, self._unsaid_call = {}, None
+        self._started = self.stop_reason = None
+
+    def proceed(self) -> None:
+        """Go on with the answer to the next request, which continues this message."""
+        self._before, self._usage_before = list(self.content), self.usage
+        self.start_over()
+        self.complete = self._reported = False
+
+    def say(self, event: StreamData) -> None:
+        """Report an event, after the beginning of the message: until something is said a request may be sent again."""
+        if not self._reported:
+            self._reported = True
+            if not self._announced:
+                self._announced = True
+                started = self._started or Started()
+                self._on_event(MessageStart(message_id=started.id, model=started.model))
+        self._on_event(event)
+
+    def end(self, stop_reason: str) -> None:
+        """Report that the message is complete."""
+        self.say(Complete(stop_reason=stop_reason, content=self.content))
+
+    def _start(self, event: WireEvent) -> None:
+        if self._started is not None or event.message is None:
+            return
+        self._started = event.message
+        self._usage = _merged({}, event.message.usage)
+        for index, fields in enumerate(event.message.content):
+            self._end(self._open(index, fields))
+        self.stop_reason = event.message.stop_reason
+
+    def _open_block(self, event: WireEvent) -> None:
+        self._open(event.index, event.content_block or {})
+
+    def _open(self, index: int, fields: dict[str, Any]) -> _OpenBlock:
+        self._say_call()
+        self._blocks[index] = block = _OpenBlock(fields)
+        if block.type == "text":
+            self._add_text(block, _optional_text(fields.get("text")))
+        elif block.type == "thinking":
+            self.say(ThinkingStart())
+            self._add_thought(block, _optional_text(fields.get("thinking")))
+        return block
+
+    def _go_on(self, event: WireEvent) -> None:
+        delta = event.delta or Delta()
+        block = self._blocks.get(event.index)
+        if block is None:
+            if delta.text is None:
+                return
+            block = self._open(event.index, {"type": "text"})
+        if delta.text is not None:
+            self._add_text(block, delta.text)
+        elif delta.thinking is not None:
+            self._add_thought(block, delta.thinking)
+        elif delta.partial_json is not None:
+            self._add_json(block, delta.partial_json)
+        elif delta.signature is not None:
+            block.signature = delta.signature
+        elif delta.citation is not None:
+            block.citations.append(delta.citation)
+        elif delta.content is not None:
+            block.text.append(delta.content)
+
+    def _add_text(self, block: _OpenBlock, text: str | None) -> None:
+        if text:
+            block.text.append(text)
+            self.say(TextDelta(text=text))
+
+    def _add_thought(self, block: _OpenBlock, text: str | None) -> None:
+        if text:
+            block.text.append(text)
+            self.say(ThinkingDelta(text=text))
+
+    def _add_json(self, block: _OpenBlock, text: str) -> None:
+        if text:
+            block.json.append(text)
+            if block.type == "tool_use":
+                self.say(InputJsonDelta(id=_optional_text(block.fields.get("id")), partial_json=text))
+
+    def _end_block(self, event: WireEvent) -> None:
+        block = self._blocks.get(event.index)
+        if block is not None:
+            self._end(block)
+
+    def _end(self, block: _OpenBlock) -> None:
+        if block.ended:
+            return
+        block.ended = True
+        if block.type == "thinking":
+            self.say(ThinkingEnd(signature=block.signature))
+        elif block.type == "tool_use":
+            self._unsaid_call = block
+            if block.json or block.fields.get("input"):
+                self._say_call()
+
+    def _say_call(self) -> None:
+        """Report the call that has ended; one without any input only once it is sure that the input was not cut off."""
+        block, self._unsaid_call = self._unsaid_call, None
+        call = block.finished() if block is not None else None
+        if isinstance(call, ToolUseBlock):
+            self.say(ToolCall(id=call.id, name=call.name, input=call.input))
+
+    def _near_end(self, event: WireEvent) -> None:
+        if event.delta is not None and event.delta.stop_reason is not None:
+            self.stop_reason = event.delta.stop_reason
+            self._settle()
+        self._usage = _merged(self._usage, event.usage)
+        if self._reported or self.stop_reason is not None:
+            self._say_usage()
+
+    def _say_usage(self) -> None:
+        usage = self.usage
+        if usage and usage != self._usage_said:
+            self._usage_said = usage
+            self.say(MessageDelta(usage=usage))
+
+    def _settle(self) -> None:
+        """End what the API left open when it stopped. A call left open is none, nor is one cut off before its input."""
+        if self.stop_reason in _CUT and self._unsaid_call is not None:
+            self._unsaid_call.ended = False
+            self._unsaid_call = None
+        self._say_call()
+        for block in self._blocks.values():
+            if block.type == "thinking":
+                self._end(block)
+
+    def _stop(self, _event: WireEvent) -> None:
+        if self.stop_reason is None:
+            return
+        self.complete = True
+        self._settle()
+        self._say_usage()
+        if self.stop_reason != PAUSED:
+            self.end(self.stop_reason)
+
+
+def blocks_of(message: Mapping[str, Any]) -> tuple[Block, ...]:
+    """Return the content blocks of a whole message, as the API sends it when it does not stream."""
+    decoder = MessageDecoder(_ignore)
+    for index, fields in enumerate(message.get("content") or ()):
+        decoder.take(WireEvent(type="content_block_start", index=index, content_block=fields))
+        decoder.take(WireEvent(type="content_block_stop", index=index))
+    decoder.take(WireEvent(type="message_delta", delta=Delta(stop_reason=message.get("stop_reason"))))
+    return decoder.content
+
+
+def _ignore(_event: object) -> None:
+    """Report to nobody."""
+
+
+def _merged(usage: Usage, news: Mapping[str, Any] | None) -> Usage:
+    """Return the usage with what is news in it; the API leaves out, or sends as null, what has not changed."""
+    return {**usage, **{name: value for name, value in (news or {}).items() if value is not None}}
+
+
+def _sum(before: Usage, after: Usage) -> Usage:
+    """Return what two requests used together; what is no count is the later one's."""
+    total = {**before, **after}
+    for name in before.keys() & after.keys():
+        first, second = before[name], after[name]
+        if isinstance(first, dict) and isinstance(second, dict):
+            total[name] = _sum(first, second)
+        elif isinstance(first, int) and isinstance(second, int):
+            total[name] = first + second
+    return total
+
+
+def _optional_text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,192 @@
+"""A driver and its turns, on the outside loop: one after the other, each of which can be stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import pykka
+
+from reenact.actors.environment.api import EnvironmentConfig, LLMDriver
+from reenact.actors.environment.failures import failure, failure_of
+from reenact.actors.environment.incoming import Reported
+from reenact.domain.events import MessageStop, StreamError
+from reenact.domain.messages import Said
+
+ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
+
+_LINGER_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Reports:
+    """What the driver says in one turn: the receptor is told that there is something, and takes what there is."""
+
+    __slots__ = ("_receptor", "_told", "ended", "pending", "turn_id")
+
+    def __init__(self, turn_id: str, receptor: Receiver) -> None:
+        self.turn_id = turn_id
+        self.pending: deque[Reported] = deque()
+        self.ended = False
+        self._receptor = receptor
+        self._told = False
+
+    def __call__(self, event: Reported) -> None:
+        """Hand over what the driver has to say; any thread may."""
+        self.pending.append(event)
+        if not self._told:
+            self._told = True
+            with contextlib.suppress(pykka.ActorDeadError):  # the environment was disposed of: nobody listens
+                self._receptor.tell(self)
+
+    def take(self) -> deque[Reported]:
+        """Return the queue, to be emptied; what is added from now on is told of again."""
+        self._told = False
+        return self.pending
+
+
+class Receiver(Protocol):
+    """Somebody who can be told that there are reports."""
+
+    def tell(self, message: Reports) -> None: ...
+
+
+class Driving:
+    """Lets a driver answer, one turn at a time. Everything here happens on the outside loop."""
+
+    def __init__(self, config: EnvironmentConfig, provide: ProvideDriver) -> None:
+        self._config = config
+        self._provide = provide
+        self._driver: LLMDriver | None = None
+        self._turn: str | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def answer(self, messages: Sequence[Said], reports: Reports) -> None:
+        """Let the driver answer in a turn; what it raises becomes an `error`, so does an end without an end."""
+        await self._finish_last()
+        self._task, self._turn = asyncio.current_task(), reports.turn_id
+        try:
+            driver = self._driver or await self._provided()
+            await self._send(driver, messages, reports)
+        except asyncio.CancelledError:
+            if self._task is None or self._task.cancelling():
+                raise
+            reports(failure("driver_error", "the driver cancelled itself"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the turn has to end
+            _log.debug("the driver failed", exc_info=True)
+            reports(failure_of(error))
+        else:
+            if not reports.ended:
+                reports(failure("incomplete_stream", "the driver returned before the message was complete"))
+
+    async def stop(self, turn_id: str) -> None:
+        """Stop the turn if it is still under way."""
+        if turn_id == self._turn:
+            self._stop()
+
+    async def close(self) -> None:
+        """Stop what is under way and let go of the driver."""
+        self._stop()
+        if self._keeper is not None:
+            self._keeper.cancel()
+
+    def _stop(self) -> None:
+        task = self._task
+        if task is None or task.done():
+            return
+        if self._driver is not None:
+            try:
+                self._driver.interrupt()
+            except Exception:
+                _log.exception("the driver could not be interrupted; its task is cancelled all the same")
+        task.cancel()
+
+    async def _finish_last(self) -> None:
+        """Give the turn before a moment to clean up: a driver answers one at a time."""
+        last = self._task
+        if last is None or last.done():
+            return
+        await asyncio.wait({last}, timeout=_LINGER_SECONDS)
+        if not last.done():
+            self._stop()
+            await asyncio.wait({last}, timeout=_LINGER_SECONDS)
+
+    async def _provided(self) -> LLMDriver:
+        provided = self._provide()
+        self._driver = await provided if inspect.isawaitable(provided) else provided
+        self._keeper = asyncio.create_task(_keep(self._driver))
+        await asyncio.sleep(0)  # a task that is cancelled before its first step would clean up nothing
+        return self._driver
+
+    async def _send(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> None:
+        def on_event(event: Reported) -> None:
+            reports(event)
+            if _is_end(event):
+                reports.ended = True
+
+        def send() -> Awaitable[None] | None:
+            return driver.send_message(
+                messages=messages,
+                system=self._config.system_prompt,
+                model=self._config.model or self._config.llm.model,
+                max_tokens=self._config.llm.max_tokens,
+                tools=(),
+                on_event=on_event,
+            )
+
+        sending = send() if inspect.iscoroutinefunction(driver.send_message) else await _in_thread(send)
+        if inspect.isawaitable(sending):
+            await sending
+
+
+def _is_end(event: Reported) -> bool:
+    if isinstance(event, MessageStop | StreamError):
+        return True
+    kind = getattr(event, "type", None) or (event.get("type") if isinstance(event, dict) else None)
+    return kind in {MessageStop.type, StreamError.type}
+
+
+async def _keep(driver: LLMDriver) -> None:
+    """Keep the driver until this task is cancelled, then close it if it can be closed."""
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        close = getattr(driver, "aclose", None) or getattr(driver, "close", None)
+        if callable(close):
+            closing = close()
+            if inspect.isawaitable(closing):
+                await closing
+
+
+async def _in_thread(call: Callable[[], Awaitable[None] | None]) -> Awaitable[None] | None:
+    """Run the call on a thread of its own, which nobody waits for once this is cancelled."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Awaitable[None] | None] = loop.create_future()
+
+    def settle(result: Awaitable[None] | None, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result: Awaitable[None] | None = None
+        error: Exception | None = None
+        try:
+            result = call()
+        except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="reenact-driver", daemon=True).start()
+    return await done

@@ -1,0 +1,78 @@
+"""What went wrong outside, as an `error` event, with the type that the Messages API has for it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from reenact.domain.events import StreamError
+
+RETRYABLE: Final = frozenset(
+    {
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "overloaded_error",
+        "api_error",
+        "timeout_error",
+        "api_connection_error",
+        "incomplete_stream",
+    }
+)
+"""The types of failure that may be gone when the same message is sent again."""
+
+_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_SERVER_ERROR = 500
+_LONGEST_MESSAGE = 2000
+
+
+def failure(error_type: str, message: str) -> StreamError:
+    """Return the `error` event of that type; whether it is retryable follows from the type."""
+    return StreamError(
+        error_type=error_type, message=message[:_LONGEST_MESSAGE], retryable=error_type in RETRYABLE
+    )
+
+
+def type_of_status(status: int) -> str:
+    """Return the type of error that an HTTP status stands for when the body does not say."""
+    return _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
+
+
+def failure_of(error: BaseException) -> StreamError:
+    """Return the `error` event for what a driver raised."""
+    return failure(type_of(error), f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def type_of(error: BaseException) -> str:
+    """Return the type of an error that came from the SDK, from its HTTP library, or from the system."""
+    if "anthropic" in sys.modules:
+        import anthropic  # noqa: PLC0415 - who has not loaded the SDK has raised none of its errors
+
+        if isinstance(error, anthropic.APIStatusError):
+            return error.type or type_of_status(error.status_code)
+        if isinstance(error, anthropic.APIConnectionError):
+            return "timeout_error" if isinstance(error, anthropic.APITimeoutError) else "api_connection_error"
+    if isinstance(error, TimeoutError) or _is_transport(error, "TimeoutException"):
+        return "timeout_error"
+    if isinstance(error, ConnectionError) or _is_transport(error, "TransportError"):
+        return "api_connection_error"
+    return "driver_error"
+
+
+def _is_transport(error: BaseException, name: str) -> bool:
+    """Return whether it is such an error of the HTTP library, which is the SDK's choice, and none of our dependencies."""
+    return any(
+        kind.__name__ == name and kind.__module__.partition(".")[0] in {"httpx", "httpx2"}
+        for kind in type(error).__mro__
+    )

@@ -1,0 +1,95 @@
+"""What drivers report, in each spelling that is accepted, as stream events that can be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from reenact.actors.environment.failures import RETRYABLE, failure
+from reenact.actors.environment.scenarios import MockEvent
+from reenact.domain.answer import Complete
+from reenact.domain.errors import UnknownEventTypeError
+from reenact.domain.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
+
+Reported: TypeAlias = StreamData | Mapping[str, Any] | MockEvent
+"""An event as a driver may report it: ready made, as a mapping with `type` and `data`, or from a mock's script."""
+
+
+def incoming(reported: object) -> StreamData:
+    """Return the stream event that was reported, or an `error` event that says what is wrong with it."""
+    if type(reported) is TextDelta or type(reported) is ThinkingDelta:
+        if _is_unicode(reported.text):
+            return reported
+    elif type(reported) is InputJsonDelta and _is_unicode(reported.partial_json):
+        return reported
+    try:
+        event = _read(reported)
+        _check_encodable(event)
+    except (UnknownEventTypeError, msgspec.ValidationError, TypeError, ValueError, OverflowError) as broken:
+        return failure("driver_error", f"the driver reported {_shown(reported)}: {broken}")
+    return event
+
+
+def _is_unicode(text: object) -> bool:
+    if type(text) is not str:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read(reported: object) -> StreamData:
+    match reported:
+        case Complete():
+            return msgspec.convert(msgspec.to_builtins(reported), Complete)
+        case StreamData():
+            return stream_event(reported.type, msgspec.to_builtins(reported))
+        case MockEvent():
+            return _from_parts(reported.type, reported.data)
+        case Mapping():
+            return _from_parts(_get(reported, "type"), _get(reported, "data"))
+        case _:
+            return _from_parts(getattr(reported, "type", None), getattr(reported, "data", None))
+
+
+def _get(mapping: Mapping[object, object], key: str) -> object:
+    return mapping.get(key)
+
+
+def _from_parts(kind: object, data: object) -> StreamData:
+    if not isinstance(kind, str):
+        msg = "an event has a `type`, which is text"
+        raise TypeError(msg)
+    if data is not None and not isinstance(data, Mapping):
+        msg = "the `data` of an event is a mapping"
+        raise TypeError(msg)
+    fields: dict[object, object] = dict(data or {})
+    if kind == StreamError.type:
+        _complete_error(fields)
+    elif kind == "tool_result" and "result" not in fields and "output" in fields:
+        fields["result"] = fields.pop("output")
+    return stream_event(kind, fields)
+
+
+def _complete_error(fields: dict[object, object]) -> None:
+    """Let a `code` stand for the type, the type for the message, and decide whether trying again may help."""
+    kind = fields.setdefault("type", fields.pop("code", None) or "api_error")
+    fields.setdefault("message", kind)
+    fields.setdefault("retryable", kind in RETRYABLE)
+
+
+def _check_encodable(event: StreamData) -> None:
+    """Raise for what no log can hold: lone surrogates, integers above 64 bits, keys that are not text."""
+    msgspec.json.encode(event)
+    msgspec.msgpack.encode(event)
+
+
+def _shown(reported: object) -> str:
+    kind = reported.get("type") if isinstance(reported, Mapping) else getattr(reported, "type", None)
+    return f"an invalid event of type {kind!r}" if isinstance(kind, str) else f"a {type(reported).__name__}"

@@ -1,0 +1,197 @@
+"""The standard environment: a pair of actors around a driver that talks to a model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeAlias
+
+import msgspec
+import pykka
+
+from reenact.actors.environment.api import (
+    EnvironmentConfig,
+    LLMProvider,
+    Outside,
+    SystemBusConsumer,
+    SystemBusProducer,
+    Unsubscribe,
+)
+from reenact.actors.environment.driving import Driving, ProvideDriver, Reports
+from reenact.actors.environment.failures import failure_of
+from reenact.actors.environment.incoming import incoming
+from reenact.actors.kernel import PooledActor
+from reenact.domain.errors import ReenactError, RuntimeClosedError
+from reenact.domain.events import Envelope, TurnCompleted, TurnStarted
+
+
+class _Connect(msgspec.Struct, frozen=True):
+    producer: SystemBusProducer
+
+
+class _Begin(msgspec.Struct, frozen=True):
+    turn_id: str
+    consumer: SystemBusConsumer
+
+
+class _End(msgspec.Struct, frozen=True):
+    turn_id: str
+
+
+_ToReceptor: TypeAlias = _Connect | Reports
+_ToEffector: TypeAlias = _Begin | _End
+
+
+class ReceptorActor(PooledActor):
+    """Emits what the driver reports, in order, in the turn that it is said in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._producer: SystemBusProducer | None = None
+
+    def on_receive(self, message: _ToReceptor) -> None:
+        """Take a producer to emit to, or reports to emit."""
+        if isinstance(message, _Connect):
+            self._producer = message.producer
+        else:
+            self._emit(message)
+
+    def _emit(self, reports: Reports) -> None:
+        pending = reports.take()
+        while pending:
+            event = incoming(pending.popleft())
+            if self._producer is not None:
+                with contextlib.suppress(ReenactError):  # the runtime was closed: nobody listens
+                    self._producer.emit(event, turn_id=reports.turn_id)
+
+
+class EffectorActor(PooledActor):
+    """Lets the driver answer when a turn starts, and stops it when the turn is over before the driver is."""
+
+    def __init__(self, outside: Outside, driving: Driving, receptor: pykka.ActorRef[ReceptorActor]) -> None:
+        super().__init__()
+        self._outside = outside
+        self._driving = driving
+        self._receptor = receptor
+        self._reports: Reports | None = None
+        self._work: Future[None] | None = None
+
+    def on_receive(self, message: _ToEffector) -> None:
+        """Begin or end a turn."""
+        with contextlib.suppress(RuntimeClosedError):  # whatever was under way has been cancelled
+            if isinstance(message, _Begin):
+                self._begin(message)
+            elif self._reports is not None and self._reports.turn_id == message.turn_id:
+                self._end(self._reports)
+
+    def on_stop(self) -> None:
+        """Let go of the driver, and of the turn that is under way."""
+        if self._work is not None:
+            with contextlib.suppress(RuntimeClosedError):  # the end of the loop has ended both already
+                self._outside.spawn(self._driving.close())
+
+    def _begin(self, turn: _Begin) -> None:
+        self._reports = reports = Reports(turn.turn_id, self._receptor)
+        try:
+            messages = turn.consumer.conversation()
+        except ReenactError as error:
+            reports(failure_of(error))
+            return
+        self._work = self._outside.spawn(self._driving.answer(messages, reports))
+
+    def _end(self, reports: Reports) -> None:
+        if not reports.ended and self._work is not None and not self._work.done():
+            self._outside.spawn(self._driving.stop(reports.turn_id))
+
+
+class ModelReceptor:
+    """The way in: its actor emits what the driver reports."""
+
+    def __init__(self, actor: pykka.ActorRef[ReceptorActor]) -> None:
+        self._actor = actor
+
+    def connect(self, producer: SystemBusProducer) -> None:
+        """Emit to this producer from now on."""
+        self._actor.tell(_Connect(producer))
+
+
+class ModelEffector:
+    """The way out: its actor hears of turns and drives the driver."""
+
+    def __init__(self, actor: pykka.ActorRef[EffectorActor]) -> None:
+        self._actor = actor
+        self._subscriptions: tuple[Unsubscribe, ...] = ()
+
+    def connect(self, consumer: SystemBusConsumer) -> None:
+        """Answer the turns that this consumer hears of."""
+        self.disconnect()
+
+        def begin(event: Envelope) -> None:
+            self._tell(_Begin(event.data["turn_id"], consumer))
+
+        def end(event: Envelope) -> None:
+            self._tell(_End(event.data["turn_id"]))
+
+        self._subscriptions = (consumer.on(TurnStarted.type, begin), consumer.on(TurnCompleted.type, end))
+
+    def disconnect(self) -> None:
+        """Hear no more."""
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
+        self._subscriptions = ()
+
+    def _tell(self, message: _ToEffector) -> None:
+        with contextlib.suppress(pykka.ActorDeadError):  # it was disposed of while the event was on its way
+            self._actor.tell(message)
+
+
+class ModelEnvironment:
+    """An environment around the driver that `provide` returns, at once or asynchronously, before the first turn."""
+
+    def __init__(self, name: str, config: EnvironmentConfig, provide: ProvideDriver) -> None:
+        self._name = name
+        self._receptor_actor = config.system.start(ReceptorActor)
+        self._effector_actor = config.system.start(
+            EffectorActor, config.outside, Driving(config, provide), self._receptor_actor
+        )
+        self._receptor = ModelReceptor(self._receptor_actor)
+        self._effector = ModelEffector(self._effector_actor)
+        self._disposed = False
+
+    @property
+    def name(self) -> str:
+        """What kind of environment this is."""
+        return self._name
+
+    @property
+    def receptor(self) -> ModelReceptor:
+        """The way in."""
+        return self._receptor
+
+    @property
+    def effector(self) -> ModelEffector:
+        """The way out."""
+        return self._effector
+
+    def dispose(self) -> None:
+        """End what is under way, let go of the driver and stop both actors; waits for nothing. Idempotent."""
+        if self._disposed:
+            return
+        self._disposed = True
+        self._effector.disconnect()
+        self._effector_actor.stop(block=False)
+        self._receptor_actor.stop(block=False)
+
+
+class ProviderEnvironmentFactory:
+    """Makes standard environments around the drivers of a provider."""
+
+    def __init__(self, provider: LLMProvider) -> None:
+        self._provider = provider
+
+    def create(self, config: EnvironmentConfig) -> ModelEnvironment:
+        """Return a new environment, not yet connected."""
+        return ModelEnvironment(self._provider.name, config, self._provider.provide)
+
+

@@ -1,0 +1,102 @@
+"""The events of a Messages API stream as they stand on the wire."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+
+class Delta(msgspec.Struct):
+    """How a block goes on, or, in a `message_delta`, how the message ends."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    citation: dict[str, Any] | None = None
+    content: str | None = None
+    stop_reason: str | None = None
+
+
+class Started(msgspec.Struct):
+    """The message that a `message_start` announces."""
+
+    id: str | None = None
+    model: str | None = None
+    content: list[dict[str, Any]] = []
+    stop_reason: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class ApiError(msgspec.Struct):
+    """What went wrong, as the API says it."""
+
+    type: str = "api_error"
+    message: str = ""
+
+
+class WireEvent(msgspec.Struct):
+    """Any event of a stream; which of the fields there are depends on the type."""
+
+    type: str = ""
+    index: int = 0
+    delta: Delta | None = None
+    content_block: dict[str, Any] | None = None
+    message: Started | None = None
+    usage: dict[str, Any] | None = None
+    error: ApiError | None = None
+
+
+KNOWN: Final = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    }
+)
+"""The types of event that mean something; all others are passed over."""
+
+_decoder = msgspec.json.Decoder(WireEvent)
+
+
+class MalformedEventError(ValueError):
+    """An event of a known type has not the form that it must have."""
+
+
+def wire_event(name: str, data: bytes) -> WireEvent | None:
+    """Return the event, or None if it is of a type that means nothing.
+
+    Raises:
+        MalformedEventError: it is of a type that means something, and cannot be read.
+    """
+    try:
+        event = _decoder.decode(data)
+    except msgspec.DecodeError:
+        event = _leniently(name, data)
+    if event is None or (event.type or name) not in KNOWN:
+        return None
+    event.type = event.type or name
+    return event
+
+
+def _leniently(name: str, data: bytes) -> WireEvent | None:
+    """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD."""
+    try:
+        value = json.loads(data.decode(errors="replace"))
+        kind = value.get("type", name) if isinstance(value, dict) else name
+        if kind not in KNOWN:
+            return None
+        text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return _decoder.decode(text)
+    except ValueError as broken:
+        if name and name not in KNOWN:
+            return None
+        msg = f"an event of the stream cannot be read: {broken}"
+        raise MalformedEventError(msg) from None

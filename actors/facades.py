@@ -1,0 +1,187 @@
+"""The facades: everything that a program can ask of a runtime. They hand out frozen values, never an actor or a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from reenact.actors.bus import Handler, Subscription, SystemBus
+from reenact.domain.agent import AgentInfo
+from reenact.domain.container import ContainerInfo
+from reenact.domain.image import Image, ImageInfo
+from reenact.domain.messages import Message
+from reenact.domain.session import SessionInfo
+
+if TYPE_CHECKING:
+    from reenact.actors.operations import Operations
+
+
+class Containers:
+    """Containers: named workspaces. `runtime.containers`."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
+        """Create a container and return it.
+
+        Raises:
+            AlreadyExistsError: a container with the supplied id exists.
+            InvalidInputError: the name or the id is empty, too long or not valid Unicode.
+        """
+        return self._do.create_container(name, container_id)
+
+    def get(self, container_id: str) -> ContainerInfo | None:
+        """Return the container, or None if there is none with this id."""
+        return self._do.container(container_id)
+
+    def list(self) -> list[ContainerInfo]:
+        """Return all containers, the oldest first."""
+        return self._do.containers()
+
+
+class Images:
+    """Images: definitions of agents. `runtime.images`."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    def register(self, image: Image) -> ImageInfo:
+        """Register the image and return it in its newest revision.
+
+        The same content again changes nothing; other content under the same id is a new revision, and sessions keep
+        the one they were created with.
+
+        Raises:
+            ConfigurationError: the definition asks for something that cannot work.
+            InvalidInputError: a text in it is empty, too long or not valid Unicode.
+        """
+        return self._do.register_image(image)
+
+    def get(self, image_id: str) -> ImageInfo | None:
+        """Return the newest revision of the image, or None if there is none with this id."""
+        return self._do.image(image_id)
+
+    def list(self) -> list[ImageInfo]:
+        """Return the newest revision of every image, the oldest image first."""
+        return self._do.images()
+
+
+class Sessions:
+    """Sessions: conversations in a container, on an image. `runtime.sessions`."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
+        """Create a session on the image's newest revision and return it.
+
+        Raises:
+            ContainerNotFoundError: there is no such container.
+            ImageNotFoundError: there is no such image.
+            AlreadyExistsError: a session with the supplied id exists, or once existed.
+        """
+        return self._do.create_session(container_id, image_id, session_id)
+
+    def get(self, session_id: str) -> SessionInfo | None:
+        """Return the session; None if there is none with this id, or it was deleted."""
+        return self._do.session(session_id)
+
+    def list_by_container(self, container_id: str) -> list[SessionInfo]:
+        """Return the container's sessions, the oldest first.
+
+        Raises:
+            ContainerNotFoundError: there is no such container.
+        """
+        return self._do.sessions_of(container_id)
+
+    def delete(self, session_id: str) -> bool:
+        """Stop the session's agent and delete the session; False if there is no such session.
+
+        Its history stays in the log. Its id is never used again.
+        """
+        return self._do.delete_session(session_id)
+
+    def run(self, session_id: str) -> str:
+        """Start the session's agent, or find the one that is live, and return its id.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        return self._do.run_session(session_id)
+
+    def messages(self, session_id: str) -> list[Message]:
+        """Return the session's messages: each question before its answer, in the order of the turns.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do.messages(session_id)
+
+
+class Agents:
+    """Agents: live runs of sessions. `runtime.agents`."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._do = operations
+
+    def get(self, agent_id: str) -> AgentInfo | None:
+        """Return the agent; None unless it is live."""
+        return self._do.agent(agent_id)
+
+    def list(self) -> list[AgentInfo]:
+        """Return the live agents in the order in which they started."""
+        return self._do.agents()
+
+    def receive(self, agent_id: str, message: str) -> str:
+        """Accept a message for the agent and return the id of the turn that will answer it.
+
+        The message is durable when this returns. A busy agent takes it up after those before it.
+
+        Raises:
+            AgentNotFoundError: no live agent has this id.
+            InvalidMessageError: the message is blank, larger than 10 MiB, or not valid Unicode.
+        """
+        return self._do.receive(agent_id, message)
+
+    def interrupt(self, agent_id: str) -> None:
+        """End the agent's turn, if there is one, as interrupted. The part of the answer that there is, is kept."""
+        self._do.interrupt(agent_id)
+
+    def destroy(self, agent_id: str) -> None:
+        """End the agent, if it is live, and its turn. The session stays, and can be run again."""
+        self._do.destroy(agent_id)
+
+
+class Unsubscribe(Protocol):
+    """Ends a subscription: call it, as often as you like, or leave its `with` block."""
+
+    def __call__(self) -> None: ...
+    def __enter__(self) -> Subscription: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Events:
+    """What happens, as it becomes durable. `runtime.events`."""
+
+    def __init__(self, bus: SystemBus, check: Callable[[], None]) -> None:
+        self._bus = bus
+        self._check = check
+
+    def on(self, type: str, handler: Handler) -> Subscription:  # noqa: A002 - the word users know it by
+        """Call the handler with each event of the type that is published from now on.
+
+        Events come in order, one at a time, on a thread of the subscription's own; the handler may call any facade.
+        What it raises is logged on `reenact.events` and harms nobody.
+
+        Raises:
+            UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
+        """
+        self._check()
+        return self._bus.subscribe(type, handler)
+
+    def on_all(self, handler: Handler) -> Subscription:
+        """Call the handler with every event that is published from now on, as `on` does."""
+        self._check()
+        return self._bus.subscribe(None, handler)

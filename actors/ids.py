@@ -1,0 +1,32 @@
+"""Ids and time as they come in from the world; a test brings its own."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+
+from reenact.domain.ids import make_id
+
+_BITS = 80
+
+
+class TimeOrderedIds:
+    """Makes ids that sort by when they were made, also within one millisecond and when the clock steps back."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._milliseconds = -1
+        self._entropy = 0
+
+    def __call__(self, prefix: str) -> str:
+        """Return a new id: the prefix, `_`, and 26 characters."""
+        with self._lock:
+            now = self._clock() // 1000
+            if now > self._milliseconds:
+                self._milliseconds = now
+                self._entropy = secrets.randbits(_BITS - 1)  # a bit is left free, to count up in
+            else:
+                self._entropy += 1 + secrets.randbits(16)
+            return make_id(prefix, self._milliseconds, self._entropy)

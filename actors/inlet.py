@@ -1,0 +1,250 @@
+"""An agent's side of its environment: the producer that the receptor emits to, the consumer that the effector hears.
+
+Deltas do not pass through `decide`. What the receptor emits is made regular, handed to the journal as entries of the
+session's feed, and gathered into the answer; only when the answer is complete, or has failed, is the session told.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from reenact.actors.environment.api import Handler
+from reenact.actors.journal.api import Append, Entry, Journal, Outcome, Segment
+from reenact.domain.agent import Failure, SoFar
+from reenact.domain.answer import Answer, gather
+from reenact.domain.commands import CATALOGUE
+from reenact.domain.conversation import Conversation
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError, UnknownEventTypeError
+from reenact.domain.events import (
+    STREAM,
+    AgentStateChanged,
+    Envelope,
+    EventData,
+    StreamData,
+    StreamError,
+    TextDelta,
+    stream_event,
+)
+from reenact.domain.messages import Said
+
+logger = logging.getLogger("reenact.environment")
+
+
+class Inlet:
+    """The way in for one agent: at most one turn is open at a time. Thread-safe."""
+
+    def __init__(
+        self,
+        session_id: str,
+        journal: Journal,
+        clock: Callable[[], int],
+        new_id: Callable[[str], str],
+        finish: Callable[[str, SoFar], None],
+    ) -> None:
+        self._session_id = session_id
+        self._journal = journal
+        self._clock = clock
+        self._new_id = new_id
+        self._finish = finish
+        self._lock = threading.Lock()
+        self._turn_id: str | None = None
+        self._context: dict[str, str] = {}
+        self._answer = Answer(self._new_message_id)
+        self._responding = False
+        self._failure: Failure | None = None
+        self._open = False
+        self.responding = False
+        """Whether the text of the answer has begun, durably."""
+
+    def open(self, turn_id: str, context: dict[str, str], *, responding: bool = False) -> None:
+        """Let the turn's answer in. `responding` if text of it was published before a crash."""
+        with self._lock:
+            self._turn_id = turn_id
+            self._context = context
+            self._answer = Answer(self._new_message_id)
+            self._responding = responding
+            self._failure = None
+            self._open = True
+            self.responding = responding
+
+    def close(self, turn_id: str) -> SoFar:
+        """Let nothing more of the turn in; return what came in. The same again when asked again."""
+        with self._lock:
+            if self._turn_id != turn_id:
+                return SoFar()
+            self._open = False
+            return self._so_far()
+
+    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> None:
+        """See `SystemBusProducer.emit`."""
+        said = event if isinstance(event, StreamData) else _typed(event)
+        with self._lock:
+            if not self._open or (turn_id is not None and turn_id != self._turn_id):
+                return
+            entries = self._entries(said)
+            if entries:
+                self._keep(entries)
+            if not self._answer.finished or self._turn_id is None:
+                return
+            self._open = False
+            turn, so_far = self._turn_id, self._so_far()
+        self._finish(turn, so_far)
+
+    def _entries(self, said: StreamData) -> tuple[Entry, ...]:
+        at = self._clock()
+        entries: list[Entry] = []
+        for event in self._answer.accept(said):
+            if not self._responding and isinstance(event, TextDelta):
+                self._responding = True
+                change = AgentStateChanged(previous="thinking", current="responding")
+                entries.append(Entry(change.type, at, change))
+            entries.append(Entry(event.type, at, event))
+        return tuple(entries)
+
+    def _keep(self, entries: tuple[Entry, ...]) -> None:
+        done = self._text_began if entries[0].type == AgentStateChanged.type else self._kept
+        kept = (Segment(self._context, entries),)
+        try:
+            self._journal.append(Append(self._session_id, None, entries[0].at, kept=kept), done)
+        except RuntimeClosedError:
+            self._open = False
+
+    def _text_began(self, outcome: Outcome) -> None:
+        self.responding = True
+        self._kept(outcome)
+
+    def _kept(self, outcome: Outcome) -> None:
+        if not isinstance(outcome, Exception):
+            return
+        with self._lock:
+            if self._failure is not None or self._turn_id is None:
+                return
+            self._failure = Failure("storage_error", str(outcome), retryable=True)
+            self._open = False
+            turn, so_far = self._turn_id, self._so_far()
+        self._finish(turn, so_far)
+
+    def _so_far(self) -> SoFar:
+        answer = self._answer
+        return so_far_of(answer, self._responding, self._failure or _failure(answer.error))
+
+    def _new_message_id(self) -> str:
+        return self._new_id("msg")
+
+
+class Channel:
+    """What an agent and its environment have between them; also the consumer that the effector is connected to."""
+
+    def __init__(self, inlet: Inlet, request: Callable[[str, Mapping[str, Any], float], Envelope]) -> None:
+        self.inlet = inlet
+        self.said = Conversation()
+        self._request = request
+        self._handlers: list[tuple[str | None, Handler]] = []
+
+    def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
+        """Return whether anybody hears events of the type."""
+        return any(wanted is None or wanted == type for wanted, _ in self._handlers)
+
+    def hear(self, envelope: Envelope) -> None:
+        """Tell the effector what has become durable. What its handlers raise is logged."""
+        for type_, handler in tuple(self._handlers):
+            if type_ is None or type_ == envelope.type:
+                try:
+                    handler(envelope)
+                except Exception:
+                    logger.exception("an effector raised on %r", envelope.type)
+
+    def on(self, type: str, handler: Handler) -> _Off:  # noqa: A002 - the word users know it by
+        """See `SystemBusConsumer.on`."""
+        if type not in CATALOGUE:
+            raise UnknownEventTypeError(type)
+        return self._add(type, handler)
+
+    def on_all(self, handler: Handler) -> _Off:
+        """See `SystemBusConsumer.on_all`."""
+        return self._add(None, handler)
+
+    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002
+        """See `SystemBusConsumer.request`."""
+        return self._request(type, data, timeout)
+
+    def conversation(self) -> Sequence[Said]:
+        """See `SystemBusConsumer.conversation`."""
+        return self.said
+
+    def _add(self, type_: str | None, handler: Handler) -> _Off:
+        entry = (type_, handler)
+        self._handlers.append(entry)
+        return _Off(self._handlers, entry)
+
+
+class _Off:
+    """Ends a subscription of an effector."""
+
+    def __init__(self, handlers: list[tuple[str | None, Handler]], entry: tuple[str | None, Handler]) -> None:
+        self._handlers = handlers
+        self._entry = entry
+
+    def __call__(self) -> None:
+        if self._entry in self._handlers:
+            self._handlers.remove(self._entry)
+
+    def __enter__(self) -> _Off:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self()
+
+
+def so_far_of(answer: Answer, responding: bool, failure: Failure | None) -> SoFar:  # noqa: FBT001 - a value, no switch
+    """Return what has come in, as the session's decisions take it."""
+    return SoFar(
+        message_id=answer.message_id,
+        content=answer.blocks,
+        stop_reason=answer.stop_reason,
+        usage=answer.usage,
+        model=answer.model,
+        responding=responding,
+        failure=failure,
+    )
+
+
+def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
+    """Return what the feed holds of a turn whose answer is nowhere else: of one that a crash cut short."""
+    published: list[StreamData] = []
+    responding = False
+    for row in journal.read_feed_backwards(session_id):
+        of_row: list[EventData] = [
+            msgspec.convert(entry.data, CATALOGUE[entry.type])
+            for segment in row.segments
+            if segment.context.get("turn_id") == turn_id
+            for entry in segment.entries
+        ]
+        published[:0] = [event for event in of_row if isinstance(event, StreamData)]
+        responding = responding or any(
+            isinstance(event, AgentStateChanged) and event.current == "responding" for event in of_row
+        )
+        if any(event.type == "turn_started" for event in of_row):
+            break
+    answer = gather(published)
+    return so_far_of(answer, responding, _failure(answer.error))
+
+
+def _failure(error: StreamError | None) -> Failure | None:
+    return None if error is None else Failure(error.error_type, error.message, error.retryable)
+
+
+def _typed(event: Mapping[str, Any]) -> StreamData:
+    kind = event.get("type")
+    if not isinstance(kind, str) or kind not in STREAM:
+        raise UnknownEventTypeError(str(kind))
+    try:
+        return stream_event(kind, event.get("data"))
+    except msgspec.ValidationError as wrong:
+        msg = f"the data of a {kind!r} event does not fit: {wrong}"
+        raise InvalidInputError(msg) from None

@@ -1,0 +1,135 @@
+"""The journal's promise: append-only streams, a feed beside them, and what is heard after a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One thing that a subscriber of a topic sees.
+
+    `at` is microseconds since 1970-01-01 UTC; `data` is anything msgspec encodes (a Struct becomes
+    a map), and comes back from the log as plain builtins.
+    """
+
+    type: str
+    at: int
+    data: Any
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """Entries that follow each other and share a context, such as the session, agent and turn they are of."""
+
+    context: dict[str, str]
+    entries: tuple[Entry, ...]
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """What has become durable and may now be heard of.
+
+    `first_cursor` is the cursor of the first entry; the others follow without holes. Both `topic` and
+    `first_cursor` are None for what belongs to no topic and is not kept.
+    """
+
+    topic: str | None
+    first_cursor: int | None
+    segment: Segment
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """An event as the log holds it. `recorded_at` is microseconds since 1970-01-01 UTC."""
+
+    stream: str
+    version: int
+    position: int
+    recorded_at: int
+    event: Any
+
+
+class FeedRow(msgspec.Struct, frozen=True):
+    """One packed row of a topic's feed: the cursors `first_cursor` … `first_cursor + count - 1`."""
+
+    topic: str
+    first_cursor: int
+    segments: tuple[Segment, ...]
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """An append that is durable: the stream's version and the log's position after it."""
+
+    version: int
+    position: int
+
+
+Outcome: TypeAlias = Committed | Exception
+"""What became of an append: `Committed`, `ConflictError` or another `StorageError`."""
+
+Done: TypeAlias = Callable[[Outcome], None]
+
+
+class Append(msgspec.Struct, frozen=True):
+    """One atomic step of a stream: all of its events and entries become durable together, or none.
+
+    `after` is the stream's version that the events were decided on, `None` for a step that has no events and may
+    come at any version. `kept` entries enter the feed of the topic, which is the stream itself; `passing` ones
+    are heard after them, and kept nowhere.
+    """
+
+    stream: str
+    after: int | None
+    recorded_at: int
+    events: tuple[Any, ...] = ()
+    kept: tuple[Segment, ...] = ()
+    passing: tuple[Segment, ...] = ()
+
+
+class Journal(Protocol):
+    """An append-only history for each stream, and one global order over all of them."""
+
+    def append(self, step: Append, done: Done) -> None:
+        """Make the step durable, let it be heard of, then call `done` with the outcome, on the journal's own thread.
+
+        Returns at once. Steps of one stream take effect in the order in which they were handed over; once one is
+        refused, all behind it are refused too until `recover` has been called for the stream.
+
+        Raises:
+            RuntimeClosedError: the journal is closed; `done` is not called.
+        """
+        ...
+
+    def recover(self, stream: str) -> list[Recorded]:
+        """Wait for what is under way, accept steps of the stream again, and return its events from the first on."""
+        ...
+
+    def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
+        """Return the stream's events with a version above `after`."""
+        ...
+
+    def read_all(self, *, after: int = 0, limit: int = 1000) -> list[Recorded]:
+        """Return up to `limit` events of all streams with a position above `after`, in the order of their positions."""
+        ...
+
+    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
+        """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
+        ...
+
+    def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
+        """Yield the topic's feed rows, the newest first, reading no more than is asked for."""
+        ...
+
+    def head(self) -> int:
+        """Return the position of the last durable event, 0 if there is none."""
+        ...
+
+    def close(self) -> None:
+        """Make durable what was handed over, then let go of the file. Idempotent."""
+        ...
+
+
+Listener: TypeAlias = Callable[[Iterable[Publication]], None]
+"""Hears each commit once, on the journal's thread, before `done` is called; must return at once and not raise."""
+
+Events: TypeAlias = Sequence[Any]

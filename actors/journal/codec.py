@@ -1,0 +1,137 @@
+"""Events and their stored forms: the one place that knows the names and the encodings in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+
+Fields: TypeAlias = list[Any]
+"""The fields of an event as they were stored, in the order of their declaration."""
+
+Upcast: TypeAlias = Callable[[Fields], Fields]
+"""Turns the fields of one version into those of the next."""
+
+_Decode: TypeAlias = Callable[[bytes], tuple[int, Any]]
+
+
+class StoredForm(msgspec.Struct, frozen=True):
+    """The name that events of a type have in the log for ever, and how older versions become today's.
+
+    `upcast[n]` turns the fields of version n into those of version n + 1; every version below `version` has one.
+    """
+
+    name: str
+    type: type[msgspec.Struct]
+    version: int = 1
+    upcast: Mapping[int, Upcast] = MappingProxyType({})
+
+    @property
+    def topic(self) -> str:
+        """The name together with the version, as the log holds them."""
+        return f"{self.name}:{self.version}"
+
+
+class EventCodec:
+    """Turns events into bytes and back, for exactly the types in its table.
+
+    A stored name is looked up in the table and never imported.
+    """
+
+    def __init__(self, forms: Iterable[StoredForm]) -> None:
+        """Take the table of stored forms.
+
+        Raises:
+            ValueError: a name or a type stands there twice, a type is not a frozen array-like struct, or a version
+                has no way to the next.
+        """
+        self._forms: dict[str, StoredForm] = {}
+        self._topics: dict[type, str] = {}
+        self._decoders: dict[str, _Decode] = {}
+        self._encode = msgspec.msgpack.Encoder().encode
+        for form in forms:
+            self._register(form)
+
+    def encode(self, event: object, recorded_at: int) -> tuple[str, bytes]:
+        """Return the topic and the bytes of the event.
+
+        Raises:
+            TypeError: the event's type is not in the table, or it holds what cannot be encoded.
+            ValueError: it holds text or a number that cannot be encoded.
+        """
+        topic = self._topics.get(type(event))
+        if topic is None:
+            message = f"{type(event).__qualname__} has no stored form; add it to the table of the codec"
+            raise TypeError(message)
+        return topic, self._encode((recorded_at, event))
+
+    def decode(self, topic: str, state: bytes) -> tuple[int, Any]:
+        """Return when the event was recorded, and the event as today's type.
+
+        Raises:
+            LogTooNewError: a later version of the event was stored than the table knows.
+            LogUnusableError: the name is unknown, or the bytes are damaged.
+        """
+        decoder = self._decoders.get(topic)
+        if decoder is None:
+            decoder = self._decoders[topic] = self._find_decoder(topic)
+        try:
+            return decoder(state)
+        except Exception as error:
+            # An upcaster may raise anything when it is given fields that it does not expect.
+            message = (
+                f"an event of type {topic!r} cannot be decoded ({error}); the log is damaged: restore a copy of it"
+            )
+            raise LogUnusableError(message) from error
+
+    def _register(self, form: StoredForm) -> None:
+        config = form.type.__struct_config__
+        if not (config.array_like and config.frozen):
+            message = f"{form.type.__qualname__} must be a frozen struct with array_like=True"
+            raise ValueError(message)
+        if not form.name or form.name in self._forms or form.type in self._topics:
+            message = f"the stored form {form.name!r} of {form.type.__qualname__} is empty or stands in the table twice"
+            raise ValueError(message)
+        if set(form.upcast) != set(range(1, form.version)):
+            message = f"the stored form {form.topic!r} needs an upcast for each version below its own, and no other"
+            raise ValueError(message)
+        self._forms[form.name] = form
+        self._topics[form.type] = form.topic
+        self._decoders[form.topic] = _decoder_of(form.type)
+
+    def _find_decoder(self, topic: str) -> _Decode:
+        name, _, digits = str(topic).rpartition(":")
+        form = self._forms.get(name)
+        if form is None or not (digits.isascii() and digits.isdigit()) or digits.startswith("0"):
+            message = f"the log holds an event of the unknown type {topic!r}; open it with the program that wrote it"
+            raise LogUnusableError(message)
+        if int(digits) > form.version:
+            message = f"the log holds an event of type {topic!r}, newer than version {form.version}; upgrade to read it"
+            raise LogTooNewError(message)
+        return self._upcasting_decoder(form, int(digits))
+
+    def _upcasting_decoder(self, form: StoredForm, stored: int) -> _Decode:
+        """Return a decoder that takes the fields of an old version through each later one, then decodes as usual."""
+        upcasts = [form.upcast[version] for version in range(stored, form.version)]
+        fields_of = msgspec.msgpack.Decoder(tuple[int, Fields]).decode
+        decode, encode = self._decoders[form.topic], self._encode
+
+        def upcasting(state: bytes) -> tuple[int, Any]:
+            recorded_at, fields = fields_of(state)
+            for upcast in upcasts:
+                fields = upcast(fields)
+            return decode(encode((recorded_at, fields)))
+
+        return upcasting
+
+
+def _decoder_of(event_type: type[msgspec.Struct]) -> _Decode:
+    # The type is a value here, known only when the table is given.
+    decoder: msgspec.msgpack.Decoder[tuple[int, Any]] = msgspec.msgpack.Decoder(
+        tuple[int, event_type]  # type: ignore[valid-type]  # as above
+    )
+    return decoder.decode

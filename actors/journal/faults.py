@@ -1,0 +1,77 @@
+"""What goes wrong in SQLite and in the file system, said in our own errors: the one place where they are translated."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+from reenact.domain.errors import LogUnusableError, StorageError, StorageFullError
+
+_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_CLOSED_TO_US = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+
+def fault(error: Exception, path: str) -> StorageError:
+    """Return our error for what was raised while the log at `path` was used; the original is its cause."""
+    translated = _translate(error, path)
+    if translated is not error:
+        translated.__cause__ = error
+    return translated
+
+
+class translated:  # noqa: N801 - reads as the function that it is used as
+    """Raise our own error in place of one of SQLite or of the operating system."""
+
+    def __init__(self, path: str) -> None:
+        """Name the log at `path` in the error."""
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Translate what was raised."""
+        if isinstance(error, sqlite3.Error | OSError):
+            raise fault(error, self._path) from error
+
+
+def _translate(error: Exception, path: str) -> StorageError:
+    match error:
+        case StorageError():
+            return error
+        case sqlite3.Error():
+            return _translate_sqlite(error, path)
+        case OSError(errno=number) if number in _NO_SPACE:
+            return _full(path)
+        case OSError():
+            return LogUnusableError(f"{path} cannot be opened here: {error.strerror or error}; choose another place")
+        case _:
+            return StorageError(f"{path}: this cannot be stored: {error}")
+
+
+def _translate_sqlite(error: sqlite3.Error, path: str) -> StorageError:
+    # Errors that the Python module raises by itself, such as text that is not UTF-8, carry no code.
+    extended: int | None = getattr(error, "sqlite_errorcode", None)
+    if extended is None:
+        damaged = isinstance(error, sqlite3.OperationalError)
+        return _damaged(error, path) if damaged else StorageError(f"{path}: {error}")
+    primary = extended & 0xFF
+    if primary in _FULL or extended in _FULL:
+        return _full(path)
+    if primary in _DAMAGED:
+        return _damaged(error, path)
+    if primary in _CLOSED_TO_US:
+        return LogUnusableError(f"{path} cannot be opened here ({error}); check that file and directory are writable")
+    return StorageError(f"{path}: {error}")
+
+
+def _full(path: str) -> StorageFullError:
+    return StorageFullError(f"no space is left for {path}; free some and try again")
+
+
+def _damaged(error: sqlite3.Error, path: str) -> LogUnusableError:
+    return LogUnusableError(
+        f"{path} is not a log or is damaged ({error}); restore a copy of it, or choose another file"
+    )

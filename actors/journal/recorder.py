@@ -1,0 +1,318 @@
+"""The log behind the interfaces of the `eventsourcing` library: PERSISTENCE_MODULE="reenact.actors.journal.recorder".
+
+SQLITE_DBNAME names the file, SQLITE_SYNCHRONOUS how durable a commit is (FULL, NORMAL, OFF), ORIGINATOR_ID_TYPE
+whether ids are given as UUIDs (uuid) or as they are stored (text).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, TypeVar
+from uuid import UUID
+
+from eventsourcing.persistence import (
+    AggregateRecorder,
+    ApplicationRecorder,
+    InfrastructureFactory,
+    IntegrityError,
+    ListenNotifySubscription,
+    Notification,
+    OperationalError,
+    ProcessRecorder,
+    StoredEvent,
+    Tracking,
+    TrackingRecorder,
+)
+from eventsourcing.utils import Environment, EnvType, resolve_topic
+
+from reenact.actors.journal.api import Committed
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.requests import Row, Rows
+from reenact.actors.journal.sqlite import SqliteJournal, Synchronous
+from reenact.domain.errors import ConflictError, ReenactError
+
+IdType: TypeAlias = Literal["uuid", "text"]
+Purpose: TypeAlias = Literal["events", "snapshots"]
+
+_AnyRecorder = TypeVar("_AnyRecorder", bound="_Recorder")
+
+_COLUMNS = "originator_id, originator_version, topic, state"
+
+
+class _Recorder:
+    """What all recorders do with the journal."""
+
+    def __init__(self, journal: SqliteJournal, *, id_type: IdType = "uuid", purpose: Purpose = "events") -> None:
+        """Record into the journal, which whoever opened it must close."""
+        self._journal = journal
+        self._id_type: IdType = id_type
+        self._purpose = purpose
+
+    def _insert(self, stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> list[int]:
+        """Make all of it durable and return the positions of the events."""
+        rows = tuple(
+            Row(_stored_id(event.originator_id), event.originator_version, event.topic, event.state)
+            for event in stored_events
+        )
+        events, snapshots = (rows, ()) if self._purpose == "events" else ((), rows)
+        progress = (tracking.application_name, tracking.notification_id) if tracking else None
+        try:
+            outcome = self._journal.writer.wait(
+                lambda done: Rows(done, events=events, snapshots=snapshots, tracking=progress)
+            )
+        except ReenactError as error:
+            raise OperationalError(str(error)) from error
+        match outcome:
+            case Committed(position=last):
+                return list(range(last - len(events) + 1, last + 1))
+            case ConflictError():
+                raise IntegrityError(str(outcome)) from outcome
+            case _:
+                raise OperationalError(str(outcome)) from outcome
+
+    def _select(self, query: str, parameters: Sequence[str | int]) -> list[tuple[int, str, int, str, bytes]]:
+        try:
+            with self._journal.reading() as connection:
+                return connection.execute(query, parameters).fetchall()
+        except ReenactError as error:
+            raise OperationalError(str(error)) from error
+
+    def _given_id(self, stored: str) -> UUID | str:
+        return UUID(stored) if self._id_type == "uuid" else stored
+
+
+class JournalAggregateRecorder(_Recorder, AggregateRecorder):
+    """Events or snapshots of aggregates; the versions of events follow each other without holes."""
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **_: object) -> Sequence[int] | None:
+        """Record all or none.
+
+        Raises:
+            IntegrityError: a version is taken, or does not follow the one before it.
+            OperationalError: the log cannot be written.
+        """
+        self._insert(stored_events, None)
+        return None
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[StoredEvent]:
+        """Return the records of the aggregate within the bounds."""
+        query = f"SELECT 0, {_COLUMNS} FROM stored_{self._purpose} WHERE originator_id = ?"  # noqa: S608 - ours
+        parameters: list[str | int] = [_stored_id(originator_id)]
+        if gt is not None:
+            query += " AND originator_version > ?"
+            parameters.append(gt)
+        if lte is not None:
+            query += " AND originator_version <= ?"
+            parameters.append(lte)
+        query += f" ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
+        parameters.append(-1 if limit is None else limit)
+        return [
+            StoredEvent(self._given_id(stored), version, topic, state)
+            for _, stored, version, topic, state in self._select(query, parameters)
+        ]
+
+
+class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
+    """Events of aggregates in one global order, which can be followed as it grows."""
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **_: object) -> Sequence[int] | None:
+        """Record all or none, and return their positions; raises as the aggregate recorder does."""
+        return self._insert(stored_events, None)
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[Notification]:
+        """Return events in the order of their positions, within the bounds."""
+        first = 0 if start is None else start if inclusive_of_start else start + 1
+        query = f"SELECT rowid, {_COLUMNS} FROM stored_events WHERE rowid >= ?"  # noqa: S608 - ours
+        parameters: list[str | int] = [first]
+        if stop is not None:
+            query += " AND rowid <= ?"
+            parameters.append(stop)
+        if topics:
+            query += f" AND topic IN ({', '.join('?' * len(topics))})"
+            parameters += topics
+        query += " ORDER BY rowid LIMIT ?"
+        parameters.append(limit)
+        return [
+            Notification(self._given_id(stored), version, topic, state, position)
+            for position, stored, version, topic, state in self._select(query, parameters)
+        ]
+
+    def max_notification_id(self) -> int | None:
+        """Return the position of the last event, None if there is none."""
+        return self._journal.head() or None
+
+    def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> JournalSubscription:
+        """Follow the events behind position `gt`; use it as a context manager."""
+        return JournalSubscription(self, gt=gt, topics=topics)
+
+    def listen(self, subscription: JournalSubscription) -> None:
+        """Wake the subscription after each commit."""
+        self._journal.writer.watch(subscription.wake)
+
+    def unlisten(self, subscription: JournalSubscription) -> None:
+        """Wake it no more. Idempotent."""
+        self._journal.writer.unwatch(subscription.wake)
+
+
+class JournalSubscription(ListenNotifySubscription[JournalApplicationRecorder]):
+    """Iterates over events as they are committed; between commits it sleeps."""
+
+    def __init__(self, recorder: JournalApplicationRecorder, gt: int | None = None, topics: Sequence[str] = ()) -> None:
+        """Follow the recorder's events."""
+        super().__init__(recorder=recorder, gt=gt, topics=topics)
+        recorder.listen(self)
+        # What was committed while this was set up has woken nobody.
+        self.wake()
+
+    def wake(self, _position: int = 0) -> None:
+        """Look for new events."""
+        self._has_been_notified.set()
+
+    def stop(self) -> None:
+        """End the iteration."""
+        super().stop()
+        self._recorder.unlisten(self)
+
+
+class JournalTrackingRecorder(_Recorder, TrackingRecorder):
+    """How far each reader of another log has come."""
+
+    def insert_tracking(self, tracking: Tracking) -> None:
+        """Record the position.
+
+        Raises:
+            IntegrityError: the reader has been there already.
+            OperationalError: the log cannot be written.
+        """
+        self._insert((), tracking)
+
+    def max_tracking_id(self, application_name: str) -> int | None:
+        """Return the position that the reader has reached, None if it has not begun."""
+        query = "SELECT notification_id, '', 0, '', x'' FROM tracking WHERE application_name = ?"
+        rows = self._select(query, (application_name,))
+        return rows[0][0] if rows else None
+
+
+class JournalProcessRecorder(JournalTrackingRecorder, JournalApplicationRecorder, ProcessRecorder):
+    """Events, together with how far their cause was read."""
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **others: object) -> Sequence[int] | None:
+        """Record all or none, with the reader's position if `tracking` names it; raises as the other recorders do."""
+        match others.get("tracking"):
+            case Tracking() | None as tracking:
+                return self._insert(stored_events, tracking)
+            case other:
+                message = f"tracking must be a Tracking, not {other!r}"
+                raise TypeError(message)
+
+
+class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
+    """Builds the recorders over one log."""
+
+    SQLITE_DBNAME = "SQLITE_DBNAME"
+    SQLITE_SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
+    ORIGINATOR_ID_TYPE = "ORIGINATOR_ID_TYPE"
+
+    def __init__(self, env: Environment | EnvType | None) -> None:
+        """Open the log that the environment names.
+
+        Raises:
+            OSError: a setting is missing or wrong.
+            StorageError: the log cannot be opened.
+        """
+        super().__init__(env)
+        self._id_type: IdType = _id_type(self.env.get(self.ORIGINATOR_ID_TYPE, "uuid"))
+        self._journal = SqliteJournal.open(
+            _path(self.env.get(self.SQLITE_DBNAME)),
+            EventCodec(()),
+            synchronous=_synchronous(self.env.get(self.SQLITE_SYNCHRONOUS, "FULL")),
+        )
+
+    def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
+        """Return a recorder of events or of snapshots."""
+        if purpose not in ("events", "snapshots"):
+            message = f"a log has events and snapshots, and no {purpose!r}"
+            raise ValueError(message)
+        return JournalAggregateRecorder(
+            self._journal, id_type=self._id_type, purpose="events" if purpose == "events" else "snapshots"
+        )
+
+    def application_recorder(self) -> ApplicationRecorder:
+        """Return a recorder of the events of an application."""
+        recorder_class = self._class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder)
+        return recorder_class(self._journal, id_type=self._id_type)
+
+    def tracking_recorder(
+        self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
+    ) -> JournalTrackingRecorder:
+        """Return a recorder of how far readers have come."""
+        recorder_class = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
+        return recorder_class(self._journal, id_type=self._id_type)
+
+    def process_recorder(self) -> ProcessRecorder:
+        """Return a recorder of events together with how far their cause was read."""
+        recorder_class = self._class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder)
+        return recorder_class(self._journal, id_type=self._id_type)
+
+    def close(self) -> None:
+        """Make durable what was handed over, then let go of the log. Idempotent."""
+        self._journal.close()
+
+    def _class(self, key: str, default: type[_AnyRecorder]) -> type[_AnyRecorder]:
+        """Return the class that the environment names, which must be the default one or a subclass."""
+        topic = self.env.get(key)
+        if not topic:
+            return default
+        named: object = resolve_topic(topic)
+        if isinstance(named, type) and issubclass(named, default):
+            return named
+        message = f"{key} names {topic}, which is no subclass of {default.__qualname__}"
+        raise OSError(message)
+
+
+Factory = JournalFactory
+
+
+def _stored_id(given: UUID | str) -> str:
+    return given.hex if isinstance(given, UUID) else given
+
+
+def _path(value: str | None) -> str:
+    if not value or ":memory:" in value or value.startswith("file:"):
+        message = f"{JournalFactory.SQLITE_DBNAME} must be the path of a file, not {value!r}"
+        raise OSError(message)
+    return value
+
+
+def _id_type(value: str | None) -> IdType:
+    match value:
+        case "uuid" | "text":
+            return value
+        case _:
+            message = f"{JournalFactory.ORIGINATOR_ID_TYPE} must be 'uuid' or 'text', not {value!r}"
+            raise OSError(message)
+
+
+def _synchronous(value: str | None) -> Synchronous:
+    match value:
+        case "FULL" | "NORMAL" | "OFF":
+            return value
+        case _:
+            message = f"{JournalFactory.SQLITE_SYNCHRONOUS} must be 'FULL', 'NORMAL' or 'OFF', not {value!r}"
+            raise OSError(message)

@@ -1,0 +1,48 @@
+"""What the writer is asked for: steps of streams, rows that others have encoded, and marks in the queue."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from reenact.actors.journal.api import Append, Done
+
+
+class Step(msgspec.Struct, frozen=True):
+    """An append, and who waits for its outcome."""
+
+    append: Append
+    done: Done
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A record of a stream that somebody else has encoded."""
+
+    stream: str
+    version: int
+    topic: str
+    state: bytes
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Rows that become durable together; the outcome's position is that of the last event.
+
+    `events` continue their streams, from version 0 or 1 on; `snapshots` stand at any version that is still free;
+    `tracking` names a reader and the position that it has now seen, above the one it had seen before.
+    """
+
+    done: Done
+    events: tuple[Row, ...] = ()
+    snapshots: tuple[Row, ...] = ()
+    tracking: tuple[str, int] | None = None
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """A mark in the queue: steps of the stream that come behind it are accepted again."""
+
+    stream: str
+    done: Done
+
+
+Request: TypeAlias = Step | Rows | Recovery

@@ -1,0 +1,135 @@
+"""The tables of a log file, its format version, and whether a file is one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+
+APPLICATION_ID = 0x52454E41
+"""Marks a SQLite file as a log ("RENA")."""
+
+FORMAT_VERSION = 1
+"""The version of the tables below."""
+
+# The key of stored_events is declared, so that no VACUUM renumbers it, and named as the eventsourcing library's own
+# SQLite recorder asks for it. AUTOINCREMENT: the position of a removed record is never given to another one.
+_TABLES = (
+    """
+    CREATE TABLE stored_events (
+        rowid INTEGER PRIMARY KEY AUTOINCREMENT,
+        originator_id TEXT NOT NULL,
+        originator_version INTEGER NOT NULL,
+        topic TEXT NOT NULL,
+        state BLOB NOT NULL,
+        digest BLOB NOT NULL,
+        UNIQUE (originator_id, originator_version)
+    )
+    """,
+    """
+    CREATE TABLE feed (
+        topic TEXT NOT NULL,
+        first_cursor INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        segments BLOB NOT NULL,
+        digest BLOB NOT NULL,
+        PRIMARY KEY (topic, first_cursor)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE stored_snapshots (
+        originator_id TEXT NOT NULL,
+        originator_version INTEGER NOT NULL,
+        topic TEXT NOT NULL,
+        state BLOB NOT NULL,
+        PRIMARY KEY (originator_id, originator_version)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE tracking (
+        application_name TEXT NOT NULL PRIMARY KEY,
+        notification_id INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+)
+
+_MAGIC = b"SQLite format 3\x00"
+_HEADER_SIZE = 100
+
+
+def check_file(path: str) -> None:
+    """Look at the file without SQLite: a file that is missing or empty passes, as a log that is still to begin.
+
+    Raises:
+        LogUnusableError: it is no SQLite database, or shorter than it says it is.
+        OSError: it cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            header = file.read(_HEADER_SIZE)
+            size = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return
+    if not header:
+        return
+    if len(header) < _HEADER_SIZE or not header.startswith(_MAGIC):
+        message = f"{path} is not a log; choose another file"
+        raise LogUnusableError(message)
+    expected = _expected_size(header)
+    # With a write-ahead log beside it, the rest of the file may still be in there.
+    if size < expected and not _has_content(f"{path}-wal"):
+        message = f"{path} is truncated: {size} bytes instead of {expected}; restore a copy of it"
+        raise LogUnusableError(message)
+
+
+def check_format(connection: sqlite3.Connection, path: str) -> bool:
+    """Return whether the database is a log; False means that it is empty and may become one.
+
+    Raises:
+        LogTooNewError: a later version of the tables was written there.
+        LogUnusableError: it belongs to something else.
+    """
+    application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application_id == APPLICATION_ID:
+        if version > FORMAT_VERSION:
+            message = f"{path} has format {version}, newer than {FORMAT_VERSION}; upgrade to read it"
+            raise LogTooNewError(message)
+        return True
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application_id or version or tables:
+        message = f"{path} is the database of something else; choose another file"
+        raise LogUnusableError(message)
+    return False
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make an empty database a log, entirely or not at all."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _expected_size(header: bytes) -> int:
+    """Return the size that the database header claims, 0 if it makes no valid claim (SQLite file format, 1.3)."""
+    page_size = int.from_bytes(header[16:18], "big")
+    page_count = int.from_bytes(header[28:32], "big")
+    claim_is_valid = header[24:28] == header[92:96]
+    return (65536 if page_size == 1 else page_size) * page_count if claim_is_valid else 0
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return Path(path).stat().st_size > 0
+    except FileNotFoundError:
+        return False

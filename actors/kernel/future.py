@@ -1,0 +1,122 @@
+"""A reply that is on its way: pykka's future, without a condition variable for each."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from queue import Full
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar
+
+import pykka
+
+from reenact.actors.kernel.pool import waiting
+
+T = TypeVar("T")
+
+ExcInfo: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+Callback: TypeAlias = "Callable[[PooledFuture[Any]], None]"
+
+
+class PooledFuture(pykka.Future[T]):
+    """A future that costs little until somebody waits, and that can call back instead."""
+
+    # The class stands in for what an instance was not given: pykka's own constructor would set each.
+    _set: bool = False
+    _value: T | None = None
+    _exc_info: ExcInfo | None = None
+    _hook: Callable[[float | None], T] | None = None
+    _callbacks: list[Callback] | None = None
+
+    def __init__(self) -> None:  # the fields of pykka's constructor have no use here
+        self._lock = threading.Lock()
+
+    def get(self, *, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's own signature
+        """Return the value, or raise the exception, as soon as there is one.
+
+        Raises:
+            pykka.Timeout: neither came within `timeout` seconds.
+        """
+        if not self._set:
+            hook = self._hook
+            if hook is not None:
+                self._value = hook(timeout)
+                self._set = True
+            else:
+                self._wait(timeout)
+        if self._exc_info is not None:
+            kind, error, traceback = self._exc_info
+            raise (error or (kind or RuntimeError)()).with_traceback(traceback)
+        return self._value
+
+    def set(self, value: T | None = None) -> None:
+        """Give the future its value.
+
+        Raises:
+            queue.Full: it has one, or an exception, or a get hook.
+        """
+        self._resolve(value, None)
+
+    def set_exception(self, exc_info: ExcInfo | None = None) -> None:
+        """Give the future an exception, by default the one being handled.
+
+        Raises:
+            queue.Full: it has one, or a value, or a get hook.
+        """
+        kind, error, traceback = exc_info or sys.exc_info()
+        self._resolve(None, (kind, error, traceback))
+
+    def fail(self, error: BaseException) -> None:
+        """Give the future this exception."""
+        self._resolve(None, (type(error), error, error.__traceback__))
+
+    def set_get_hook(self, func: Callable[[float | None], T]) -> None:
+        """Have `get` call the function, once, and return what it returns."""
+        with self._lock:
+            if self._set:
+                raise Full
+            self._hook = func
+
+    def done(self) -> bool:
+        """Tell whether `get` would return or raise at once."""
+        return self._set
+
+    def add_done_callback(self, callback: Callback) -> None:
+        """Call back once when the value or exception is there: on the thread that sets it, or now if it is there.
+
+        Raises:
+            TypeError: the future has a get hook: it is computed when asked for, and there is nothing to wait for.
+        """
+        with self._lock:
+            if self._hook is not None:
+                raise TypeError("a future with a get hook never calls back")
+            if not self._set:
+                if self._callbacks is None:
+                    self._callbacks = [callback]
+                else:
+                    self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def _resolve(self, value: T | None, exc_info: ExcInfo | None) -> None:
+        with self._lock:
+            if self._set or self._hook is not None:
+                raise Full
+            self._value = value
+            self._exc_info = exc_info
+            self._set = True
+            callbacks = self._callbacks
+            self._callbacks = None
+        if callbacks is not None:
+            for callback in callbacks:
+                callback(self)
+
+    def _wait(self, timeout: float | None) -> None:
+        gate = threading.Lock()
+        gate.acquire()
+        self.add_done_callback(lambda _: gate.release())
+        with waiting():
+            came = gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        if not came:
+            raise pykka.Timeout(f"{timeout} seconds")

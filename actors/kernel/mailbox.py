@@ -1,0 +1,180 @@
+"""Where messages wait, and the rule that one thread at a time takes them out."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import pykka
+from pykka.messages import _ActorStop  # pyright: ignore[reportPrivateUsage]  # pykka's stop has no public name
+
+from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.pool import WorkerPool, here
+
+STOP: Final = _ActorStop()
+
+DEPTH: Final = 16
+"""Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""
+
+
+class Envelope(msgspec.Struct, eq=False):
+    """A message, and the future that waits for the reply, if anybody asked."""
+
+    message: Any
+    reply_to: PooledFuture[Any] | None = None
+
+    @property
+    def stops(self) -> bool:
+        """Whether this is the request to stop."""
+        return isinstance(self.message, _ActorStop)
+
+
+class Mailbox:
+    """The messages of one actor, in the order in which they were sent.
+
+    A mailbox is either idle or held. Whoever finds it idle holds it, and nobody else runs the actor until it is let
+    go: a worker for a slice, an asker for one message, a step that waits for the journal for as long as it takes.
+    """
+
+    # Sending takes no lock that it could wait for. Where two steps of two threads could miss each other, each first
+    # writes what the other reads: the message before the look at `_closed` and `_held`, those before the look for
+    # messages. So at least one of both sees.
+
+    __slots__ = ("_closed", "_envelopes", "_held", "_mutex", "_pool", "_turn")
+
+    _pool: WorkerPool
+    _turn: Callable[[Envelope | None], None]
+
+    def __init__(self) -> None:
+        self._envelopes: deque[Envelope] = deque()
+        self._held = threading.Lock()  # a flag with test-and-set
+        self._held.acquire()  # until `open` has said who is to run
+        self._mutex = threading.Lock()  # for closing, and for those who find it closed
+        self._closed = False
+
+    def open(self, pool: WorkerPool, turn: Callable[[Envelope | None], None]) -> None:
+        """Call `turn` whenever there is something to do, with the mailbox held.
+
+        It handles the one message it is given, or, given none, some of those that wait; then it lets go.
+        """
+        self._pool = pool
+        self._turn = turn
+
+    def run(self) -> None:
+        """Have some messages handled; called by a worker, for whom the mailbox is held."""
+        self._turn(None)
+
+    def handled_here(self, envelope: Envelope) -> bool:
+        """Have the message handled on the current thread, if that is a worker's and the mailbox is idle.
+
+        An idle mailbox is empty, so the message overtakes none.
+        """
+        if here.pool is None or here.depth >= DEPTH or not self.hold():
+            return False
+        here.depth += 1
+        try:
+            self._turn(envelope)
+        finally:
+            here.depth -= 1
+        return True
+
+    def offer(self, envelope: Envelope) -> bool:
+        """Take the message in, unless the mailbox is closed."""
+        self._envelopes.append(envelope)
+        if self._closed and self._take_back(envelope):
+            return False
+        if self._held.acquire(blocking=False):
+            self._pool.submit(self)
+        return True
+
+    def put(self, envelope: Envelope, /) -> None:
+        """Take the message in.
+
+        Raises:
+            ActorDeadError: the mailbox is closed.
+        """
+        if not self.offer(envelope):
+            raise pykka.ActorDeadError("the actor has stopped")
+
+    def hold(self) -> bool:
+        """Hold the mailbox if it is idle and open."""
+        if not self._held.acquire(blocking=False):
+            return False
+        if self._envelopes or self._closed:
+            self._pool.submit(self)
+            return False
+        return True
+
+    def next(self) -> Envelope | None:
+        """Take the next message out; if there is none, let go."""
+        while True:
+            try:
+                return self._envelopes.popleft()
+            except IndexError:
+                self._held.release()
+                if not self._envelopes or not self._held.acquire(blocking=False):
+                    return None
+
+    def let_go(self) -> None:
+        """Let go, or leave the mailbox to a worker if there are messages."""
+        if not self._envelopes:
+            self._held.release()
+            if not self._envelopes or not self._held.acquire(blocking=False):
+                return
+        self._pool.submit(self)
+
+    def again(self) -> None:
+        """Leave the mailbox, held as it is, to a worker."""
+        self._pool.submit(self)
+
+    def shut(self) -> None:
+        """Take nothing in any more. What waits goes on waiting, for `drain`."""
+        with self._mutex:
+            self._closed = True
+
+    def drain(self) -> list[Envelope]:
+        """Take everything out of a mailbox that is shut."""
+        with self._mutex:
+            rest = list(self._envelopes)
+            self._envelopes.clear()
+            return rest
+
+    def shut_if_empty(self) -> bool:
+        """Take nothing in any more, if nothing is waiting."""
+        with self._mutex:
+            self._closed = True
+            if self._envelopes:
+                self._closed = False
+            return self._closed
+
+    def get(self) -> Envelope:
+        """Take the next message out.
+
+        Raises:
+            IndexError: there is none.
+        """
+        return self._envelopes.popleft()
+
+    def first(self) -> Envelope | None:
+        """Return the next message, if there is one, and leave it where it is."""
+        return self._envelopes[0] if self._envelopes else None
+
+    def empty(self) -> bool:
+        """Tell whether no message is waiting."""
+        return not self._envelopes
+
+    def __len__(self) -> int:
+        return len(self._envelopes)
+
+    def _take_back(self, envelope: Envelope) -> bool:
+        with self._mutex:
+            if not self._closed:
+                return False
+            try:
+                self._envelopes.remove(envelope)
+            except ValueError:
+                return False  # it was there in time to be drained
+            return True

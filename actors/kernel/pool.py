@@ -1,0 +1,171 @@
+"""Few threads for many actors: whoever has something to do is queued, and a free worker takes it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from reenact.domain.errors import RuntimeClosedError
+
+_IDLE = 1.0
+"""Seconds after which a worker that is one too many goes home."""
+
+_log = logging.getLogger("reenact.kernel")
+
+
+class Runnable(Protocol):
+    """Something a worker can spend a moment on."""
+
+    def run(self) -> None:
+        """Do what is to be done now, and return soon."""
+
+
+class _Here(threading.local):
+    """What the current thread is: a worker of a pool, and how many asks deep it stands."""
+
+    pool: WorkerPool | None = None
+    depth: int = 0
+
+
+here = _Here()
+
+
+class WorkerPool:
+    """Worker threads that are started when there is work, and end when nobody is left to work for.
+
+    They are no daemons: like pykka's actors, those that live keep the process running until they are stopped.
+    """
+
+    def __init__(self, workers: int = 2) -> None:
+        if workers < 1:
+            raise ValueError(f"a pool needs at least one worker, not {workers}")
+        self._wanted = workers
+        self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._running = 0
+        self._live: set[object] = set()
+        self._closed = False
+
+    def submit(self, work: Runnable) -> None:
+        """Have a worker run `work` soon, after all that was submitted before.
+
+        Raises:
+            RuntimeClosedError: the pool is closed.
+        """
+        if self._closed:
+            raise RuntimeClosedError("the worker pool is closed")
+        self._ready.put(work)
+        if self._running < self._wanted:
+            self._grow()
+
+    def enter(self, actor: object) -> None:
+        """Keep the actor, and the workers, until it leaves."""
+        self._live.add(actor)
+
+    def leave(self, actor: object) -> None:
+        """Let the actor go; the workers go with the last one."""
+        self._live.discard(actor)
+        if not self._live:
+            self._ready.put(None)
+
+    def live(self) -> list[object]:
+        """Return the actors that have entered and not left."""
+        return list(self._live)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    @contextmanager
+    def blocked(self) -> Generator[None]:
+        """Let a spare worker take the place of the current one, which is about to wait."""
+        with self._lock:
+            self._running -= 1
+        try:
+            if self._running < self._wanted:
+                self._grow()
+            yield
+        finally:
+            with self._lock:
+                self._running += 1
+
+    def close(self) -> None:
+        """End the workers after what is queued now, and wait for them; who still lives stands still. Idempotent."""
+        self._closed = True
+        self._ready.put(None)
+        for thread in list(self._threads):
+            thread.join()
+
+    def _grow(self) -> None:
+        with self._lock:
+            # It may have been closed since, perhaps by what was submitted: then the work is done.
+            if self._closed or self._running >= self._wanted:
+                return
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            thread = threading.Thread(target=self._work, name=f"reenact-worker-{len(self._threads)}", daemon=False)
+            thread.start()
+            self._threads.append(thread)
+            self._running += 1
+
+    def _work(self) -> None:
+        here.pool = self
+        while True:
+            try:
+                work = self._ready.get(timeout=_IDLE if self._running > self._wanted else None)
+            except Empty:
+                if self._goes_home_idle():
+                    return
+                continue
+            if work is None:
+                if self._goes_home_last():
+                    return
+                continue
+            try:
+                work.run()
+            except BaseException:  # noqa: BLE001 - a worker outlives it
+                _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
+
+    def _goes_home_idle(self) -> bool:
+        with self._lock:
+            if self._running <= self._wanted:
+                return False
+            return self._goes_home()
+
+    def _goes_home_last(self) -> bool:
+        with self._lock:
+            if self._live and not self._closed:
+                return False
+            gone = self._goes_home()
+            if self._running or not gone:
+                self._ready.put(None)
+            return gone
+
+    def _goes_home(self) -> bool:
+        # Counted out before the queue is looked at: whoever submits looks the other way round, so one of both sees.
+        self._running -= 1
+        if self._ready.empty() or self._closed:
+            return True
+        self._running += 1
+        return False
+
+
+@contextmanager
+def waiting() -> Generator[None]:
+    """Wait inside without holding up other actors, if the current thread is one of their workers."""
+    pool = here.pool
+    if pool is None:
+        yield
+    else:
+        with pool.blocked():
+            yield
+
+
+@functools.cache
+def default_pool() -> WorkerPool:
+    """Return the pool for actors that are started outside of any system."""
+    return WorkerPool()

@@ -1,0 +1,222 @@
+"""Actors with pykka's semantics that share a few threads instead of having one each."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import uuid
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import pykka
+from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
+
+from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
+from reenact.actors.kernel.pool import WorkerPool, default_pool
+
+SLICE: Final = 64
+"""Messages that an actor handles before others get their turn."""
+
+_PYKKAS_OWN: Final = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
+
+_log = logging.getLogger("pykka")
+
+A = TypeVar("A", bound="PooledActor")
+
+
+class StopFlag(threading.Event):
+    """An event that is hardly more than a bool until somebody waits for it or sets it."""
+
+    _flag = False
+
+    def __init__(self) -> None:  # the condition is made when it is first looked for
+        pass
+
+    def __getattr__(self, name: str) -> threading.Condition:
+        """Make the condition on which the base class waits."""
+        if name != "_cond":
+            raise AttributeError(name)
+        condition: threading.Condition = self.__dict__.setdefault(name, threading.Condition(threading.Lock()))
+        return condition
+
+
+class PooledRef(pykka.ActorRef[A]):
+    """A reference to a pooled actor."""
+
+    def __init__(self, actor: A, mailbox: Mailbox) -> None:
+        super().__init__(actor)
+        self._mailbox = mailbox
+
+    def tell(self, message: Any) -> None:  # noqa: ANN401 - pykka's own signature
+        """Send the message.
+
+        Raises:
+            ActorDeadError: the actor has stopped.
+        """
+        if not self._mailbox.offer(Envelope(message)):
+            raise pykka.ActorDeadError(f"{self} not found")
+
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's
+        """Send the message, and return the reply, or its future if `block` is False.
+
+        Asked by another pooled actor, an idle one replies right here, without a change of threads.
+        """
+        future: PooledFuture[Any] = PooledFuture()
+        envelope = Envelope(message, future)
+        here = block and timeout is None and self._mailbox.handled_here(envelope)
+        if not (here or self._mailbox.offer(envelope)):
+            future.fail(pykka.ActorDeadError(f"{self} not found"))
+        return future.get(timeout=timeout) if block else future
+
+
+class PooledActor(pykka.Actor):
+    """An actor that occupies a thread only while it handles a message.
+
+    It behaves as a `pykka.ThreadingActor` does, with these differences: it is not in pykka's global registry, what is
+    no `Exception` (`SystemExit`, for instance) stops this actor and no other, and code that blocks for long belongs on
+    a `ThreadingActor`, because the workers are few. Waiting for another actor's reply is fine.
+    """
+
+    _begun: bool = False
+    _over: bool = False
+    _pool: WorkerPool
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:  # noqa: ANN401 - pykka's own signature
+        self._assemble(self._create_actor_inbox())
+
+    def _assemble(self, mailbox: Mailbox) -> None:
+        # What pykka's constructor does, without a condition variable and its queue for each actor.
+        self.actor_urn = uuid.uuid4().urn
+        self._mailbox = mailbox
+        self.actor_inbox = mailbox  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # see below
+        self.actor_stopped = StopFlag()
+        self._actor_ref = PooledRef(self, mailbox)
+
+    @classmethod
+    def start(  # pyright: ignore[reportIncompatibleMethodOverride]  # it is pykka's own, to the letter
+        cls,
+        *args: Any,  # noqa: ANN401 - pykka's own signature
+        **kwargs: Any,  # noqa: ANN401
+    ) -> pykka.ActorRef[Self]:
+        """Start an actor on the pool of the process."""
+        return cls.start_on(default_pool(), *args, **kwargs)
+
+    @classmethod
+    def start_on(cls, pool: WorkerPool, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 - as start
+        """Start an actor on this pool; the other arguments are the constructor's."""
+        actor = cls(*args, **kwargs)
+        actor._pool = pool
+        _log.debug("Starting %s", actor)
+        actor._start_actor_loop()
+        return actor.actor_ref
+
+    @staticmethod
+    # Typed for our own envelopes: only our references reach it.
+    def _create_actor_inbox() -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return Mailbox()
+
+    @staticmethod
+    def _create_future() -> PooledFuture[Any]:
+        return PooledFuture()
+
+    def _start_actor_loop(self) -> None:
+        self._pool.enter(self)
+        self._mailbox.open(self._pool, self._turn)
+        if type(self).on_start is PooledActor.on_start:
+            self._begun = True
+            self._mailbox.let_go()
+        else:
+            self._mailbox.again()
+
+    def _turn(self, envelope: Envelope | None) -> None:
+        if not self._begun:
+            self._begin()
+        if envelope is not None:
+            self._handle(envelope)
+        else:
+            for _ in range(SLICE):
+                if self._over:
+                    break
+                envelope = self._mailbox.next()
+                if envelope is None:
+                    return
+                self._handle(envelope)
+        if self._over:
+            self._bury()
+        else:
+            self._mailbox.let_go()
+
+    def _begin(self) -> None:
+        self._begun = True
+        try:
+            self.on_start()
+        except Exception:  # noqa: BLE001 - whatever it is, it is this actor's failure
+            self._handle_failure(*sys.exc_info())
+        except BaseException as error:  # noqa: BLE001 - likewise
+            self._end(error)
+
+    def _handle(self, envelope: Envelope) -> None:
+        message, reply_to = envelope.message, envelope.reply_to
+        try:
+            response = self._handle_receive(message) if type(message) in _PYKKAS_OWN else self.on_receive(message)
+        except Exception:  # noqa: BLE001 - it is the asker's, or else this actor's failure
+            if reply_to is None:
+                self._fail()
+            else:
+                _log.info("Exception returned from %s to caller:", self, exc_info=True)
+                reply_to.set_exception()
+        except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
+            self._end(error)
+            if reply_to is not None:
+                reply_to.fail(pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
+        else:
+            if reply_to is not None:
+                reply_to.set(response)
+
+    def _fail(self) -> None:
+        self._handle_failure(*sys.exc_info())
+        try:
+            self.on_failure(*sys.exc_info())
+        except Exception:  # noqa: BLE001 - a failure in the face of failure is logged and no more
+            self._handle_failure(*sys.exc_info())
+
+    def _end(self, error: BaseException) -> None:
+        _log.debug("%r in %s. Stopping it.", error, self)
+        self._stop()
+
+    def _stop(self) -> None:
+        self._leave()
+        _log.debug("Stopped %s", self)
+        try:
+            self.on_stop()
+        except Exception:  # noqa: BLE001 - logged, as pykka does
+            self._handle_failure(*sys.exc_info())
+
+    def _handle_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _log.error("Unhandled exception in %s:", self, exc_info=exception_value)
+        self._leave()
+
+    def _leave(self) -> None:
+        self._mailbox.shut()
+        self._depart()
+
+    def _depart(self) -> None:
+        self._over = True
+        self.actor_stopped.set()
+        self._pool.leave(self)
+
+    def _bury(self) -> None:
+        for envelope in self._mailbox.drain():
+            if envelope.reply_to is None:
+                continue
+            if envelope.stops:
+                envelope.reply_to.set(None)
+            else:
+                envelope.reply_to.fail(pykka.ActorDeadError(f"{self.actor_ref} stopped before handling the message"))

@@ -1,0 +1,94 @@
+"""The one asyncio loop on which everything that waits for the outside world runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+from reenact.domain.errors import RuntimeClosedError
+
+_log = logging.getLogger(__name__)
+_GRACE_SECONDS = 2.0
+
+
+class OutsideLoop:
+    """An asyncio loop on a thread of its own, started when it is first needed.
+
+    Closing it cancels what runs and waits for the clean-up. A task that is being cancelled already is not cancelled a
+    second time, so that its clean-up may wait for something; what has not ended `grace` seconds later is.
+    """
+
+    def __init__(self, *, grace: float = _GRACE_SECONDS) -> None:
+        self._grace = grace
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread.
+
+        Raises:
+            RuntimeClosedError: the loop is closed; the coroutine is closed, too.
+        """
+        with self._lock:
+            if not self._closed:
+                return asyncio.run_coroutine_threadsafe(work, self._loop or self._start())
+        work.close()
+        msg = "the runtime is closed; nothing can reach the outside world any more"
+        raise RuntimeClosedError(msg)
+
+    def close(self) -> None:
+        """Cancel what runs, wait for its clean-up and end the thread. Idempotent; any caller returns when it is done."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            if not self._closed and loop is not None:
+                loop.call_soon_threadsafe(loop.stop)
+            self._closed = True
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(self._loop,), name="reenact-outside", daemon=True)
+        self._thread.start()
+        return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            loop.run_until_complete(self._end_tasks())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    async def _end_tasks(self) -> None:
+        for task in _others():
+            if not task.cancelling():
+                task.cancel()
+        await _ended(self._grace)
+        for task in _others():
+            task.cancel()
+        await _ended(self._grace)
+        for task in _others():
+            _log.error("%r ignores its cancellation and is abandoned", task)
+        executor = asyncio.get_running_loop().shutdown_default_executor()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(executor, self._grace)
+
+
+def _others() -> set[asyncio.Task[Any]]:
+    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]  # a coroutine always has a task
+
+
+async def _ended(seconds: float) -> None:
+    tasks = _others()
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)

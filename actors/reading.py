@@ -1,0 +1,79 @@
+"""What the facades need of the read model, which stands on the other side of the log."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from reenact.domain.agent import AgentInfo
+from reenact.domain.container import ContainerInfo
+from reenact.domain.image import Definition, ImageInfo
+from reenact.domain.messages import Message
+from reenact.domain.session import SessionInfo
+
+
+class Follower(Protocol):
+    """Keeps the tables behind the log."""
+
+    def wait_for(self, position: int, timeout: float) -> None:
+        """Return when everything up to the position can be read; raise if that takes longer than `timeout` seconds."""
+        ...
+
+    def close(self) -> None:
+        """Stop following. Idempotent."""
+        ...
+
+
+class ReadModel(Protocol):
+    """Answers every get and list out of tables that follow the log."""
+
+    def container(self, container_id: str) -> ContainerInfo | None:
+        """Return the container, or None."""
+        ...
+
+    def containers(self) -> list[ContainerInfo]:
+        """Return all containers, the oldest first."""
+        ...
+
+    def image(self, image_id: str) -> ImageInfo | None:
+        """Return the newest revision of the image, or None."""
+        ...
+
+    def images(self) -> list[ImageInfo]:
+        """Return the newest revision of every image, the oldest image first."""
+        ...
+
+    def image_revision(self, image_id: str, revision: int) -> Definition | None:
+        """Return that revision's content, or None."""
+        ...
+
+    def session(self, session_id: str) -> SessionInfo | None:
+        """Return the session; None if it never was, or is deleted."""
+        ...
+
+    def sessions_of(self, container_id: str) -> list[SessionInfo]:
+        """Return the sessions of the container, the oldest first."""
+        ...
+
+    def sessions(self, *, limit: int) -> list[SessionInfo]:
+        """Return sessions of all containers, the newest first."""
+        ...
+
+    def latest_session(self) -> SessionInfo | None:
+        """Return the session that was created last, or None."""
+        ...
+
+    def messages(self, session_id: str) -> list[Message]:
+        """Return the session's messages in the order of their turns."""
+        ...
+
+    def agent(self, agent_id: str) -> AgentInfo | None:
+        """Return the agent; None unless it is live."""
+        ...
+
+    def agents(self) -> list[AgentInfo]:
+        """Return the live agents in the order in which they started."""
+        ...
+
+    def unfinished(self) -> list[str]:
+        """Return the ids of the sessions that have a live agent."""
+        ...

@@ -1,0 +1,171 @@
+"""The command protocol in process: a request is published, carried out by the operation it names, and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from reenact.actors.bus import SystemBus, flat, open_up
+from reenact.actors.journal.api import Entry, Publication, Segment
+from reenact.actors.operations import Operations
+from reenact.domain import commands as asked
+from reenact.domain.errors import (
+    AlreadyExistsError,
+    ContainerNotFoundError,
+    InvalidInputError,
+    ReenactError,
+    UnknownCommandError,
+)
+from reenact.domain.events import Context, Envelope
+from reenact.domain.image import Image
+
+DEFAULT_CONTAINER = "default"
+
+
+class Requests:
+    """Carries out requests. Thread-safe."""
+
+    def __init__(
+        self, do: Operations, bus: SystemBus, *, now: Callable[[], int], new_id: Callable[[str], str]
+    ) -> None:
+        self._do = do
+        self._bus = bus
+        self._now = now
+        self._new_id = new_id
+
+    def request(self, type: str, data: Mapping[str, Any], timeout: float | None) -> Envelope:  # noqa: A002
+        """Carry out the request and return its response, which is published too.
+
+        Raises:
+            UnknownCommandError: there is no such request.
+            InvalidInputError: the data does not fit it.
+            RequestTimeoutError: no answer within `timeout` seconds.
+            ReenactError: what the facade's method raises; a response that says so is published first.
+        """
+        self._do.check_open()
+        request = self._read(type, data)
+        request_id = request.request_id or self._new_id("req")
+        context = _context(request, request_id)
+        self._bus.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
+        answered = asked.response_to(type)
+        try:
+            result = self._carry_out(request, request_id, timeout)
+        except ReenactError as error:
+            refused = asked.CommandError(code=error.code, message=str(error))
+            self._bus.say(self._now(), answered(request_id=request_id, error=refused), flat(context))
+            raise
+        response = answered(request_id=request_id, result=msgspec.to_builtins(result))
+        if not isinstance(request, asked.MessageSendRequest):  # which was answered together with what it brought about
+            self._bus.say(self._now(), response, flat(context))
+        return self._envelope(response, context)
+
+    def _read(self, type_: str, data: Mapping[str, Any]) -> asked.Request:
+        kind = asked.REQUESTS.get(type_)
+        if kind is None:
+            raise UnknownCommandError(type_)
+        unknown = sorted(set(data) - set(kind.__struct_encode_fields__))
+        if unknown:
+            msg = f"{type_} has no field {unknown[0]!r}; it has {', '.join(kind.__struct_encode_fields__)}"
+            raise InvalidInputError(msg)
+        try:
+            return msgspec.convert(dict(data), kind, from_attributes=True)
+        except (msgspec.ValidationError, TypeError) as wrong:
+            msg = f"the data of {type_} does not fit: {wrong}"
+            raise InvalidInputError(msg) from None
+
+    def _carry_out(self, request: asked.Request, request_id: str, timeout: float | None) -> object:  # noqa: C901, PLR0911, PLR0912 - a table of contents
+        do = self._do
+        match request:
+            case asked.ContainerCreateRequest():
+                return do.create_container(request.name, request.container_id, timeout=timeout)
+            case asked.ContainerGetRequest():
+                return do.container(request.container_id)
+            case asked.ContainerListRequest():
+                return do.containers()
+            case asked.ImageRegisterRequest():
+                return do.register_image(msgspec.convert(request.image, Image, from_attributes=True), timeout=timeout)
+            case asked.ImageGetRequest():
+                return do.image(request.image_id)
+            case asked.ImageListRequest():
+                return do.images()
+            case asked.SessionCreateRequest():
+                return do.create_session(request.container_id, request.image_id, request.session_id, timeout=timeout)
+            case asked.SessionGetRequest():
+                return do.session(request.session_id)
+            case asked.SessionListRequest():
+                return do.sessions_of(request.container_id)
+            case asked.SessionDeleteRequest():
+                return do.delete_session(request.session_id, timeout=timeout)
+            case asked.SessionRunRequest():
+                return do.run_session(request.session_id, timeout=timeout)
+            case asked.SessionMessagesRequest():
+                return do.messages(request.session_id)
+            case asked.AgentGetRequest():
+                return do.agent(request.agent_id)
+            case asked.AgentListRequest():
+                return do.agents()
+            case asked.AgentInterruptRequest():
+                return do.interrupt(request.agent_id, timeout=timeout)
+            case asked.AgentDestroyRequest():
+                return do.destroy(request.agent_id, timeout=timeout)
+            case asked.MessageSendRequest():
+                return self._send(request, request_id, timeout)
+            case _:
+                raise UnknownCommandError(request.type)
+
+    def _send(
+        self, request: asked.MessageSendRequest, request_id: str, timeout: float | None
+    ) -> dict[str, str]:
+        given = [name for name in ("agent_id", "session_id", "image_id") if getattr(request, name) is not None]
+        if len(given) != 1:
+            msg = f"message_send_request needs exactly one of agent_id, session_id and image_id; it has {given or 'none'}"
+            raise InvalidInputError(msg)
+        if request.container_id is not None and request.image_id is None:
+            msg = "container_id goes with image_id only"
+            raise InvalidInputError(msg)
+        agent_id = self._agent_for(request, timeout)
+        session_id = self._do.session_of(agent_id)
+        turn_id = self._do.receive(agent_id, request.content, request_id=request_id, timeout=timeout)
+        return {"turn_id": turn_id, "agent_id": agent_id, "session_id": session_id}
+
+    def _agent_for(self, request: asked.MessageSendRequest, timeout: float | None) -> str:
+        if request.agent_id is not None:
+            return request.agent_id
+        session_id = request.session_id
+        if session_id is None:
+            session_id = self._default_session(request.image_id or "", request.container_id, timeout)
+        return self._do.run_session(session_id, timeout=timeout)
+
+    def _default_session(self, image_id: str, container_id: str | None, timeout: float | None) -> str:
+        if container_id is None:
+            container_id = DEFAULT_CONTAINER
+            if self._do.container(container_id) is None:
+                try:
+                    self._do.create_container(None, container_id, timeout=timeout)
+                except AlreadyExistsError:  # somebody else was as quick
+                    pass
+        elif self._do.container(container_id) is None:
+            raise ContainerNotFoundError(container_id)
+        number = 1
+        while True:
+            session_id = f"ses_{container_id}_{image_id}_{number}"
+            if self._do.session(session_id) is not None:
+                return session_id
+            try:
+                return self._do.create_session(container_id, image_id, session_id, timeout=timeout).id
+            except AlreadyExistsError:  # created a moment ago by somebody else, or deleted once
+                if self._do.session(session_id) is not None:
+                    return session_id
+            number += 1
+
+    def _envelope(self, response: asked.Response, context: Context) -> Envelope:
+        segment = Segment(flat(context), (Entry(response.type, self._now(), response),))
+        (envelope,) = open_up(Publication(None, None, segment), self._new_id)
+        return envelope
+
+
+def _context(request: asked.Request, request_id: str) -> Context:
+    about = {name: request.get(name) for name in ("container_id", "image_id", "session_id", "agent_id")}
+    return Context(**about, correlation_id=request_id)

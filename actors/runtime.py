@@ -1,0 +1,208 @@
+"""A runtime: the actors, the log, the bus, the outside loop and the read model, put together, and taken apart in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from reenact.actors.bus import SystemBus
+from reenact.actors.container import ContainerActor, ImageActor
+from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
+from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
+from reenact.actors.journal.api import Journal
+from reenact.actors.kernel import ActorSystem
+from reenact.actors.operations import LiveAgents, Operations
+from reenact.actors.outside import OutsideLoop
+from reenact.actors.reading import Follower, ReadModel
+from reenact.actors.requests import Requests
+from reenact.actors.session import Recovery, SessionActor
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.events import Envelope
+from reenact.domain.session import Session, SessionCommand
+
+logger = logging.getLogger("reenact.runtime")
+
+
+class _Ports:
+    """What the session actors need of the runtime."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a runtime
+        self,
+        *,
+        recovery: Recovery,
+        journal: Journal,
+        system: ActorSystem,
+        outside: OutsideLoop,
+        live: LiveAgents,
+        environment: EnvironmentFactory | None,
+        llm: LLMConfig,
+        base_path: str | None,
+        now: Callable[[], int],
+        new_id: Callable[[str], str],
+    ) -> None:
+        self.recovery: Recovery = recovery
+        self.journal = journal
+        self.operations: Operations | None = None
+        self.requests: Requests | None = None
+        self._system = system
+        self._outside = outside
+        self._live = live
+        self._environment = environment
+        self._llm = llm
+        self._base_path = base_path
+        self._now = now
+        self._new_id = new_id
+
+    def now(self) -> int:
+        return self._now()
+
+    def new_id(self, prefix: str) -> str:
+        return self._new_id(prefix)
+
+    def make_environment(self, session: Session, agent_id: str) -> Environment:
+        if self._environment is None or self.operations is None:
+            msg = "no model is configured: open the runtime with environment=, llm_provider=, or llm=LLMConfig(api_key=…)"
+            raise ConfigurationError(msg)
+        image = self.operations.definition(session.image_id, session.image_revision)
+        config = EnvironmentConfig(
+            agent_id=agent_id,
+            session_id=session.id or "",
+            llm=self._llm,
+            system=self._system,
+            outside=self._outside,
+            new_id=self._new_id,
+            model=image.model or self._llm.model,
+            max_tokens=image.max_tokens,
+            system_prompt=image.system_prompt,
+            cwd=self._base_path,
+        )
+        return self._environment.create(config)
+
+    def tell_session(self, session_id: str, command: SessionCommand) -> None:
+        self._system.actor(SessionActor, session_id).tell(command)
+
+    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
+        if self.requests is None:
+            msg = "the runtime is not open yet"
+            raise ConfigurationError(msg)
+        return self.requests.request(type, data, timeout)
+
+    def agent_lives(self, agent_id: str, session_id: str, state: Callable[[], bool]) -> None:
+        self._live.add(agent_id, session_id, state)
+
+    def agent_is_known(self, agent_id: str) -> bool:
+        return self._live.session_of(agent_id) is not None
+
+    def agent_ends(self, agent_id: str) -> None:
+        self._live.remove(agent_id)
+
+
+class LocalRuntime:
+    """A runtime in this process, of parts that are given. `Runtime.open` makes the parts."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a runtime
+        self,
+        *,
+        journal: Journal,
+        model: ReadModel,
+        follower: Follower,
+        bus: SystemBus,
+        environment: EnvironmentFactory | None,
+        llm: LLMConfig,
+        base_path: str | None,
+        recovery: Recovery,
+        now: Callable[[], int],
+        new_id: Callable[[str], str],
+        let_go: Callable[[], None],
+    ) -> None:
+        self._journal = journal
+        self._follower = follower
+        self._bus = bus
+        self._environment = environment
+        self._let_go = let_go
+        self._outside = OutsideLoop()
+        self._system = ActorSystem(journal, clock=now)
+        live = LiveAgents()
+        self._ports = _Ports(
+            recovery=recovery,
+            journal=journal,
+            system=self._system,
+            outside=self._outside,
+            live=live,
+            environment=environment,
+            llm=llm,
+            base_path=base_path,
+            now=now,
+            new_id=new_id,
+        )
+        self._system.register(SessionActor, lambda context: SessionActor(context, self._ports))
+        self._system.register(ContainerActor, ContainerActor)
+        self._system.register(ImageActor, ImageActor)
+        self._do = Operations(
+            system=self._system,
+            journal=journal,
+            model=model,
+            follower=follower,
+            live=live,
+            now=now,
+            new_id=new_id,
+        )
+        self._requests = Requests(self._do, bus, now=now, new_id=new_id)
+        self._ports.operations, self._ports.requests = self._do, self._requests
+        self._closing = threading.Lock()
+        self._closed = False
+        self.containers = Containers(self._do)
+        self.images = Images(self._do)
+        self.sessions = Sessions(self._do)
+        self.agents = Agents(self._do)
+        self.events = Events(bus, self._do.check_open)
+
+    def recover(self) -> None:
+        """End, or take up again, what a crash has left unfinished."""
+        self._do.recover()
+
+    def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002
+        """Carry out a request of the command protocol; return its response, which is published as well.
+
+        `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.
+        `timeout` is in seconds.
+
+        Raises:
+            UnknownCommandError: there is no such request; see `reenact.events.REQUESTS`.
+            InvalidInputError: the data does not fit it.
+            RequestTimeoutError: no answer came in time; what was asked for may still happen.
+            ReenactError: what the facade's method raises.
+        """
+        return self._requests.request(type, data, timeout)
+
+    def close(self) -> None:
+        """End running turns as interrupted, stop the agents, and let go of everything. Idempotent.
+
+        Messages that wait are kept; handlers hear all that happened before this returns.
+        """
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._do.shut_down()
+            self._do.closed = True
+            self._outside.close()
+            self._system.close()
+            self._journal.close()
+            self._bus.close()
+            self._follower.close()
+            dispose = getattr(self._environment, "dispose", None)
+            if callable(dispose):
+                try:
+                    dispose()
+                except Exception:
+                    logger.exception("the environment factory could not be disposed of")
+            self._let_go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

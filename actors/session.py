@@ -1,0 +1,246 @@
+"""The session actor: records what is decided about a session and its agent, and drives the agent's environment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from reenact.actors.bus import flat, open_up
+from reenact.actors.environment.api import Environment
+from reenact.actors.inlet import Channel, Inlet, published_of
+from reenact.actors.journal.api import Entry, Journal, Publication, Segment
+from reenact.actors.kernel import ActorContext, EventSourcedActor
+from reenact.domain import announce as announcing
+from reenact.domain import events as heard_events
+from reenact.domain import session as rules
+from reenact.domain.agent import Failure, SoFar
+from reenact.domain.commands import MessageSendRequest, response_to
+from reenact.domain.events import Context, Envelope, EventData
+from reenact.domain.session import (
+    CreateSession,
+    Delete,
+    Finish,
+    Interrupt,
+    Receive,
+    Run,
+    Session,
+    SessionCommand,
+    SessionEvent,
+    Stop,
+)
+
+logger = logging.getLogger("reenact.session")
+Recovery: TypeAlias = Literal["close", "resume"]
+Reply: TypeAlias = str | int | None
+
+
+class Ports(Protocol):
+    """What a session needs of the runtime it lives in."""
+
+    recovery: Recovery
+    journal: Journal
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970-01-01 UTC."""
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """Return a new id."""
+        ...
+
+    def make_environment(self, session: Session, agent_id: str) -> Environment:
+        """Return a new environment for the agent, not yet connected."""
+        ...
+
+    def tell_session(self, session_id: str, command: SessionCommand) -> None:
+        """Send a command to the session."""
+        ...
+
+    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
+        """Carry out a request of the command protocol."""
+        ...
+
+    def agent_lives(self, agent_id: str, session_id: str, state: Callable[[], bool]) -> None:
+        """Take note that the agent is live; `state` says whether its answer's text has begun."""
+        ...
+
+    def agent_is_known(self, agent_id: str) -> bool:
+        """Return whether the agent was started by this runtime and has not been stopped since."""
+        ...
+
+    def agent_ends(self, agent_id: str) -> None:
+        """Take note that the agent is live no more."""
+        ...
+
+
+class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
+    """One session: decides, records, believes; then lets the environment act."""
+
+    initial = Session()
+    decide = staticmethod(rules.decide)
+    evolve = staticmethod(rules.evolve)
+
+    @classmethod
+    def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
+        """Return the name of the session's stream, which is also the topic of its feed."""
+        return f"session/{id}"
+
+    def __init__(self, context: ActorContext, ports: Ports) -> None:
+        super().__init__(context)
+        self._ports = ports
+        self._environment: Environment | None = None
+        self._made: Environment | None = None
+        self._channel: Channel | None = None
+        self._heard: tuple[tuple[Context, EventData], ...] = ()
+        self._recorded_at = 0
+
+    def on_recovered(self) -> Sequence[SessionCommand]:
+        """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
+        agent, turn = self.state.agent, self.state.turn
+        if agent is None:
+            return ()
+        at = self._ports.now()
+        published = SoFar() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
+        if self._ports.agent_is_known(agent.id):  # the log failed under this very agent, and can be written again
+            self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
+            if turn is None:
+                return ()
+            lost = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
+            return (Finish(turn_id=turn.id, so_far=msgspec.structs.replace(published, failure=lost), at=at),)
+        if self._ports.recovery == "resume" and turn is not None:
+            self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
+            self._take_up_again(turn.id, turn.message_id, responding=published.responding)
+            return ()
+        return (Stop(agent_id=agent.id, reason="crash", at=at, so_far=published),)
+
+    def prepare(self, command: SessionCommand) -> SessionCommand:
+        """Add what only the actor knows: what has come in of the answer that a command would end."""
+        match command:
+            case Interrupt() | Stop() | Delete():
+                return msgspec.structs.replace(command, so_far=self._so_far(command.so_far))
+            case Run() if self.state.agent is None and self.state.id is not None and not self.state.deleted:
+                if self._made is None:
+                    self._made = self._ports.make_environment(self.state, command.agent_id)
+        return command
+
+    def announce(
+        self,
+        command: SessionCommand,
+        before: Session,
+        events: tuple[SessionEvent, ...],
+        after: Session,
+        recorded_at: int,
+    ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+        """Return what is kept in the session's feed, and the response that may not come later than what it brings about."""
+        self._heard = tuple(announcing.announce(before, events))
+        self._recorded_at = recorded_at
+        return _segments(self._heard, recorded_at), self._response(command, after, recorded_at)
+
+    def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
+        """Let the environment act on what is durable now."""
+        heard, self._heard = self._heard, ()
+        for context, data in heard:
+            match data:
+                case heard_events.AgentStarted():
+                    self._go_live(data.agent_id)
+                case heard_events.TurnStarted():
+                    self._let_in(context, data.turn_id)
+                case _:
+                    pass
+            self._pass_on(context, data)
+            if isinstance(data, heard_events.AgentStopped):
+                self._disconnect()
+                self._ports.agent_ends(data.agent_id)
+
+    def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
+        """Return the agent's id, the turn's id, or when the session was recorded."""
+        match command:
+            case Run():
+                return None if self.state.agent is None else self.state.agent.id
+            case Receive():
+                return command.turn_id
+            case CreateSession():
+                return self._recorded_at
+            case _:
+                return None
+
+    def on_lost(self, error: Exception) -> None:
+        """The log could not be written: let go of the environment; the next incarnation finds out how things stand."""
+        logger.error("session %s could not write its log: %s", self.context.id, error)
+        self._disconnect()
+
+    def on_stop(self) -> None:
+        """Let go of the environment."""
+        self._disconnect()
+
+    def _so_far(self, given: SoFar) -> SoFar:
+        turn = self.state.turn
+        if turn is None or self._channel is None:
+            return given
+        return self._channel.inlet.close(turn.id)
+
+    def _connect(self, agent_id: str, environment: Environment) -> None:
+        inlet = Inlet(self.context.stream, self._ports.journal, self._ports.now, self._ports.new_id, self._finish)
+        channel = Channel(inlet, self._ports.request)
+        self._environment, self._channel = environment, channel
+        self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
+        environment.receptor.connect(inlet)
+        environment.effector.connect(channel)
+
+    def _disconnect(self) -> None:
+        for environment in (self._environment, self._made):
+            if environment is not None:
+                try:
+                    environment.dispose()
+                except Exception:
+                    logger.exception("the environment of session %s could not be disposed of", self.context.id)
+        self._environment = self._made = self._channel = None
+
+    def _take_up_again(self, turn_id: str, message_id: str, *, responding: bool) -> None:
+        context = announcing.of_turn(self.state)
+        self._let_in(context, turn_id, responding=responding)
+        self._pass_on(context, heard_events.TurnStarted(turn_id=turn_id, message_id=message_id))
+
+    def _go_live(self, agent_id: str) -> None:
+        made, self._made = self._made, None
+        if made is not None:
+            self._connect(agent_id, made)
+
+    def _let_in(self, context: Context, turn_id: str, *, responding: bool = False) -> None:
+        if self._channel is not None:
+            self._channel.said = self.state.conversation
+            self._channel.inlet.open(turn_id, flat(context), responding=responding)
+
+    def _pass_on(self, context: Context, data: EventData) -> None:
+        channel = self._channel
+        if channel is None or not channel.wants(data.type):
+            return
+        segment = Segment(flat(context), (Entry(data.type, self._ports.now(), data),))
+        for envelope in open_up(Publication(None, None, segment), self._ports.new_id):
+            channel.hear(envelope)
+
+    def _finish(self, turn_id: str, so_far: SoFar) -> None:
+        self._ports.tell_session(self.context.id, Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
+
+    def _response(self, command: SessionCommand, after: Session, at: int) -> tuple[Segment, ...]:
+        if not isinstance(command, Receive) or command.request_id is None:
+            return ()
+        result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
+        response = response_to(MessageSendRequest.type)(request_id=command.request_id, result=result)
+        context = msgspec.structs.replace(announcing.about(after), turn_id=command.turn_id, correlation_id=command.request_id)
+        return (Segment(flat(context), (Entry(response.type, at, response),)),)
+
+
+def _segments(heard: Sequence[tuple[Context, EventData]], at: int) -> tuple[Segment, ...]:
+    segments: list[Segment] = []
+    for context, data in heard:
+        entry = Entry(data.type, at, data)
+        told = flat(context)
+        if segments and segments[-1].context == told:
+            segments[-1] = Segment(told, (*segments[-1].entries, entry))
+        else:
+            segments.append(Segment(told, (entry,)))
+    return tuple(segments)

@@ -1,0 +1,164 @@
+"""What the environment says during a turn, made regular, and the answer that it adds up to.
+
+Drivers, mocks and environments of users differ in what they leave out. Whatever they say passes through one `Answer`,
+which inserts the `message_start` that is missing, reads text between `thinking_start` and `thinking_end` as thinking,
+and drops what does not belong. What it lets pass is what is published; what it has gathered at any moment is the
+answer so far. A log holds what was published, so the partial answer of a crashed turn is found by the same means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from reenact.domain.events import (
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
+    StreamData,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCall,
+    ToolResult,
+)
+from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+
+
+class Complete(MessageStop, frozen=True, kw_only=True):
+    """A `message_stop` from a driver that knows the whole message, with blocks no delta can carry (citations, server tools).
+
+    Subscribers hear a plain `message_stop`; the message is recorded with this content.
+    """
+
+    content: tuple[Block, ...]
+
+
+class Answer:
+    """The answer of one turn as it comes in. Not thread-safe."""
+
+    def __init__(self, new_message_id: Callable[[], str]) -> None:
+        self._new_message_id = new_message_id
+        self._blocks: list[Block] = []
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._whole: tuple[Block, ...] | None = None
+        self._thinking = False
+        self.message_id: str | None = None
+        self.model: str | None = None
+        self.usage: Usage = {}
+        self.stop_reason: str | None = None
+        self.error: StreamError | None = None
+        self.responding = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more can come: the message is complete, or has failed."""
+        return self.stop_reason is not None or self.error is not None
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The content blocks so far, in order."""
+        if self._whole is not None:
+            return self._whole
+        blocks = list(self._blocks)
+        if self._thought:
+            blocks.append(ThinkingBlock("".join(self._thought)))
+        if self._text:
+            blocks.append(TextBlock("".join(self._text)))
+        return tuple(blocks)
+
+    def accept(self, event: StreamData) -> tuple[StreamData, ...]:
+        """Take in what the environment says; return what there is to publish, in order."""
+        if self.finished:
+            return ()
+        match event:
+            case TextDelta() if not self._thinking:
+                return (*self._begun(), *self._say(event))
+            case TextDelta() | ThinkingDelta():
+                return self._think(event)
+            case MessageStart():
+                return () if self.message_id is not None else (self._begin(event),)
+            case MessageStop():
+                return self._stop(event)
+            case StreamError():
+                self.error = event
+                return (event,)
+            case ThinkingStart():
+                return () if self._thinking else (*self._begun(), *self._open_thought())
+            case ThinkingEnd():
+                return (*self._begun(), *self._close_thought(event)) if self._thinking else ()
+            case MessageDelta():
+                self.usage = event.usage
+                return (*self._begun(), event)
+            case ToolCall() | InputJsonDelta() | ToolResult():
+                return (*self._begun(), *self._close_thought(), *self._tool(event))
+            case _:
+                return ()
+
+    def _begin(self, event: MessageStart) -> MessageStart:
+        self.message_id = event.message_id or self._new_message_id()
+        self.model = event.model
+        return MessageStart(message_id=self.message_id, model=event.model)
+
+    def _begun(self) -> tuple[StreamData, ...]:
+        return () if self.message_id is not None else (self._begin(MessageStart()),)
+
+    def _say(self, event: TextDelta) -> tuple[StreamData, ...]:
+        if event.text:
+            self._text.append(event.text)
+        return (event,)
+
+    def _think(self, event: TextDelta | ThinkingDelta) -> tuple[StreamData, ...]:
+        before = () if self._thinking else (*self._begun(), *self._open_thought())
+        self._thought.append(event.text)
+        return (*before, ThinkingDelta(text=event.text))
+
+    def _open_thought(self) -> tuple[StreamData, ...]:
+        self._flush_text()
+        self._thinking = True
+        return (ThinkingStart(),)
+
+    def _close_thought(self, event: ThinkingEnd | None = None) -> tuple[StreamData, ...]:
+        if not self._thinking:
+            return ()
+        self._thinking = False
+        end = event or ThinkingEnd()
+        thought, self._thought = "".join(self._thought), []
+        if thought or end.signature:
+            self._blocks.append(ThinkingBlock(thought, end.signature))
+        return (end,)
+
+    def _tool(self, event: ToolCall | InputJsonDelta | ToolResult) -> tuple[StreamData, ...]:
+        if isinstance(event, ToolCall):
+            self._flush_text()
+            self._blocks.append(ToolUseBlock(event.id or "", event.name, _object(event.input)))
+        return (event,)
+
+    def _stop(self, event: MessageStop) -> tuple[StreamData, ...]:
+        before = (*self._begun(), *self._close_thought())
+        self.stop_reason = event.stop_reason
+        if isinstance(event, Complete):
+            self._whole = event.content
+            return (*before, MessageStop(stop_reason=event.stop_reason))
+        return (*before, event)
+
+    def _flush_text(self) -> None:
+        if self._text:
+            self._blocks.append(TextBlock("".join(self._text)))
+            self._text = []
+
+
+def gather(events: Iterable[StreamData]) -> Answer:
+    """Return the answer that published stream events add up to."""
+    answer = Answer(lambda: "")
+    for event in events:
+        answer.accept(event)
+    return answer
+
+
+def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - decoded JSON
+    return value if isinstance(value, dict) else {"input": value}

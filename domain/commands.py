@@ -1,0 +1,255 @@
+"""The command protocol: one request and one response for every method of the facades."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from reenact.domain.errors import UnknownCommandError
+from reenact.domain.events import NOTIFICATIONS, Category, Context, EventData, Intent, Source
+
+
+class CommandError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request was refused; `code` is that of the error that the facade raises."""
+
+    code: str
+    message: str
+
+
+class Request(EventData, frozen=True, kw_only=True):
+    """What is asked for: the parameters of the facade's method, under their names."""
+
+    source: ClassVar[Source] = "command"
+    category: ClassVar[Category] = "command"
+    intent: ClassVar[Intent] = "request"
+    request_id: str | None = None
+
+
+class Response(EventData, frozen=True, kw_only=True):
+    """What came of a request: what the facade's method returns, as plain values, or an error."""
+
+    source: ClassVar[Source] = "command"
+    category: ClassVar[Category] = "command"
+    intent: ClassVar[Intent] = "result"
+    request_id: str
+    result: Any = None
+    error: CommandError | None = None
+
+
+class ContainerCreateRequest(Request, frozen=True, kw_only=True):
+    """Create a container."""
+
+    type: ClassVar[str] = "container_create_request"
+    name: str | None = None
+    container_id: str | None = None
+
+
+class ContainerGetRequest(Request, frozen=True, kw_only=True):
+    """Return a container, or nothing."""
+
+    type: ClassVar[str] = "container_get_request"
+    container_id: str
+
+
+class ContainerListRequest(Request, frozen=True, kw_only=True):
+    """Return all containers."""
+
+    type: ClassVar[str] = "container_list_request"
+
+
+class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An image as it travels."""
+
+    id: str | None = None
+    name: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    max_tokens: int | None = None
+    tools: tuple[Any, ...] = ()
+
+
+class ImageRegisterRequest(Request, frozen=True, kw_only=True):
+    """Register an image."""
+
+    type: ClassVar[str] = "image_register_request"
+    image: ImageContent
+
+
+class ImageGetRequest(Request, frozen=True, kw_only=True):
+    """Return an image, or nothing."""
+
+    type: ClassVar[str] = "image_get_request"
+    image_id: str
+
+
+class ImageListRequest(Request, frozen=True, kw_only=True):
+    """Return all images."""
+
+    type: ClassVar[str] = "image_list_request"
+
+
+class SessionCreateRequest(Request, frozen=True, kw_only=True):
+    """Create a session."""
+
+    type: ClassVar[str] = "session_create_request"
+    container_id: str
+    image_id: str
+    session_id: str | None = None
+
+
+class SessionGetRequest(Request, frozen=True, kw_only=True):
+    """Return a session, or nothing."""
+
+    type: ClassVar[str] = "session_get_request"
+    session_id: str
+
+
+class SessionListRequest(Request, frozen=True, kw_only=True):
+    """Return the sessions of a container."""
+
+    type: ClassVar[str] = "session_list_request"
+    container_id: str
+
+
+class SessionDeleteRequest(Request, frozen=True, kw_only=True):
+    """Delete a session."""
+
+    type: ClassVar[str] = "session_delete_request"
+    session_id: str
+
+
+class SessionRunRequest(Request, frozen=True, kw_only=True):
+    """Run a session."""
+
+    type: ClassVar[str] = "session_run_request"
+    session_id: str
+
+
+class SessionMessagesRequest(Request, frozen=True, kw_only=True):
+    """Return the messages of a session."""
+
+    type: ClassVar[str] = "session_messages_request"
+    session_id: str
+
+
+class AgentGetRequest(Request, frozen=True, kw_only=True):
+    """Return a live agent, or nothing."""
+
+    type: ClassVar[str] = "agent_get_request"
+    agent_id: str
+
+
+class AgentListRequest(Request, frozen=True, kw_only=True):
+    """Return all live agents."""
+
+    type: ClassVar[str] = "agent_list_request"
+
+
+class AgentInterruptRequest(Request, frozen=True, kw_only=True):
+    """Interrupt an agent's turn."""
+
+    type: ClassVar[str] = "agent_interrupt_request"
+    agent_id: str
+
+
+class AgentDestroyRequest(Request, frozen=True, kw_only=True):
+    """Destroy an agent."""
+
+    type: ClassVar[str] = "agent_destroy_request"
+    agent_id: str
+
+
+class MessageSendRequest(Request, frozen=True, kw_only=True):
+    """Send a message to an agent, to a session, or to an image's default session in a container.
+
+    Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`.
+    """
+
+    type: ClassVar[str] = "message_send_request"
+    content: str
+    agent_id: str | None = None
+    session_id: str | None = None
+    image_id: str | None = None
+    container_id: str | None = None
+
+
+_KINDS: tuple[type[Request], ...] = (
+    ContainerCreateRequest,
+    ContainerGetRequest,
+    ContainerListRequest,
+    ImageRegisterRequest,
+    ImageGetRequest,
+    ImageListRequest,
+    SessionCreateRequest,
+    SessionGetRequest,
+    SessionListRequest,
+    SessionDeleteRequest,
+    SessionRunRequest,
+    SessionMessagesRequest,
+    AgentGetRequest,
+    AgentListRequest,
+    AgentInterruptRequest,
+    AgentDestroyRequest,
+    MessageSendRequest,
+)
+
+
+def _response(request: type[Request]) -> type[Response]:
+    name = request.__name__.removesuffix("Request") + "Response"
+    kind = request.type.removesuffix("_request") + "_response"
+    namespace = {"type": kind, "__doc__": f"What came of `{request.type}`.", "__module__": __name__}
+    return msgspec.defstruct(name, [], bases=(Response,), namespace=namespace, frozen=True, kw_only=True)
+
+
+REQUESTS: dict[str, type[Request]] = {kind.type: kind for kind in _KINDS}
+RESPONSES: dict[str, type[Response]] = {kind.type: _response(kind) for kind in _KINDS}
+"""The response of each request, by the request's type."""
+
+CATALOGUE: dict[str, type[EventData]] = {
+    kind.type: kind for kind in (*NOTIFICATIONS, *REQUESTS.values(), *RESPONSES.values())
+}
+"""Every type of event that there is, and the shape of its data."""
+
+
+def response_to(request_type: str) -> type[Response]:
+    """Return the response of that request, or raise `UnknownCommandError`."""
+    kind = RESPONSES.get(request_type)
+    if kind is None:
+        raise UnknownCommandError(request_type)
+    return kind
+
+
+def json_schema() -> dict[str, Any]:
+    """Return one JSON Schema (2020-12) that describes every envelope of the catalogue."""
+    kinds = tuple(CATALOGUE.items())
+    data, definitions = msgspec.json.schema_components(
+        [kind for _, kind in kinds], ref_template="#/$defs/{name}"
+    )
+    (context,), more = msgspec.json.schema_components([Context], ref_template="#/$defs/{name}")
+    envelopes = [
+        {
+            "type": "object",
+            "title": name,
+            "required": ["id", "type", "timestamp", "source", "category", "intent", "context", "data"],
+            "properties": {
+                "id": {"type": "string"},
+                "type": {"const": name},
+                "timestamp": {"type": "string", "format": "date-time"},
+                "source": {"const": kind.source},
+                "category": {"const": kind.category},
+                "intent": {"const": kind.intent},
+                "context": context,
+                "cursor": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
+                "data": shape,
+            },
+        }
+        for (name, kind), shape in zip(kinds, data, strict=True)
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Reenact event",
+        "oneOf": envelopes,
+        "$defs": {**definitions, **more},
+    }
+

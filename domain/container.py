@@ -1,0 +1,55 @@
+"""A container: a named workspace. It is created and never deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import AlreadyExistsError
+
+
+class ContainerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A container as callers see it. `created_at` is timezone-aware UTC."""
+
+    id: str
+    name: str | None
+    created_at: datetime
+
+
+class ContainerCreated(msgspec.Struct, frozen=True, array_like=True):
+    """The container exists."""
+
+    container_id: str
+    name: str | None
+
+
+ContainerEvent: TypeAlias = ContainerCreated
+
+
+class CreateContainer(msgspec.Struct, frozen=True):
+    """Create the container."""
+
+    container_id: str
+    name: str | None
+
+
+class Container(msgspec.Struct, frozen=True):
+    """What is known of a container."""
+
+    id: str | None = None
+    name: str | None = None
+
+
+def decide(container: Container, command: CreateContainer) -> tuple[ContainerEvent, ...]:
+    """Return what follows from the command, or refuse it with `AlreadyExistsError`."""
+    if container.id is not None:
+        kind = "container"
+        raise AlreadyExistsError(kind, container.id)
+    return (ContainerCreated(command.container_id, command.name),)
+
+
+def evolve(_container: Container, event: ContainerEvent) -> Container:
+    """Return the container as it is once the event has happened."""
+    return Container(event.container_id, event.name)

@@ -1,0 +1,173 @@
+"""What can go wrong, each with a stable code and the values a caller acts on."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ReenactError(Exception):
+    """The root of every error that Reenact raises on purpose.
+
+    `code` is stable: the command protocol and the command line's JSON carry it.
+    """
+
+    code: ClassVar[str] = "internal_error"
+
+
+class InvalidInputError(ReenactError, ValueError):
+    """A value handed in cannot be accepted; nothing was recorded."""
+
+    code = "invalid_input"
+
+
+class InvalidMessageError(InvalidInputError):
+    """A message is empty, blank, too large, or not valid Unicode."""
+
+    code = "invalid_message"
+
+
+class ConfigurationError(InvalidInputError):
+    """A runtime was asked for with settings that cannot work."""
+
+    code = "invalid_configuration"
+
+
+class UnknownEventTypeError(InvalidInputError):
+    """The event type is not in the catalogue."""
+
+    code = "unknown_event_type"
+
+    def __init__(self, type: str) -> None:  # noqa: A002 - the word users know it by
+        super().__init__(f"there is no event type {type!r}; see reenact.events.CATALOGUE")
+        self.type = type
+
+
+class UnknownCommandError(InvalidInputError):
+    """The command protocol has no request of this type."""
+
+    code = "unknown_command"
+
+    def __init__(self, type: str) -> None:  # noqa: A002 - the word users know it by
+        super().__init__(f"there is no request type {type!r}; see reenact.events.REQUESTS")
+        self.type = type
+
+
+class UnknownScenarioError(InvalidInputError, LookupError):
+    """A mock was asked for a scenario that nobody defined."""
+
+    code = "unknown_scenario"
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"there is no scenario {name!r}; defined are: {', '.join(known)}")
+        self.name = name
+        self.known = known
+
+
+class AlreadyExistsError(ReenactError):
+    """The id that was supplied has been used before."""
+
+    code = "already_exists"
+
+    def __init__(self, kind: str, id: str) -> None:  # noqa: A002 - the word users know it by
+        super().__init__(f"{kind} {id!r} exists already, or existed once; ids are never used again")
+        self.kind = kind
+        self.id = id
+
+
+class NotFoundError(ReenactError, LookupError):
+    """Something that was named does not exist."""
+
+    code = "not_found"
+    kind: ClassVar[str] = "entity"
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - the word users know it by
+        super().__init__(f"{self.kind} {id!r} does not exist")
+        self.id = id
+
+
+class ContainerNotFoundError(NotFoundError):
+    """No container has this id."""
+
+    code = "container_not_found"
+    kind = "container"
+
+
+class ImageNotFoundError(NotFoundError):
+    """No image has this id."""
+
+    code = "image_not_found"
+    kind = "image"
+
+
+class SessionNotFoundError(NotFoundError):
+    """No session has this id, or it was deleted."""
+
+    code = "session_not_found"
+    kind = "session"
+
+
+class AgentNotFoundError(NotFoundError):
+    """No live agent has this id."""
+
+    code = "agent_not_found"
+    kind = "agent"
+
+
+class RuntimeClosedError(ReenactError):
+    """The runtime was closed; open it again to go on."""
+
+    code = "runtime_closed"
+
+
+class RequestTimeoutError(ReenactError, TimeoutError):
+    """No answer came in time; what was asked for may still happen."""
+
+    code = "timeout"
+
+
+class StorageError(ReenactError):
+    """The log could not be read or written; what was not acknowledged was not recorded."""
+
+    code = "storage_error"
+
+
+class StorageFullError(StorageError):
+    """No space is left for the log; free some and send the command again."""
+
+    code = "storage_full"
+
+
+class LogLockedError(StorageError):
+    """Another process, or another runtime of this one, is writing this log."""
+
+    code = "log_locked"
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        owner = f"process {pid}" if pid else "another process"
+        super().__init__(f"{path} is being written by {owner}; close it there, or open a copy")
+        self.path = path
+        self.pid = pid
+
+
+class LogUnusableError(StorageError):
+    """The file is not a log, is damaged, or cannot be opened here."""
+
+    code = "log_unusable"
+
+
+class LogTooNewError(LogUnusableError):
+    """The log was written by a newer version of Reenact than this one can read."""
+
+    code = "log_too_new"
+
+
+class ConflictError(StorageError):
+    """Another writer has moved the stream on; read it again and decide again."""
+
+    code = "conflict"
+
+    def __init__(self, stream: str, expected: int, actual: int) -> None:
+        super().__init__(f"stream {stream!r} is at version {actual}, not {expected}")
+        self.stream = stream
+        self.expected = expected
+        self.actual = actual

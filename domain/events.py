@@ -1,0 +1,365 @@
+"""What subscribers hear: the envelope, and the closed catalogue of everything that may be in one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import UnknownEventTypeError
+from reenact.domain.messages import Message, Usage
+
+Source: TypeAlias = Literal["environment", "agent", "session", "container", "command"]
+Category: TypeAlias = Literal["stream", "state", "message", "turn", "lifecycle", "command", "error"]
+Intent: TypeAlias = Literal["request", "result", "notification"]
+AgentState: TypeAlias = Literal[
+    "idle", "thinking", "responding", "tool_executing", "waiting_for_human_input", "error", "stopped"
+]
+Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "waiting"]
+
+
+class EventData(msgspec.Struct, frozen=True, kw_only=True):
+    """The `data` of an event: its fields are attributes, and can be read by name as from a mapping."""
+
+    type: ClassVar[str]
+    source: ClassVar[Source]
+    category: ClassVar[Category]
+    intent: ClassVar[Intent] = "notification"
+
+    def __getitem__(self, field: str) -> Any:  # noqa: ANN401 - fields differ in type
+        """Return the field, or raise `KeyError`."""
+        names = self.__struct_encode_fields__
+        if field in names:
+            return getattr(self, self.__struct_fields__[names.index(field)])
+        raise KeyError(field)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the fields."""
+        return iter(self.__struct_encode_fields__)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the fields, so that `dict(data)` works."""
+        return self.__struct_encode_fields__
+
+    def get(self, field: str, default: Any = None) -> Any:  # noqa: ANN401 - fields differ in type
+        """Return the field, or the default when there is none of that name."""
+        return self[field] if field in self.__struct_encode_fields__ else default
+
+
+class StreamData(EventData, frozen=True, kw_only=True):
+    """Something that the environment says while a turn runs."""
+
+    source: ClassVar[Source] = "environment"
+    category: ClassVar[Category] = "stream"
+
+
+class MessageStart(StreamData, frozen=True, kw_only=True):
+    """The model begins a message."""
+
+    type: ClassVar[str] = "message_start"
+    message_id: str | None = None
+    model: str | None = None
+
+
+class TextDelta(StreamData, frozen=True, kw_only=True):
+    """The answer's text goes on."""
+
+    type: ClassVar[str] = "text_delta"
+    text: str
+
+
+class ThinkingStart(StreamData, frozen=True, kw_only=True):
+    """The model begins to think."""
+
+    type: ClassVar[str] = "thinking_start"
+
+
+class ThinkingDelta(StreamData, frozen=True, kw_only=True):
+    """The model's thought goes on."""
+
+    type: ClassVar[str] = "thinking_delta"
+    text: str
+
+
+class ThinkingEnd(StreamData, frozen=True, kw_only=True):
+    """The thought is finished; the signature, if there is one, lets it be sent back."""
+
+    type: ClassVar[str] = "thinking_end"
+    signature: str | None = None
+
+
+class ToolCall(StreamData, frozen=True, kw_only=True):
+    """The model asks for a tool."""
+
+    type: ClassVar[str] = "tool_call"
+    id: str | None = None
+    name: str
+    input: Any = None
+
+
+class InputJsonDelta(StreamData, frozen=True, kw_only=True):
+    """The input of a call goes on, as a piece of JSON text."""
+
+    type: ClassVar[str] = "input_json_delta"
+    id: str | None = None
+    partial_json: str
+
+
+class ToolResult(StreamData, frozen=True, kw_only=True):
+    """A tool has answered."""
+
+    type: ClassVar[str] = "tool_result"
+    id: str | None = None
+    name: str | None = None
+    result: Any = None
+    is_error: bool = False
+
+
+class MessageDelta(StreamData, frozen=True, kw_only=True):
+    """What has been used so far; it replaces what was said before."""
+
+    type: ClassVar[str] = "message_delta"
+    usage: Usage
+
+
+class MessageStop(StreamData, frozen=True, kw_only=True):
+    """The message is complete."""
+
+    type: ClassVar[str] = "message_stop"
+    stop_reason: str = "end_turn"
+
+
+class StreamError(StreamData, frozen=True, kw_only=True):
+    """The environment could not go on; `type` of the failure as the API names it, such as `overloaded_error`."""
+
+    type: ClassVar[str] = "error"
+    category: ClassVar[Category] = "error"
+    error_type: str = msgspec.field(name="type", default="api_error")
+    message: str
+    retryable: bool = False
+
+
+class Interrupted(StreamData, frozen=True, kw_only=True):
+    """The turn was interrupted."""
+
+    type: ClassVar[str] = "interrupted"
+    source: ClassVar[Source] = "agent"
+    reason: str
+
+
+StreamEvent: TypeAlias = (
+    MessageStart
+    | TextDelta
+    | ThinkingStart
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCall
+    | InputJsonDelta
+    | ToolResult
+    | MessageDelta
+    | MessageStop
+    | StreamError
+    | Interrupted
+)
+
+
+class AgentStateChanged(EventData, frozen=True, kw_only=True):
+    """The agent went from one state to another; never repeated for the same state."""
+
+    type: ClassVar[str] = "agent_state_changed"
+    source: ClassVar[Source] = "agent"
+    category: ClassVar[Category] = "state"
+    previous: AgentState
+    current: AgentState
+
+
+class MessageData(EventData, frozen=True, kw_only=True):
+    """A whole message."""
+
+    source: ClassVar[Source] = "agent"
+    category: ClassVar[Category] = "message"
+    message: Message
+
+
+class UserMessage(MessageData, frozen=True, kw_only=True):
+    """A message was accepted and is durable; its turn begins now or when those before it have ended."""
+
+    type: ClassVar[str] = "user_message"
+    source: ClassVar[Source] = "session"
+
+
+class AssistantMessage(MessageData, frozen=True, kw_only=True):
+    """The model's answer, whole, or the part of it that there is."""
+
+    type: ClassVar[str] = "assistant_message"
+
+
+class ToolResultMessage(MessageData, frozen=True, kw_only=True):
+    """The results that go back to the model."""
+
+    type: ClassVar[str] = "tool_result_message"
+
+
+class ErrorMessage(EventData, frozen=True, kw_only=True):
+    """Why there is no answer, or no whole one."""
+
+    type: ClassVar[str] = "error_message"
+    source: ClassVar[Source] = "agent"
+    category: ClassVar[Category] = "message"
+    error_type: str = msgspec.field(name="type", default="api_error")
+    message: str
+    retryable: bool = False
+
+
+class TurnStarted(EventData, frozen=True, kw_only=True):
+    """The agent takes up a message."""
+
+    type: ClassVar[str] = "turn_started"
+    source: ClassVar[Source] = "agent"
+    category: ClassVar[Category] = "turn"
+    turn_id: str
+    message_id: str
+
+
+class TurnCompleted(EventData, frozen=True, kw_only=True):
+    """The turn is over; `duration` is in seconds."""
+
+    type: ClassVar[str] = "turn_completed"
+    source: ClassVar[Source] = "agent"
+    category: ClassVar[Category] = "turn"
+    turn_id: str
+    outcome: Outcome
+    stop_reason: str | None = None
+    usage: Usage = {}
+    duration: float = 0.0
+
+
+class LifecycleData(EventData, frozen=True, kw_only=True):
+    """Something began or ended."""
+
+    category: ClassVar[Category] = "lifecycle"
+
+
+class ContainerCreated(LifecycleData, frozen=True, kw_only=True):
+    """A container was created."""
+
+    type: ClassVar[str] = "container_created"
+    source: ClassVar[Source] = "container"
+    container_id: str
+    name: str | None = None
+
+
+class ImageRegistered(LifecycleData, frozen=True, kw_only=True):
+    """An image was registered, or got a new revision."""
+
+    type: ClassVar[str] = "image_registered"
+    source: ClassVar[Source] = "container"
+    image_id: str
+    revision: int
+
+
+class SessionCreated(LifecycleData, frozen=True, kw_only=True):
+    """A session was created."""
+
+    type: ClassVar[str] = "session_created"
+    source: ClassVar[Source] = "session"
+    session_id: str
+    container_id: str
+    image_id: str
+
+
+class SessionDeleted(LifecycleData, frozen=True, kw_only=True):
+    """A session was deleted."""
+
+    type: ClassVar[str] = "session_deleted"
+    source: ClassVar[Source] = "session"
+    session_id: str
+
+
+class AgentStarted(LifecycleData, frozen=True, kw_only=True):
+    """A session is running."""
+
+    type: ClassVar[str] = "agent_started"
+    source: ClassVar[Source] = "agent"
+    agent_id: str
+
+
+class AgentStopped(LifecycleData, frozen=True, kw_only=True):
+    """A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown` or `crash`."""
+
+    type: ClassVar[str] = "agent_stopped"
+    source: ClassVar[Source] = "agent"
+    agent_id: str
+    reason: str
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an event is about, and why it happened.
+
+    Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that asked for it; for
+    what a request of the command protocol brought about, `correlation_id` is the request's id.
+    """
+
+    container_id: str | None = None
+    image_id: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    turn_id: str | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it is heard. `cursor` counts the events of its session from 1, without holes."""
+
+    id: str
+    type: str
+    timestamp: datetime
+    source: Source
+    category: Category
+    intent: Intent
+    context: Context
+    cursor: int | None = None
+    data: Any
+
+
+NOTIFICATIONS: tuple[type[EventData], ...] = (
+    MessageStart,
+    TextDelta,
+    ThinkingStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCall,
+    InputJsonDelta,
+    ToolResult,
+    MessageDelta,
+    MessageStop,
+    StreamError,
+    Interrupted,
+    AgentStateChanged,
+    UserMessage,
+    AssistantMessage,
+    ToolResultMessage,
+    ErrorMessage,
+    TurnStarted,
+    TurnCompleted,
+    ContainerCreated,
+    ImageRegistered,
+    SessionCreated,
+    SessionDeleted,
+    AgentStarted,
+    AgentStopped,
+)
+STREAM: dict[str, type[StreamData]] = {
+    kind.type: kind for kind in NOTIFICATIONS if issubclass(kind, StreamData)
+}
+
+
+def stream_event(type: str, data: object) -> StreamData:  # noqa: A002 - the word users know it by
+    """Return the stream event of that type, or raise `UnknownEventTypeError` or `msgspec.ValidationError`."""
+    kind = STREAM.get(type)
+    if kind is None:
+        raise UnknownEventTypeError(type)
+    return msgspec.convert(data or {}, kind)

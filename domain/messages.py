@@ -1,0 +1,148 @@
+"""What is said in a conversation: messages and their content blocks, shaped as in the Messages API."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import InvalidInputError, InvalidMessageError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MAX_MESSAGE_BYTES = 10 * 1024 * 1024
+"""The largest message accepted, in bytes of UTF-8; the Messages API itself refuses requests above 32 MB."""
+
+Role: TypeAlias = Literal["user", "assistant"]
+
+
+class TextBlock(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+    """Plain text; `citations` as the API sent them."""
+
+    text: str
+    citations: tuple[dict[str, Any], ...] | None = None
+
+
+class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking"):
+    """What the model thought; only with its signature may it be sent back, unmodified."""
+
+    thinking: str
+    signature: str | None = None
+
+
+class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use"):
+    """A call that the model asks for; `input` is the decoded JSON object."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result"):
+    """The answer to a call."""
+
+    tool_use_id: str
+    content: str
+    is_error: bool = False
+
+
+class OpaqueBlock(msgspec.Struct, frozen=True, tag="opaque"):
+    """A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came."""
+
+    data: dict[str, Any]
+
+
+Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock
+Usage: TypeAlias = dict[str, Any]
+"""Token counts under the Messages API's names (`input_tokens`, `output_tokens`, …); empty when unknown."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation.
+
+    `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then
+    `interrupted` or `error`, else the API's. `turn_id` names the turn that the message asked for or answered.
+    """
+
+    id: str
+    role: Role
+    content: tuple[Block, ...]
+    created_at: datetime
+    turn_id: str | None = None
+    stop_reason: str | None = None
+    partial: bool = False
+    usage: Usage | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message, without thinking and tool calls."""
+        return text_of(self.content)
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A message as the model is given it: who speaks, and what."""
+
+    role: Role
+    content: tuple[Block, ...]
+
+    @property
+    def text(self) -> str:
+        """The text said, without thinking and tool calls."""
+        return text_of(self.content)
+
+
+def text_of(blocks: tuple[Block, ...]) -> str:
+    """Return the text of the blocks, joined."""
+    return "".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def is_blank(blocks: tuple[Block, ...]) -> bool:
+    """Return whether the blocks say nothing at all."""
+    return all(
+        (isinstance(block, TextBlock) and not block.text.strip())
+        or (isinstance(block, ThinkingBlock) and not block.thinking and not block.signature)
+        for block in blocks
+    )
+
+
+def instant(microseconds: int) -> datetime:
+    """Return the time that is so many microseconds after 1970-01-01 UTC."""
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+def check_message(text: object) -> str:
+    """Return the text of a user's message, or raise `InvalidMessageError` saying what is wrong with it."""
+    if not isinstance(text, str):
+        msg = f"a message is text, not {type(text).__name__}"
+        raise InvalidMessageError(msg)
+    if not text.strip():
+        msg = "the message is empty; say something"
+        raise InvalidMessageError(msg)
+    size = len(_utf8(text, "the message", InvalidMessageError))
+    if size > MAX_MESSAGE_BYTES:
+        msg = f"the message has {size} bytes; at most {MAX_MESSAGE_BYTES} are accepted"
+        raise InvalidMessageError(msg)
+    return text
+
+
+def check_text(what: str, text: object, *, limit: int = 1024) -> str:
+    """Return an id, a name or another short text, or raise `InvalidInputError`; `limit` is in bytes of UTF-8."""
+    if not isinstance(text, str):
+        msg = f"{what} is text, not {type(text).__name__}"
+        raise InvalidInputError(msg)
+    if not text.strip():
+        msg = f"{what} is empty"
+        raise InvalidInputError(msg)
+    size = len(_utf8(text, what, InvalidInputError))
+    if size > limit or "\0" in text:
+        msg = f"{what} may have at most {limit} bytes, and no NUL among them; it has {size} bytes"
+        raise InvalidInputError(msg)
+    return text
+
+
+def _utf8(text: str, what: str, error: type[InvalidInputError]) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as broken:
+        msg = f"{what} is not valid Unicode: a lone surrogate stands at index {broken.start}"
+        raise error(msg) from None

@@ -1,0 +1,165 @@
+"""Reading the open ends of conversations from the tables, and writing back what a batch changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from sqlalchemy import BindParameter, Connection, bindparam, insert, select, update
+from sqlalchemy.dialects import sqlite
+
+from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow
+from reenact.projections.statements import Statement, Values
+from reenact.projections.tables import AGENTS, CONTAINERS, IMAGES, MESSAGES, REVISIONS, SESSIONS, TURNS, USAGE
+
+_AT: Final[BindParameter[int]] = bindparam("at_position")
+
+_ADD_CONTAINERS: Final = Statement(insert(CONTAINERS))
+_ADD_REVISIONS: Final = Statement(insert(REVISIONS))
+_ADD_SESSIONS: Final = Statement(insert(SESSIONS))
+_ADD_MESSAGES: Final = Statement(insert(MESSAGES))
+_ADD_TURNS: Final = Statement(insert(TURNS))
+_ADD_AGENTS: Final = Statement(insert(AGENTS))
+
+_new_image = sqlite.insert(IMAGES)
+_PUT_IMAGES: Final = Statement(
+    _new_image.on_conflict_do_update(index_elements=["id"], set_={"revision": _new_image.excluded.revision})
+)
+_new_usage = sqlite.insert(USAGE)
+_ADD_USAGE: Final = Statement(
+    _new_usage.on_conflict_do_update(
+        index_elements=["session", "model", "kind"], set_={"amount": USAGE.c.amount + _new_usage.excluded.amount}
+    )
+)
+_DELETE_SESSIONS: Final = Statement(
+    update(SESSIONS).where(SESSIONS.c.position == _AT).values(deleted_at=bindparam("new_deleted_at"))
+)
+_TURN_COLUMNS: Final = (
+    "started_at",
+    "ended_at",
+    "outcome",
+    "stop_reason",
+    "duration",
+    "model",
+    "usage",
+    "failure",
+)
+_MOVE_TURNS: Final = Statement(
+    update(TURNS).where(TURNS.c.position == _AT).values({name: bindparam(f"new_{name}") for name in _TURN_COLUMNS})
+)
+_AGENT_COLUMNS: Final = ("stopped_at", "turn_id", "failed", "queued")
+_MOVE_AGENTS: Final = Statement(
+    update(AGENTS).where(AGENTS.c.position == _AT).values({name: bindparam(f"new_{name}") for name in _AGENT_COLUMNS})
+)
+
+
+def load(connection: Connection, streams: Iterable[str]) -> dict[str, Conversing]:
+    """Return the conversations of these streams, as far as there are rows of them."""
+    columns = SESSIONS.c.stream, SESSIONS.c.position, SESSIONS.c.id, SESSIONS.c.container_id, SESSIONS.c.image_id
+    conversations: dict[str, Conversing] = {}
+    by_key: dict[int, Conversing] = {}
+    for stream, position, *ids in connection.execute(select(*columns).where(SESSIONS.c.stream.in_(list(streams)))):
+        conversations[stream] = by_key[position] = Conversing(position, *ids)
+    _load_agents(connection, by_key)
+    _load_turns(connection, by_key)
+    return conversations
+
+
+def _load_agents(connection: Connection, sessions: dict[int, Conversing]) -> None:
+    agents = select(
+        AGENTS.c.session,
+        AGENTS.c.position,
+        AGENTS.c.id,
+        AGENTS.c.started_at,
+        AGENTS.c.turn_id,
+        AGENTS.c.failed,
+    ).where(AGENTS.c.stopped_at.is_(None), AGENTS.c.session.in_(list(sessions)))
+    for session, position, agent_id, started_at, turn_id, failed in connection.execute(agents):
+        sessions[session].agent = AgentRow(
+            position, agent_id, started_at, turn_id=turn_id, failed=bool(failed), stored=True
+        )
+
+
+def _load_turns(connection: Connection, sessions: dict[int, Conversing]) -> None:
+    turns = (
+        select(
+            TURNS.c.position,
+            TURNS.c.id,
+            TURNS.c.session,
+            TURNS.c.accepted_at,
+            TURNS.c.started_at,
+            TURNS.c.model,
+        )
+        .where(TURNS.c.ended_at.is_(None), TURNS.c.session.in_(list(sessions)))
+        .order_by(TURNS.c.session, TURNS.c.position)
+    )
+    for position, turn_id, session, accepted_at, started_at, model in connection.execute(turns):
+        conversation = sessions[session]
+        conversation.turns[turn_id] = TurnRow(
+            position, turn_id, session, accepted_at, started_at, model=model, stored=True
+        )
+        conversation.waiting += started_at is None
+
+
+def write(connection: Connection, changes: Changes) -> None:
+    """Write the rows, each kind in one statement."""
+    new_turns = [_turn(turn) for turn in changes.turns.values() if not turn.stored]
+    moved_turns = [(*_turn(turn)[4:], turn.position) for turn in changes.turns.values() if turn.stored]
+    new_agents = [_agent(agent, session) for agent, session in changes.agents.values() if not agent.stored]
+    moved_agents = [
+        (*_agent(agent, session)[7:], agent.position) for agent, session in changes.agents.values() if agent.stored
+    ]
+    usage: list[Values] = [(*key, amount) for key, amount in changes.usage.items()]
+    _run(connection, _ADD_CONTAINERS, changes.containers)
+    _run(connection, _PUT_IMAGES, changes.images)
+    _run(connection, _ADD_REVISIONS, changes.revisions)
+    _run(connection, _ADD_SESSIONS, changes.sessions)
+    _run(connection, _DELETE_SESSIONS, changes.deleted)
+    _run(connection, _ADD_AGENTS, new_agents)
+    _run(connection, _MOVE_AGENTS, moved_agents)
+    _run(connection, _ADD_TURNS, new_turns)
+    _run(connection, _MOVE_TURNS, moved_turns)
+    _run(connection, _ADD_MESSAGES, changes.messages)
+    _run(connection, _ADD_USAGE, usage)
+    for turn in changes.turns.values():
+        turn.stored = True
+    for agent, _ in changes.agents.values():
+        agent.stored = True
+
+
+def _run(connection: Connection, statement: Statement, rows: Sequence[Values]) -> None:
+    if rows:
+        connection.exec_driver_sql(statement.sql, list(rows))
+
+
+def _turn(turn: TurnRow) -> Values:
+    return (
+        turn.position,
+        turn.id,
+        turn.session,
+        turn.accepted_at,
+        turn.started_at,
+        turn.ended_at,
+        turn.outcome,
+        turn.stop_reason,
+        turn.duration,
+        turn.model,
+        turn.usage,
+        turn.failure,
+    )
+
+
+def _agent(agent: AgentRow, session: Conversing) -> Values:
+    return (
+        agent.position,
+        agent.id,
+        session.position,
+        session.id,
+        session.container_id,
+        session.image_id,
+        agent.started_at,
+        agent.stopped_at,
+        agent.turn_id,
+        int(agent.failed),
+        session.waiting if agent.stopped_at is None else 0,
+    )

@@ -1,0 +1,142 @@
+"""Bringing the tables up to the log, batch by batch; a batch and the position it reaches are one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Engine, bindparam, insert, select, update
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from reenact.domain.errors import StorageError
+from reenact.projections import changes as tables
+from reenact.projections.errors import ProjectionFailedError, ReadModelError
+from reenact.projections.log import Log, Row
+from reenact.projections.projectors import OF_CONVERSATION, project
+from reenact.projections.state import Changes, Conversing
+from reenact.projections.statements import Statement, Value
+from reenact.projections.tables import PROGRESS, VERSION
+
+NAME: Final = "reenact"
+BATCH: Final = 1000
+KEPT: Final = 4096
+"""So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
+
+_MOVE: Final = Statement(
+    update(PROGRESS)
+    .where(PROGRESS.c.name == NAME, PROGRESS.c.position == bindparam("from_position"))
+    .values(position=bindparam("new_position"), mark=bindparam("new_mark"))
+)
+
+
+def mark(row: Row) -> str:
+    """Return what tells the event from the one that stands at its position in another log."""
+    return f"{row.stream} {row.version} {row.recorded_at}"
+
+
+class Projection:
+    """The tables and how far they are. Used by one thread at a time."""
+
+    def __init__(self, log: Log, engine: Engine) -> None:
+        self._log = log
+        self._connection = engine.connect()
+        self._conversations: dict[str, Conversing] = {}
+        self.position = self._begin()
+
+    def advance(self, limit: int = BATCH) -> bool:
+        """Apply up to `limit` further events of the log; return whether there were any.
+
+        Raises:
+            ProjectionFailedError: an event cannot be projected; all before it are.
+            ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
+        """
+        try:
+            rows = self._log.read_all(after=self.position, limit=limit)
+        except StorageError as error:
+            raise ReadModelError(f"the log cannot be read: {error}") from error
+        if not rows:
+            return False
+        try:
+            self._apply(rows)
+        except OperationalError as error:  # locked, or no space: not the events' fault
+            raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
+        except Exception:  # noqa: BLE001 - any fault of a projector: one by one, to find the event that it is about
+            self._apply_singly(rows)
+        return True
+
+    def close(self, *, intact: bool) -> None:
+        """Let go of the tables, saying whether they can be relied on. Idempotent."""
+        if self._connection.closed:
+            return
+        try:
+            if intact:
+                self._connection.execute(update(PROGRESS).where(PROGRESS.c.name == NAME).values(closed=1))
+        except DBAPIError:
+            pass  # then they are looked through when they are opened again
+        finally:
+            self._connection.close()
+
+    def _begin(self) -> int:
+        connection = self._connection
+        found: int | None = connection.execute(select(PROGRESS.c.position).where(PROGRESS.c.name == NAME)).scalar()
+        if found is None:
+            connection.execute(insert(PROGRESS).values(name=NAME, position=0, mark="", version=VERSION, closed=0))
+            return 0
+        connection.execute(update(PROGRESS).where(PROGRESS.c.name == NAME).values(closed=0))
+        return found
+
+    def _apply_singly(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            try:
+                self._apply([row])
+            except OperationalError as error:
+                raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
+            except Exception as error:
+                kind = type(row.event).__name__
+                reason = f"{type(error).__name__}: {error}"
+                raise ProjectionFailedError(row.position, row.stream, kind, reason) from error
+
+    def _apply(self, rows: Sequence[Row]) -> None:
+        connection = self._connection
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        try:
+            changes = Changes()
+            self._remember(rows)
+            for row in rows:
+                project(changes, self._conversations, row)
+            tables.write(connection, changes)
+            self._move(rows[-1])
+            connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            self._conversations.clear()  # they are ahead of the tables now
+            connection.exec_driver_sql("ROLLBACK")
+            raise
+        self.position = rows[-1].position
+        self._forget()
+
+    def _remember(self, rows: Sequence[Row]) -> None:
+        known = self._conversations
+        streams = {row.stream: None for row in rows if isinstance(row.event, OF_CONVERSATION)}
+        missing: list[str] = []
+        for stream in streams:
+            conversation = known.pop(stream, None)
+            if conversation is None:
+                missing.append(stream)
+            else:
+                known[stream] = conversation  # at the end again: what was used last is forgotten last
+        if missing:
+            known.update(tables.load(self._connection, missing))
+
+    def _forget(self) -> None:
+        known = self._conversations
+        for stream in list(known)[: max(0, len(known) - KEPT)]:
+            del known[stream]
+
+    def _move(self, last: Row) -> None:
+        values: dict[str, Value] = {
+            "from_position": self.position,
+            "new_position": last.position,
+            "new_mark": mark(last),
+        }
+        if self._connection.exec_driver_sql(_MOVE.sql, _MOVE.bind(values)).rowcount != 1:
+            raise ReadModelError("another writer has moved the projections on")

@@ -1,0 +1,266 @@
+"""The read model: every get and list of the facades, answered from the tables."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from reenact.domain.agent import AgentInfo, Failure
+from reenact.domain.container import ContainerInfo
+from reenact.domain.errors import RuntimeClosedError
+from reenact.domain.events import AgentState
+from reenact.domain.image import Definition, ImageInfo
+from reenact.domain.messages import EPOCH, Block, Message, instant
+from reenact.domain.session import SessionInfo
+from reenact.projections import questions
+from reenact.projections.errors import ReadModelError
+from reenact.projections.info import Tokens, TurnInfo
+from reenact.projections.log import Log
+from reenact.projections.projection import Projection
+from reenact.projections.statements import Statement, Value
+from reenact.projections.store import open_private
+
+_KEPT_OPEN: Final = 8
+
+_content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
+_usage: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
+_failure: Final = msgspec.msgpack.Decoder(Failure).decode
+
+
+class ReadModel:
+    """What the log comes to, as far as it is projected. Thread-safe.
+
+    Lists are in the order in which things came to be. `after` names the last entry of the page before, `limit` bounds
+    a page; a page costs the same wherever it begins. Every method raises `ReadModelError` when the tables cannot be
+    read, and `RuntimeClosedError` once the model is closed.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._free: deque[Connection] = deque()
+        self._closed = False
+
+    @classmethod
+    def of(cls, log: Log) -> ReadModel:
+        """Return a model of its own of what the log holds now, in memory; it does not follow the log."""
+        engine = open_private()
+        try:
+            projection = Projection(log, engine)
+            while projection.advance():
+                pass
+            projection.close(intact=True)
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the tables; a question that is being answered is answered. Idempotent."""
+        self._closed = True
+        self._let_go(keep=0)
+        self._engine.dispose()
+
+    def container(self, container_id: str) -> ContainerInfo | None:
+        """Return the container, or None if there is none of this id."""
+        rows = self._ask(questions.CONTAINER, id=container_id)
+        return _container(rows[0]) if rows else None
+
+    def containers(self, *, after: str | None = None, limit: int | None = None) -> list[ContainerInfo]:
+        """Return all containers."""
+        return [_container(row) for row in self._ask(questions.ALL_CONTAINERS, after=after, limit=_most(limit))]
+
+    def image(self, image_id: str) -> ImageInfo | None:
+        """Return the image in its newest revision, or None if there is none of this id."""
+        rows = self._ask(questions.IMAGE, id=image_id)
+        return _image(rows[0]) if rows else None
+
+    def images(self, *, after: str | None = None, limit: int | None = None) -> list[ImageInfo]:
+        """Return all images, each in its newest revision."""
+        return [_image(row) for row in self._ask(questions.ALL_IMAGES, after=after, limit=_most(limit))]
+
+    def image_revision(self, image_id: str, revision: int) -> Definition | None:
+        """Return the content of the image's revision, or None if there is no such revision."""
+        rows = self._ask(questions.IMAGE_REVISION, id=image_id, which=revision)
+        return Definition(*rows[0]) if rows else None
+
+    def session(self, session_id: str) -> SessionInfo | None:
+        """Return the session, or None if there is none of this id, or none any more."""
+        rows = self._ask(questions.SESSION, id=session_id)
+        return _session(rows[0]) if rows else None
+
+    def sessions_of(
+        self, container_id: str, *, after: str | None = None, limit: int | None = None
+    ) -> list[SessionInfo]:
+        """Return the sessions of the container."""
+        query = questions.SESSIONS_OF_CONTAINER
+        return [_session(row) for row in self._ask(query, id=container_id, after=after, limit=_most(limit))]
+
+    def sessions(self, limit: int | None = None, *, after: str | None = None) -> list[SessionInfo]:
+        """Return the sessions, the newest first."""
+        return [_session(row) for row in self._ask(questions.NEWEST_SESSIONS, after=after, limit=_most(limit))]
+
+    def latest_session(self) -> SessionInfo | None:
+        """Return the newest session, or None if there is none."""
+        newest = self.sessions(1)
+        return newest[0] if newest else None
+
+    def agent(self, agent_id: str) -> AgentInfo | None:
+        """Return the agent, or None if it is not live."""
+        rows = self._ask(questions.AGENT, id=agent_id)
+        return _agent(rows[0]) if rows else None
+
+    def agents(self, *, after: str | None = None, limit: int | None = None) -> list[AgentInfo]:
+        """Return the live agents in the order in which they were started."""
+        return [_agent(row) for row in self._ask(questions.LIVE_AGENTS, after=after, limit=_most(limit))]
+
+    def messages(self, session_id: str, *, after: Message | None = None, limit: int | None = None) -> list[Message]:
+        """Return the session's messages by turn, each question before its answer, also while it waits."""
+        asked, position = questions.BEFORE_ALL, questions.BEFORE_ALL
+        if after is not None:
+            place = self._ask(questions.PLACE_OF_MESSAGE, turn=after.turn_id, id=after.id)
+            asked, position = place[0] if place else (asked, position)
+        rows = self._ask(
+            questions.MESSAGES_OF_SESSION, id=session_id, asked=asked, position=position, limit=_most(limit)
+        )
+        return [_message(row) for row in rows]
+
+    def turns_of(self, session_id: str, *, after: str | None = None, limit: int | None = None) -> list[TurnInfo]:
+        """Return the session's turns in the order in which their questions were accepted."""
+        query = questions.TURNS_OF_SESSION
+        return [_turn(row) for row in self._ask(query, id=session_id, after=after, limit=_most(limit))]
+
+    def usage_of(self, session_id: str) -> dict[str | None, Tokens]:
+        """Return what the session's turns used, for each model; None stands for turns whose model is not known."""
+        totals: dict[str | None, Tokens] = {}
+        for model, kind, amount in self._ask(questions.USAGE_OF_SESSION, id=session_id):
+            totals.setdefault(model or None, {})[kind] = amount
+        return totals
+
+    def unfinished(self) -> list[str]:
+        """Return the ids of the sessions with a live agent or a turn under way."""
+        return [session_id for (session_id,) in self._ask(questions.UNFINISHED)]
+
+    def _ask(self, question: Statement, **values: Value) -> list[tuple[Any, ...]]:
+        if self._closed:
+            raise RuntimeClosedError("the runtime is closed; open it again to go on")
+        try:
+            connection = self._take()
+            try:
+                return [*map(tuple, connection.exec_driver_sql(question.sql, question.bind(values)).all())]
+            finally:
+                self._give_back(connection)
+        except DBAPIError as error:
+            raise ReadModelError(f"the projections cannot be read: {error.orig}") from error
+        except UnicodeEncodeError:
+            return []  # nothing has an id that is no Unicode
+
+    def _take(self) -> Connection:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._engine.connect()
+
+    def _give_back(self, connection: Connection) -> None:
+        self._free.append(connection)
+        if self._closed or len(self._free) > _KEPT_OPEN:
+            self._let_go(keep=0 if self._closed else _KEPT_OPEN)
+
+    def _let_go(self, *, keep: int) -> None:
+        while len(self._free) > keep:
+            try:
+                connection = self._free.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            connection.close()
+
+
+def _most(limit: int | None) -> int:
+    return -1 if limit is None else max(0, limit)
+
+
+def _container(row: tuple[Any, ...]) -> ContainerInfo:
+    container_id, name, created_at = row
+    return ContainerInfo(id=container_id, name=name, created_at=instant(created_at))
+
+
+def _image(row: tuple[Any, ...]) -> ImageInfo:
+    image_id, name, model, system_prompt, max_tokens, revision, created_at = row
+    return ImageInfo(
+        id=image_id,
+        name=name,
+        model=model,
+        system_prompt=system_prompt,
+        max_tokens=max_tokens,
+        revision=revision,
+        created_at=instant(created_at),
+    )
+
+
+def _session(row: tuple[Any, ...]) -> SessionInfo:
+    session_id, container_id, image_id, image_revision, created_at = row
+    return SessionInfo(
+        id=session_id,
+        container_id=container_id,
+        image_id=image_id,
+        image_revision=image_revision,
+        created_at=instant(created_at),
+    )
+
+
+def _agent(row: tuple[Any, ...]) -> AgentInfo:
+    agent_id, session_id, container_id, image_id, failed, turn_id, queued, started_at = row
+    state: AgentState = "thinking" if turn_id is not None else "error" if failed else "idle"
+    return AgentInfo(
+        id=agent_id,
+        session_id=session_id,
+        container_id=container_id,
+        image_id=image_id,
+        state=state,
+        turn_id=turn_id,
+        queued=queued,
+        started_at=instant(started_at),
+    )
+
+
+def _message(row: tuple[Any, ...]) -> Message:
+    message_id, role, content, created_at, turn_id, stop_reason, partial, usage = row
+    return Message(
+        id=message_id,
+        role=role,
+        content=_content(content),
+        created_at=EPOCH + timedelta(0, 0, created_at),
+        turn_id=turn_id,
+        stop_reason=stop_reason,
+        partial=bool(partial),
+        usage=None if usage is None else _usage(usage),
+    )
+
+
+def _turn(row: tuple[Any, ...]) -> TurnInfo:
+    turn_id, accepted_at, started_at, ended_at, outcome, stop_reason, duration, model, usage, failure = row
+    return TurnInfo(
+        id=turn_id,
+        accepted_at=instant(accepted_at),
+        started_at=None if started_at is None else instant(started_at),
+        ended_at=None if ended_at is None else instant(ended_at),
+        outcome=outcome,
+        stop_reason=stop_reason,
+        duration=duration,
+        model=model,
+        usage=None if usage is None else _usage(usage),
+        failure=None if failure is None else _failure(failure),
+    )

@@ -1,0 +1,118 @@
+"""The file beside the log that holds the tables: opened as it is if it fits the log, else made anew."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Engine, NullPool, StaticPool, create_engine, event, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
+
+from reenact.projections.errors import ReadModelError
+from reenact.projections.log import Log
+from reenact.projections.projection import NAME, mark
+from reenact.projections.tables import METADATA, PROGRESS, VERSION
+
+BUSY_TIMEOUT: Final = 5.0
+SMALL: Final = 32 * 1024 * 1024
+"""Bytes up to which a file is looked through at each opening; a larger one only if its writer did not close it."""
+
+_log: Final = logging.getLogger("reenact.projections")
+
+
+def open_store(path: Path, log: Log) -> Engine:
+    """Return an engine on a file whose tables fit the log and this version; what was there before may be replaced.
+
+    Raises:
+        ReadModelError: the file cannot be written.
+    """
+    if path.exists():
+        wrong = _what_is_wrong(path, log)
+        if wrong is None:
+            return _engine(path)
+        _log.warning("%s is made anew from the log: %s", path.name, wrong)
+    _remove(path)
+    engine = _engine(path)
+    try:
+        METADATA.create_all(engine)
+    except DBAPIError as error:
+        engine.dispose()
+        raise ReadModelError(f"the projections cannot be written to {path}: {error.orig}") from error
+    return engine
+
+
+def open_private() -> Engine:
+    """Return an engine on empty tables in memory, on one connection that all threads share."""
+    if sqlite3.threadsafety < 3:  # noqa: PLR2004 - DB-API: threads may share connections
+        raise ReadModelError("this Python's sqlite3 was built without the serialised mode")
+    engine = create_engine(
+        "sqlite://", isolation_level="AUTOCOMMIT", poolclass=StaticPool, connect_args={"check_same_thread": False}
+    )
+    METADATA.create_all(engine)
+    return engine
+
+
+def _engine(path: Path) -> Engine:
+    # Transactions are begun and ended in so many words; without a pool each connection belongs to who opened it.
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        isolation_level="AUTOCOMMIT",
+        poolclass=NullPool,
+        connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT},
+    )
+    event.listen(engine, "connect", _prepare)
+    return engine
+
+
+def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again
+
+
+def _what_is_wrong(path: Path, log: Log) -> str | None:
+    engine = _engine(path)
+    columns = PROGRESS.c.position, PROGRESS.c.mark, PROGRESS.c.version, PROGRESS.c.closed
+    try:
+        with engine.connect() as connection:
+            progress = connection.execute(select(*columns).where(PROGRESS.c.name == NAME)).one_or_none()
+            if progress is None:
+                return "nobody has finished making it"
+            position, marked, version, closed = progress
+            if version != VERSION:
+                return f"it is of version {version}, not {VERSION}"
+            if not closed or path.stat().st_size <= SMALL:
+                faults = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+                if faults != "ok":
+                    return f"it is damaged: {faults}"
+    except OperationalError as error:
+        if not _is_fault_of_the_file(error):
+            raise ReadModelError(f"the projections in {path} cannot be opened: {error.orig}") from error
+        return f"it is damaged: {error.orig}"
+    except DatabaseError as error:
+        return f"it is damaged: {error.orig}"
+    finally:
+        engine.dispose()
+    if position == 0:
+        return None
+    there = log.read_all(after=position - 1, limit=1)
+    if not there or there[0].position != position:
+        return f"it is ahead of the log, at position {position}"
+    return None if mark(there[0]) == marked else "it belongs to another log"
+
+
+def _is_fault_of_the_file(error: OperationalError) -> bool:
+    """Return whether it is the content that does not fit, such as a missing table, and not the access to it."""
+    cause = error.orig
+    return isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorname", "") == "SQLITE_ERROR"
+
+
+def _remove(path: Path) -> None:
+    # The file first: what is left of a write-ahead log counts for nothing once its database is gone.
+    try:
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise ReadModelError(f"{path} cannot be replaced: {error}") from error

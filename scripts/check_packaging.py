@@ -1,0 +1,161 @@
+"""Build the package in every way that it can be built, and prove that each gives the same, complete wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ("actors", "domain", "projections")
+LINKS = tuple(Path("src/reenact") / name for name in CORE)
+TEST_LIBRARIES = ("hypothesis", "pytest", "pytest_bdd")
+
+IMPORT_EVERYTHING = """
+import importlib, pathlib, sys
+root, test_libraries, modules = pathlib.Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:]
+for name in modules:
+    module = importlib.import_module(name)
+    assert pathlib.Path(module.__file__).is_relative_to(root), f"{name} came from {module.__file__}"
+    found = sorted(set(test_libraries) & set(sys.modules))
+    assert not found, f"{name} imports {found}, which a user does not have"
+"""
+
+
+class PackagingError(Exception):
+    """The package is not what it should be."""
+
+
+def main() -> int:
+    """Return 0 when the package is right; otherwise say what is wrong and return 1."""
+    with tempfile.TemporaryDirectory(prefix="reenact-packaging-") as directory:
+        try:
+            wheel = _same_wheel_from_everywhere(Path(directory))
+            modules = _complete_and_nothing_else(wheel)
+            _importable_when_installed(wheel, modules, Path(directory) / "installed")
+        except PackagingError as error:
+            print(f"packaging: {error}", file=sys.stderr)
+            return 1
+    print(f"packaging: {wheel.name} is the same from the checkout, the sdist and a copy without links")
+    return 0
+
+
+def _same_wheel_from_everywhere(work: Path) -> Path:
+    direct = _build(ROOT, work / "direct", "--wheel")
+
+    sdist = _build(ROOT, work / "sdist", "--sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(work / "unpacked", filter="data")
+    (unpacked,) = (work / "unpacked").iterdir()
+    _nothing_through_a_link(unpacked)
+    through_sdist = _build(unpacked, work / "through-sdist", "--wheel")
+
+    unlinked = _copy_without_links(work / "unlinked")
+    without_links = _build(unlinked, work / "without-links", "--wheel")
+
+    digests = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (direct, through_sdist, without_links)}
+    if len(set(digests.values())) != 1:
+        listed = "\n".join(f"  {digest}  {path.parent.name}" for path, digest in digests.items())
+        raise PackagingError(f"the wheel depends on where it is built:\n{listed}")
+    return direct
+
+
+def _build(source: Path, target: Path, kind: str) -> Path:
+    command = [sys.executable, "-m", "build", "--no-isolation", kind, "--outdir", str(target), str(source)]
+    _run(f"building in {source}", command, SOURCE_DATE_EPOCH="1577836800")
+    (built,) = target.iterdir()
+    return built
+
+
+def _copy_without_links(target: Path) -> Path:
+    target.mkdir()
+    for name in (*CORE, "src"):
+        shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy2(path, target)
+    for link in LINKS:
+        (target / link).unlink()
+    return target
+
+
+def _nothing_through_a_link(unpacked: Path) -> None:
+    doubled = [str(link) for link in LINKS if os.path.lexists(unpacked / link)]
+    if doubled:
+        raise PackagingError(f"the sdist holds the core twice: {', '.join(doubled)}")
+
+
+def _complete_and_nothing_else(wheel: Path) -> list[str]:
+    """Return the names of the modules in the wheel, which are exactly those of the checkout."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    if len(names) != len(set(names)):
+        raise PackagingError("the wheel names a file twice")
+
+    outside = [name for name in names if not name.startswith(("reenact/", "reenact-"))]
+    if outside:
+        raise PackagingError(f"the wheel would install outside of its package: {outside}")
+    shipped = {name for name in names if name.startswith("reenact/")}
+    expected = {f"reenact/{path}" for path in _source_files()}
+    if shipped != expected:
+        missing, unexpected = sorted(expected - shipped), sorted(shipped - expected)
+        raise PackagingError(f"the wheel is not the source: missing {missing}, unexpected {unexpected}")
+    if "reenact/py.typed" not in shipped:
+        raise PackagingError("py.typed is missing: type checkers would not see our types")
+    if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
+        raise PackagingError("the license is missing")
+    return sorted(_module_name(name) for name in shipped if name.endswith(".py") and not name.endswith("__main__.py"))
+
+
+def _source_files() -> set[str]:
+    """Return the path of every file of the package, relative to it, as the checkout has them."""
+    files: set[str] = set()
+    for name in CORE:
+        files |= {str(path.relative_to(ROOT)) for path in (ROOT / name).rglob("*") if _is_source(path)}
+    shell = ROOT / "src" / "reenact"
+    for path in shell.rglob("*"):
+        relative = path.relative_to(shell)
+        if _is_source(path) and relative.parts[0] not in CORE:
+            files.add(str(relative))
+    return files
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_file() and "__pycache__" not in path.parts
+
+
+def _module_name(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _importable_when_installed(wheel: Path, modules: list[str], target: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    _run("installing the wheel", [*pip, "install", "--no-deps", "--no-index", "--target", str(target), str(wheel)])
+
+    python = [sys.executable, "-P", "-c"]
+    arguments = [str(target), ",".join(TEST_LIBRARIES), *modules]
+    _run("importing what was installed", [*python, IMPORT_EVERYTHING, *arguments], PYTHONPATH=str(target))
+
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    for name, entry in scripts.items():
+        module, _, function = entry.partition(":")
+        _run(f"the command {name}", [*python, f"from {module} import {function}"], PYTHONPATH=str(target))
+
+
+def _run(what: str, command: list[str], **environment: str) -> None:
+    done = subprocess.run(
+        command, cwd=tempfile.gettempdir(), env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise PackagingError(f"{what} failed:\n{done.stdout}{done.stderr}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

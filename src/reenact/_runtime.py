@@ -1,0 +1,199 @@
+"""Opening a runtime: where the log, the read model, the bus and the environment are put together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal, Self, TypeAlias
+
+from reenact.actors.bus import SystemBus
+from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
+from reenact.actors.ids import TimeOrderedIds
+from reenact.actors.journal.codec import EventCodec, StoredForm
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.kernel.system import microseconds
+from reenact.actors.runtime import LocalRuntime
+from reenact.actors.session import Recovery
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.stored import STORED
+from reenact.projections.opening import open_read_model
+
+Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
+Clock: TypeAlias = Callable[[], int]
+Ids: TypeAlias = Callable[[str], str]
+
+_SQLITE = "sqlite:///"
+
+
+class Runtime(LocalRuntime):
+    """Containers, sessions and agents on one log. Use it as a context manager, or `close` it."""
+
+    @classmethod
+    def open(  # noqa: PLR0913 - every setting of a runtime, by keyword
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        environment: EnvironmentFactory | None = None,
+        llm: LLMConfig | None = None,
+        llm_provider: LLMProvider | None = None,
+        base_path: str | os.PathLike[str] | None = None,
+        recovery: Recovery = "close",
+        synchronous: Synchronous = "FULL",
+        clock: Clock = microseconds,
+        ids: Ids | None = None,
+    ) -> Self:
+        """Open the log in a SQLite file, or begin one, and everything that lives on it.
+
+        Args:
+            path: the file, or a URL `sqlite:///relative.db` or `sqlite:////absolute.db`. Beside it stand
+                `<path>.lock` and the tables of the read model in `<path>.projections`, which may be deleted at any time.
+            environment: makes the environment of each agent, such as `MockEnvironmentFactory()`.
+            llm: how to reach Claude; used when neither `environment` nor `llm_provider` is given.
+            llm_provider: a model of your own, in the standard environment.
+            base_path: the directory that agents work in.
+            recovery: what becomes of turns that a crash cut short: `close` ends them as interrupted, with the part of
+                the answer that there is; `resume` asks the model again, under the same turn id.
+            synchronous: SQLite's setting. FULL: what was acknowledged survives a loss of power. NORMAL: it survives a
+                crash of the process. OFF: neither file nor order is safe from a loss of power.
+            clock: tells the time in microseconds since 1970-01-01 UTC.
+            ids: makes a unique id from a prefix.
+
+        Raises:
+            LogLockedError: another runtime, here or in another process, is writing the log.
+            LogTooNewError: a newer version of Reenact has written it.
+            LogUnusableError: the file is no log, is damaged, or cannot be opened here.
+            StorageFullError: there is no space to begin the log.
+            ConfigurationError: the settings contradict each other, or the URL is of a kind that is not supported.
+        """
+        if sum(given is not None for given in (environment, llm_provider)) > 1:
+            msg = "give environment or llm_provider, not both"
+            raise ConfigurationError(msg)
+        if recovery not in ("close", "resume"):
+            msg = f"recovery is 'close' or 'resume', not {recovery!r}"
+            raise ConfigurationError(msg)
+        if synchronous not in ("FULL", "NORMAL", "OFF"):
+            msg = f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}"
+            raise ConfigurationError(msg)
+        settings = llm if llm is not None else LLMConfig()
+        factory = environment or _factory(llm, llm_provider)
+        return cls._put_together(
+            file_of(path), factory, settings, base_path, recovery, synchronous, clock, ids, lambda: None
+        )
+
+    @classmethod
+    def in_memory(  # noqa: PLR0913 - every setting of a runtime, by keyword
+        cls,
+        *,
+        environment: EnvironmentFactory | None = None,
+        llm: LLMConfig | None = None,
+        llm_provider: LLMProvider | None = None,
+        base_path: str | os.PathLike[str] | None = None,
+        clock: Clock = microseconds,
+        ids: Ids | None = None,
+    ) -> Self:
+        """Open a runtime whose log is gone when it is closed: for tests and trials.
+
+        It is the same log as `open` makes, in a directory of its own that lies in memory where the system has such.
+        """
+        memory = Path("/dev/shm")  # noqa: S108 - a new directory in it, readable by its owner only
+        directory = tempfile.mkdtemp(prefix="reenact-", dir=memory if os.access(memory, os.W_OK) else None)
+        try:
+            return cls._put_together(
+                str(Path(directory) / "log.db"),
+                environment or _factory(llm, llm_provider),
+                llm if llm is not None else LLMConfig(),
+                base_path,
+                "close",
+                "OFF",
+                clock,
+                ids,
+                lambda: shutil.rmtree(directory, ignore_errors=True),
+            )
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+
+    @classmethod
+    def _put_together(  # noqa: PLR0913 - the two ways in share it
+        cls,
+        path: str,
+        factory: EnvironmentFactory | None,
+        llm: LLMConfig,
+        base_path: str | os.PathLike[str] | None,
+        recovery: Recovery,
+        synchronous: Synchronous,
+        clock: Clock,
+        ids: Ids | None,
+        let_go: Callable[[], None],
+    ) -> Self:
+        new_id = ids or TimeOrderedIds(clock)
+        with ExitStack() as undo:
+            bus = SystemBus(new_id)
+            undo.callback(bus.close)
+            journal = SqliteJournal.open(path, codec(), listener=bus.publish, synchronous=synchronous)
+            undo.callback(journal.close)
+            model, follower = open_read_model(Path(f"{path}.projections"), journal)
+            undo.callback(model.close)
+            undo.callback(follower.close)
+            journal.writer.watch(follower.notify)
+
+            def end() -> None:
+                model.close()
+                let_go()
+
+            runtime = cls(
+                journal=journal,
+                model=model,
+                follower=follower,
+                bus=bus,
+                environment=factory,
+                llm=llm,
+                base_path=None if base_path is None else os.fspath(base_path),
+                recovery=recovery,
+                now=clock,
+                new_id=new_id,
+                let_go=end,
+            )
+            undo.pop_all()
+        try:
+            runtime.recover()
+        except BaseException:
+            runtime.close()
+            raise
+        return runtime
+
+
+def codec() -> EventCodec:
+    """Return what reads and writes the events of Reenact's own log."""
+    return EventCodec([StoredForm(name, kind) for name, kind in STORED.items()])
+
+
+def file_of(path: str | os.PathLike[str]) -> str:
+    """Return the file that a path or URL names, or raise `ConfigurationError`."""
+    text = os.fspath(path)
+    if text.startswith(_SQLITE):
+        text = text.removeprefix(_SQLITE)
+    elif "://" in text:
+        kind = text.partition("://")[0]
+        msg = f"a {kind} log is not supported by this version; give a file or a sqlite:/// URL"
+        raise ConfigurationError(msg)
+    if not text or text == ":memory:":
+        msg = "name a file for the log, or use Runtime.in_memory()"
+        raise ConfigurationError(msg)
+    return text
+
+
+def _factory(llm: LLMConfig | None, provider: LLMProvider | None) -> EnvironmentFactory | None:
+    if provider is not None:
+        from reenact.actors.environment.model import ProviderEnvironmentFactory  # noqa: PLC0415 - when it is needed
+
+        return ProviderEnvironmentFactory(provider)
+    if llm is not None and llm.api_key:
+        from reenact.actors.environment.claude import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
+
+        return ClaudeEnvironmentFactory(llm)
+    return None

@@ -1,0 +1,88 @@
+"""Small events and short ways to talk to a journal."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeAlias
+
+import msgspec
+
+from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Segment
+from reenact.actors.journal.codec import EventCodec, StoredForm
+
+Values: TypeAlias = str | int | bytes
+
+
+class Added(msgspec.Struct, frozen=True, array_like=True):
+    amount: int
+    note: str = ""
+
+
+class Cleared(msgspec.Struct, frozen=True, array_like=True):
+    pass
+
+
+class Unregistered(msgspec.Struct, frozen=True, array_like=True):
+    pass
+
+
+CODEC = EventCodec([StoredForm("added", Added), StoredForm("cleared", Cleared)])
+
+
+def step(stream: str, after: int | None, *events: object, kept: Iterable[Segment] = ()) -> Append:
+    """Make a step whose time is the number of its events, so that tests need no clock."""
+    return Append(stream, after, len(events), events, tuple(kept))
+
+
+def said(*words: str, agent: str = "a1") -> Segment:
+    """Make a segment with an entry for each word."""
+    return Segment({"agent": agent}, tuple(Entry("said", at, {"word": word}) for at, word in enumerate(words)))
+
+
+def settle(journal: Journal, *steps: Append) -> list[Outcome]:
+    """Append the steps one behind the other and wait for all outcomes."""
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    for each in steps:
+        journal.append(each, outcomes.put)
+    return [outcomes.get(timeout=30) for _ in steps]
+
+
+def commit(journal: Journal, *steps: Append) -> Committed:
+    """Append the steps, which must all become durable, and return the last outcome."""
+    outcomes = settle(journal, *steps)
+    for outcome in outcomes:
+        assert isinstance(outcome, Committed), outcome
+    last = outcomes[-1]
+    assert isinstance(last, Committed)
+    return last
+
+
+def words_of(journal: Journal, topic: str, *, after: int = 0) -> dict[int, str]:
+    """Return the words of a topic's feed by their cursors."""
+    found: dict[int, str] = {}
+    for row in journal.read_feed(topic, after=after, limit=1_000_000):
+        entries = [entry for segment in row.segments for entry in segment.entries]
+        found.update({row.first_cursor + offset: entry.data["word"] for offset, entry in enumerate(entries)})
+    return found
+
+
+def copy_files(log: Path, target: Path) -> Path:
+    """Copy a log as a crash would leave it: the file and its write-ahead log, and nothing that was only in memory."""
+    target.mkdir()
+    copy = target / log.name
+    shutil.copy(log, copy)
+    wal = Path(f"{log}-wal")
+    if wal.exists():
+        shutil.copy(wal, f"{copy}-wal")
+    return copy
+
+
+def tamper(log: Path, statement: str, *parameters: Values) -> int:
+    """Change the file behind the journal's back and return how many rows were changed."""
+    with closing(sqlite3.connect(log)) as connection, connection:
+        return connection.execute(statement, parameters).rowcount

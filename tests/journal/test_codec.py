@@ -1,0 +1,140 @@
+"""Stored names, versions and bytes."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.actors.journal.codec import EventCodec, Fields, StoredForm
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+from tests.journal.support import CODEC, Added, Cleared, Unregistered
+
+
+class AddedOnce(msgspec.Struct, frozen=True, array_like=True):
+    """Version 1 of a form: only the amount, in cents."""
+
+    cents: int
+
+
+class AddedNow(msgspec.Struct, frozen=True, array_like=True):
+    """Version 3 of it: euros, the currency, and bytes, which no detour may damage."""
+
+    euros: int
+    currency: str
+    seal: bytes = b""
+
+
+def _to_euros(fields: Fields) -> Fields:
+    return [fields[0] // 100]
+
+
+def _with_currency(fields: Fields) -> Fields:
+    return [*fields, "EUR", b"\xff"]
+
+
+OLD = EventCodec([StoredForm("added", AddedOnce)])
+NOW = EventCodec([StoredForm("added", AddedNow, 3, {1: _to_euros, 2: _with_currency})])
+
+
+@given(amount=st.integers(-(2**63), 2**63 - 1), note=st.text(st.characters(codec="utf-8")), at=st.integers(0, 2**53))
+def test_an_event_comes_back_as_it_was(amount: int, note: str, at: int) -> None:
+    event = Added(amount, note)
+
+    topic, state = CODEC.encode(event, at)
+
+    assert topic == "added:1"
+    assert CODEC.decode(topic, state) == (at, event)
+
+
+def test_the_state_is_one_message_pack_array_of_time_and_fields() -> None:
+    _, state = CODEC.encode(Added(7, "seven"), 123)
+
+    assert msgspec.msgpack.decode(state) == [123, [7, "seven"]]
+
+
+def test_an_old_version_goes_through_every_upcast_up_to_today() -> None:
+    topic, state = OLD.encode(AddedOnce(700), 5)
+
+    assert NOW.decode(topic, state) == (5, AddedNow(7, "EUR", b"\xff"))
+
+
+def test_the_version_in_between_goes_through_the_rest() -> None:
+    state = msgspec.msgpack.encode([5, [7]])
+
+    assert NOW.decode("added:2", state) == (5, AddedNow(7, "EUR", b"\xff"))
+
+
+def test_a_field_added_with_a_default_needs_no_new_version() -> None:
+    state = msgspec.msgpack.encode([5, [7]])
+
+    assert CODEC.decode("added:1", state) == (5, Added(7, ""))
+
+
+def test_a_later_version_is_named_as_too_new() -> None:
+    with pytest.raises(LogTooNewError, match="added:2"):
+        CODEC.decode("added:2", b"")
+
+
+@pytest.mark.parametrize("topic", ["removed:1", "added", "added:", "added:0", "added:01", "added:-1", "added:x", ""])
+def test_an_unknown_name_is_named(topic: str) -> None:
+    with pytest.raises(LogUnusableError, match=f"'{topic}'") as caught:
+        CODEC.decode(topic, b"")
+
+    assert not isinstance(caught.value, LogTooNewError)
+
+
+def test_a_stored_name_is_never_imported() -> None:
+    name = "this"
+    assert name not in sys.modules
+
+    with pytest.raises(LogUnusableError):
+        CODEC.decode(f"{name}:1", b"")
+
+    assert name not in sys.modules
+
+
+@pytest.mark.parametrize("state", [b"", b"\xc1", b"\x92\x05", msgspec.msgpack.encode([5, ["seven"]])])
+def test_damaged_bytes_are_no_event(state: bytes) -> None:
+    with pytest.raises(LogUnusableError, match="added:1"):
+        CODEC.decode("added:1", state)
+
+
+def test_what_an_upcast_raises_is_a_damaged_event() -> None:
+    with pytest.raises(LogUnusableError, match="added:1"):
+        NOW.decode("added:1", msgspec.msgpack.encode([5, ["no number"]]))
+
+
+def test_an_event_without_a_stored_form_is_not_encoded() -> None:
+    with pytest.raises(TypeError, match="Unregistered has no stored form"):
+        CODEC.encode(Unregistered(), 0)
+
+
+class AsMap(msgspec.Struct, frozen=True):
+    pass
+
+
+class Mutable(msgspec.Struct, array_like=True):
+    pass
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        [StoredForm("added", Added), StoredForm("added", Cleared)],
+        [StoredForm("added", Added), StoredForm("plus", Added)],
+        [StoredForm("", Added)],
+        [StoredForm("map", AsMap)],
+        [StoredForm("mutable", Mutable)],
+        [StoredForm("added", Added, 2)],
+        [StoredForm("added", Added, 3, {1: _to_euros})],
+        [StoredForm("added", Added, 1, {1: _to_euros})],
+    ],
+    ids=["name twice", "type twice", "no name", "map", "mutable", "no upcast", "upcast missing", "upcast too many"],
+)
+def test_a_table_that_cannot_work_is_refused(forms: list[StoredForm]) -> None:
+    with pytest.raises(ValueError, match=r"stored form|frozen struct"):
+        EventCodec(forms)

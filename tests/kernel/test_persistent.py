@@ -1,0 +1,392 @@
+"""Persist, then believe: what an event-sourced actor does with one command after another."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pykka
+import pytest
+
+from reenact.actors.journal.api import Recorded
+from reenact.actors.kernel import ActorSystem, EventSourcedActor, Reference
+from reenact.domain.errors import ConflictError, LogUnusableError, RuntimeClosedError, StorageError, StorageFullError
+from tests.kernel.account import (
+    Account,
+    Audit,
+    Command,
+    Deposit,
+    Deposited,
+    Diary,
+    Event,
+    OverdrawnError,
+    WatchedAccount,
+    Withdraw,
+    Withdrawn,
+    decide,
+    evolve,
+)
+from tests.kernel.memory import MemoryJournal
+
+
+@contextmanager
+def holding(held: MemoryJournal, diary: Diary) -> Iterator[Reference[Command]]:
+    """A watched account on a journal that the test moves; what is under way at the end is committed."""
+    system = ActorSystem(held)
+    system.register(WatchedAccount, lambda context: WatchedAccount(context, diary))
+    closing = threading.Thread(target=system.close)
+    try:
+        yield system.actor(WatchedAccount, "a")
+    finally:
+        closing.start()
+        while closing.is_alive():
+            held.commit()
+            closing.join(0.001)
+
+
+def events_of(journal: MemoryJournal, stream: str = "a") -> list[Event]:
+    return [recorded.event for recorded in journal.read(stream)]
+
+
+def test_a_reply_comes_after_the_events_are_recorded(system: ActorSystem, journal: MemoryJournal) -> None:
+    balance = system.actor(Account, "a").ask(Deposit(5))
+
+    assert balance == 5
+    assert journal.read("a") == [Recorded("a", 1, 1, 1_000_000, Deposited(5))]
+
+
+def test_without_a_hook_the_reply_is_the_events(system: ActorSystem) -> None:
+    class Bare(EventSourcedActor[int, Command, Event]):
+        initial = 0
+        decide = staticmethod(decide)
+        evolve = staticmethod(evolve)
+
+    assert system.actor(Bare, "a").ask(Deposit(5)) == (Deposited(5),)
+
+
+def test_nobody_hears_a_reply_before_the_commit(held: MemoryJournal, diary: Diary) -> None:
+    with holding(held, diary) as account:
+        deposit = account.ask_future(Deposit(5))
+        audit = account.ask_future(Audit())
+        held.wait_for_appends()
+
+        assert not deposit.done()
+        assert not audit.done()
+        assert diary.told("committed") == []
+
+        held.commit()
+
+        assert deposit.get(timeout=5) == 5
+        assert audit.get(timeout=5) == 5
+
+
+def test_a_suspended_actor_holds_no_worker(held: MemoryJournal) -> None:
+    with ActorSystem(held, workers=1) as system:
+        waiting = [system.actor(Account, str(n)).ask_future(Deposit(n)) for n in range(50)]
+
+        held.wait_for_appends(50)
+        while held.commit():
+            pass
+
+        assert [future.get(timeout=5) for future in waiting] == list(range(50))
+
+
+def test_a_command_without_events_is_answered_without_the_journal(held: MemoryJournal) -> None:
+    with ActorSystem(held) as system:
+        assert system.actor(Account, "a").ask(Audit(), timeout=5) == 0
+
+
+def test_a_refusal_goes_to_the_asker_and_the_actor_goes_on(system: ActorSystem, diary: Diary) -> None:
+    account = system.actor(WatchedAccount, "a")
+    account.ask(Deposit(5))
+
+    with pytest.raises(OverdrawnError, match="6 is more than the 5"):
+        account.ask(Withdraw(6))
+
+    assert account.ask(Withdraw(5)) == 0
+    assert diary.told("made") == [("made", "a")]
+
+
+def test_a_refusal_of_what_was_told_is_a_dead_letter(
+    system: ActorSystem, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "reenact.kernel")
+    account = system.actor(WatchedAccount, "a")
+
+    account.tell(Withdraw(6))
+
+    assert account.ask(Audit()) == 0
+    assert diary.told("dead letter") == [("dead letter", Withdraw(6), "overdrawn")]
+    assert [
+        (r.levelname, "Withdraw(amount=6)" in r.getMessage()) for r in caplog.records if r.name == "reenact.kernel"
+    ] == [("DEBUG", True)]
+
+
+class BrittleAccount(Account):
+    """Breaks in `decide` at 13, in `evolve` at 17, and quits at 19."""
+
+    @staticmethod
+    def decide(state: int, command: Command) -> tuple[Event, ...]:
+        match command:
+            case Deposit(amount=13):
+                raise ZeroDivisionError("13")
+            case Deposit(amount=19):
+                raise SystemExit(19)
+            case _:
+                return decide(state, command)
+
+    @staticmethod
+    def evolve(state: int, event: Event) -> int:
+        if event == Deposited(17):
+            raise ZeroDivisionError("17")
+        return evolve(state, event)
+
+
+@pytest.mark.parametrize("amount", [13, 17])
+def test_a_fault_in_deciding_or_evolving_goes_to_the_asker_and_nothing_is_recorded(
+    system: ActorSystem, journal: MemoryJournal, amount: int
+) -> None:
+    account = system.actor(BrittleAccount, "a")
+    account.ask(Deposit(1))
+
+    with pytest.raises(ZeroDivisionError, match=str(amount)):
+        account.ask(Deposit(amount))
+
+    assert account.ask(Deposit(1)) == 2
+    assert events_of(journal) == [Deposited(1), Deposited(1)]
+
+
+def test_a_fault_in_what_was_told_is_logged_and_the_actor_goes_on(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    account = system.actor(BrittleAccount, "a")
+
+    account.tell(Deposit(13))
+
+    assert account.ask(Audit()) == 0
+    assert [record.levelname for record in caplog.records if record.name == "reenact.kernel"] == ["ERROR"]
+
+
+def test_what_is_no_exception_ends_this_actor_only_and_it_comes_back(system: ActorSystem) -> None:
+    brittle, other = system.actor(BrittleAccount, "a"), system.actor(Account, "b")
+    brittle.ask(Deposit(1))
+    other.ask(Deposit(2))
+
+    with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
+        brittle.ask(Deposit(19))
+
+    assert brittle.ask(Audit()) == 1
+    assert other.ask(Audit()) == 2
+
+
+def test_prepare_adds_what_only_the_actor_knows(journal: MemoryJournal, diary: Diary) -> None:
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=lambda _: Deposit(42)))
+
+        assert system.actor(WatchedAccount, "a").ask(Deposit(1)) == 42
+
+
+def test_prepare_may_refuse(journal: MemoryJournal, diary: Diary) -> None:
+    def refuse(command: Command) -> Command:
+        raise OverdrawnError(0, 1)
+
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=refuse))
+
+        with pytest.raises(OverdrawnError):
+            system.actor(WatchedAccount, "a").ask(Audit())
+
+
+def test_a_step_is_announced_with_its_events_and_acted_on_when_it_is_recorded(
+    system: ActorSystem, journal: MemoryJournal, diary: Diary
+) -> None:
+    system.actor(WatchedAccount, "a").ask(Deposit(5))
+
+    assert diary == [
+        ("made", "a"),
+        ("recovered", 0, 0),
+        ("announced", Deposit(5), 0, (Deposited(5),), 5, 1_000_000),
+        ("committed", (Deposited(5),), 5, 1),
+    ]
+    [row] = journal.read_feed("a")
+    assert [entry.data for segment in row.segments for entry in segment.entries] == [{"balance": 5}]
+
+
+def test_failing_to_act_does_not_undo_what_is_recorded(
+    journal: MemoryJournal, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fall_over(command: Command) -> None:
+        raise ZeroDivisionError
+
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, on_committed=fall_over))
+        account = system.actor(WatchedAccount, "a")
+
+        assert account.ask(Deposit(5)) == 5
+        assert account.ask(Deposit(5)) == 10
+
+    assert [record.levelname for record in caplog.records if record.name == "reenact.kernel"] == ["ERROR", "ERROR"]
+
+
+def test_an_actor_begins_with_what_the_log_holds(system: ActorSystem, journal: MemoryJournal, diary: Diary) -> None:
+    journal.write("a", Deposited(7), Withdrawn(3))
+
+    assert system.actor(WatchedAccount, "a").ask(Audit()) == 4
+    assert diary.told("recovered") == [("recovered", 4, 2)]
+
+
+def test_opening_commands_are_handled_before_what_waits(journal: MemoryJournal, diary: Diary) -> None:
+    journal.write("a", Deposited(1))
+    with ActorSystem(journal) as system:
+        system.register(
+            WatchedAccount, lambda context: WatchedAccount(context, diary, opening=[Deposit(10), Deposit(100)])
+        )
+
+        assert system.actor(WatchedAccount, "a").ask(Deposit(1000)) == 1111
+
+    assert events_of(journal) == [Deposited(1), Deposited(10), Deposited(100), Deposited(1000)]
+
+
+def test_more_opening_commands_than_a_slice_holds_are_all_handled(journal: MemoryJournal, diary: Diary) -> None:
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, opening=[Withdraw(1)] * 200))
+
+        assert system.actor(WatchedAccount, "a").ask(Audit()) == 0
+
+    assert len(diary.told("dead letter")) == 200
+
+
+def test_a_history_that_cannot_be_replayed_is_named_and_harms_nobody_else(
+    system: ActorSystem, journal: MemoryJournal
+) -> None:
+    journal.write("a", Deposited(1), Deposited(17))
+    broken = system.actor(BrittleAccount, "a")
+
+    for _ in range(2):
+        with pytest.raises(LogUnusableError, match=r"stream 'a' .* version 2 at position 2 \(Deposited\)"):
+            broken.ask(Audit())
+
+    assert system.actor(BrittleAccount, "b").ask(Deposit(1)) == 1
+    assert system.live() == 1
+
+
+def test_a_log_that_cannot_be_read_fails_who_waits_and_the_next_message_tries_again(
+    system: ActorSystem, journal: MemoryJournal
+) -> None:
+    journal.fail_next_recovery(StorageError("unreadable"))
+    account = system.actor(Account, "a")
+
+    with pytest.raises(StorageError, match="unreadable"):
+        account.ask(Deposit(1))
+
+    assert account.ask(Deposit(1)) == 1
+
+
+def test_a_command_is_decided_again_on_what_another_owner_wrote(held: MemoryJournal, diary: Diary) -> None:
+    with holding(held, diary) as account:
+        deposit = account.ask_future(Deposit(5))
+        held.wait_for_appends()
+        held.write("a", Deposited(100))
+
+        held.commit()
+        held.wait_for_appends()
+        held.commit()
+
+        assert deposit.get(timeout=5) == 105
+        assert events_of(held) == [Deposited(100), Deposited(5)]
+        assert diary.told("recovered") == [("recovered", 0, 0)]
+
+
+def test_after_a_conflict_the_rule_is_applied_to_what_is_now_true(held: MemoryJournal, diary: Diary) -> None:
+    held.write("a", Deposited(5))
+    with holding(held, diary) as account:
+        withdrawal = account.ask_future(Withdraw(5))
+        held.wait_for_appends()
+        held.write("a", Withdrawn(1))
+
+        held.commit()
+
+        with pytest.raises(OverdrawnError, match="5 is more than the 4"):
+            withdrawal.get(timeout=5)
+        assert account.ask(Audit(), timeout=5) == 4
+
+
+def test_who_always_comes_too_late_is_told_so_and_goes_on(held: MemoryJournal, diary: Diary) -> None:
+    with holding(held, diary) as account:
+        deposit = account.ask_future(Deposit(5))
+        for _ in range(4):
+            held.wait_for_appends()
+            held.write("a", Deposited(1))
+            held.commit()
+
+        with pytest.raises(ConflictError):
+            deposit.get(timeout=5)
+        assert account.ask(Audit(), timeout=5) == 4
+        assert len(diary.told("made")) == 1
+
+
+def test_when_the_journal_fails_the_asker_hears_it_and_the_next_incarnation_takes_the_rest(
+    held: MemoryJournal, diary: Diary
+) -> None:
+    with holding(held, diary) as account:
+        lost = account.ask_future(Deposit(5))
+        waiting = [account.ask_future(Deposit(1)), account.ask_future(Deposit(10))]
+        held.wait_for_appends()
+        held.fail_next(StorageFullError("no space"))
+
+        held.commit()
+        with pytest.raises(StorageFullError):
+            lost.get(timeout=5)
+        for _ in waiting:
+            held.wait_for_appends()
+            held.commit()
+
+        assert [future.get(timeout=5) for future in waiting] == [1, 11]
+        assert events_of(held) == [Deposited(1), Deposited(10)]
+        assert [type(error) for _, error in diary.told("lost")] == [StorageFullError]
+        assert len(diary.told("made")) == 2
+
+
+def test_a_journal_that_is_closed_too_early_fails_the_asker(held: MemoryJournal, diary: Diary) -> None:
+    with holding(held, diary) as account:
+        assert account.ask(Audit(), timeout=5) == 0
+        held.close()
+
+        with pytest.raises(RuntimeClosedError):
+            account.ask(Deposit(1), timeout=5)
+
+
+def test_a_stop_waits_for_the_step_in_flight(held: MemoryJournal, diary: Diary) -> None:
+    with holding(held, diary) as account:
+        deposit = account.ask_future(Deposit(5))
+        held.wait_for_appends()
+        stopping = threading.Thread(target=account.stop)
+        stopping.start()
+        assert diary.told("stopped") == []
+
+        held.commit()
+        stopping.join()
+
+        assert deposit.get(timeout=0) == 5
+        assert diary[-2:] == [("committed", (Deposited(5),), 5, 1), ("stopped", 5)]
+
+
+def test_an_event_sourced_actor_cannot_be_started_without_a_system() -> None:
+    with pytest.raises(TypeError, match="ActorSystem"):
+        Account.start()
+
+
+def test_an_actor_may_send_commands_to_itself(journal: MemoryJournal) -> None:
+    class Saver(Account):
+        """Puts something aside after each deposit, until there is 50."""
+
+        def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
+            if self.state < 50:
+                self.actor_ref.tell(Deposit(10))
+
+    with ActorSystem(journal) as system:
+        system.actor(Saver, "a").tell(Deposit(10))
+
+    assert events_of(journal) == [Deposited(10)] * 5

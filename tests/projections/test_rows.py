@@ -1,0 +1,206 @@
+"""The rows say what a naive reading of the history says, however they came about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine, select
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from reenact.domain.image import Definition, ImageRegistered
+from reenact.domain.messages import Message
+from reenact.projections import questions
+from reenact.projections.errors import ProjectionFailedError
+from reenact.projections.projection import KEPT, Projection
+from reenact.projections.queries import ReadModel
+from reenact.projections.statements import Statement
+from reenact.projections.store import open_private
+from reenact.projections.tables import METADATA, PROGRESS, VERSION
+from tests.projections import naive
+from tests.projections.histories import ListLog, Step, World, play, steps
+
+
+@contextmanager
+def private() -> Iterator[Engine]:
+    engine = open_private()
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def all_rows(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
+    with engine.connect() as connection:
+        return {
+            table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+            for table in METADATA.tables.values()
+            if table is not PROGRESS
+        }
+
+
+def rows_from_zero(log: ListLog) -> dict[str, list[tuple[Any, ...]]]:
+    with private() as engine:
+        projection = Projection(log, engine)
+        while projection.advance():
+            pass
+        projection.close(intact=True)
+        return all_rows(engine)
+
+
+@given(steps)
+def test_every_answer_is_what_a_naive_reading_of_the_history_gives(chosen: list[Step]) -> None:
+    rows = play(chosen).log.rows
+    log = ListLog()
+    log.rows = rows
+
+    with ReadModel.of(log) as model:
+        assert model.containers() == naive.containers(rows)
+        assert model.images() == naive.images(rows)
+        assert model.sessions() == naive.sessions(rows)[::-1]
+        assert model.agents() == naive.agents(rows)
+        assert model.unfinished() == naive.unfinished(rows)
+        assert [model.container(one) for one in "xyz"] == _by_id(naive.containers(rows), "xyz")
+        assert [model.image(one) for one in "xyz"] == _by_id(naive.images(rows), "xyz")
+        assert model.latest_session() == (naive.sessions(rows) or [None])[-1]
+        assert [model.agent(agent.id) for agent in naive.agents(rows)] == naive.agents(rows)
+        for container_id in "xyz":
+            expected = [session for session in naive.sessions(rows) if session.container_id == container_id]
+            assert model.sessions_of(container_id) == expected
+        for session_id in "abcd":
+            assert [model.session(session_id)] == _by_id(naive.sessions(rows), session_id)
+            assert model.messages(session_id) == naive.messages(rows, session_id)
+            turns = [(turn.id, turn.outcome, turn.stop_reason) for turn in model.turns_of(session_id)]
+            assert turns == naive.outcomes(rows, session_id)
+            used = model.usage_of(session_id)
+            assert {(one, kind): count for one, sums in used.items() for kind, count in sums.items()} == naive.usage(
+                rows, session_id
+            )
+        for _, registered in naive.of(rows, ImageRegistered):
+            assert model.image_revision(registered.image_id, registered.revision) == registered.definition
+
+
+def _by_id(infos: Sequence[Any], ids: str) -> list[Any]:
+    return [next((info for info in infos if info.id == one), None) for one in ids]
+
+
+@given(steps, st.lists(st.tuples(st.integers(1, 7), st.booleans())))
+def test_rows_made_in_batches_of_any_sizes_with_crashes_between_them_are_those_made_from_zero(
+    chosen: list[Step], batches: list[tuple[int, bool]]
+) -> None:
+    log = play(chosen).log
+
+    with private() as engine:
+        projection = Projection(log, engine)
+        for size, crash in batches:
+            projection.advance(size)
+            if crash:
+                projection = Projection(log, engine)  # nothing of the one before is in memory any more
+        while projection.advance():
+            pass
+        projection.close(intact=True)
+
+        assert projection.position == log.head()
+        assert all_rows(engine) == rows_from_zero(log)
+
+
+def test_more_conversations_than_are_remembered_at_once_are_projected_right() -> None:
+    world = World()
+    names = [f"s{number}" for number in range(KEPT + 10)]
+    for name in names:
+        world.create(name)
+        world.run(name)
+    for name in names:
+        world.say(name)
+
+    with ReadModel.of(world.log) as model:
+        assert all(agent.state == "thinking" for agent in model.agents())
+        assert len(model.messages(names[0])) == 1
+
+
+def test_an_event_of_the_domain_that_has_no_projector_is_refused() -> None:
+    log = ListLog()
+    log.append("odd", Definition("not an event, but the domain's"))
+
+    with pytest.raises(ProjectionFailedError, match="has no projector") as failed:
+        ReadModel.of(log)
+
+    assert failed.value.position == 1
+
+
+def test_token_counts_beyond_all_reason_are_not_added_up() -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a")
+    from reenact.domain.agent import SoFar
+
+    world.answer("a", SoFar(usage={"input_tokens": 1 << 62, "output_tokens": 2, "fine": True}))
+
+    with ReadModel.of(world.log) as model:
+        assert model.usage_of("a") == {None: {"output_tokens": 2}}
+
+
+def test_pages_put_together_are_the_whole_list() -> None:
+    world = World()
+    world.create_container("x")
+    world.create_container("y")
+    world.create_container("z")
+    for name in "abcde":
+        world.create(name, "x")
+        world.run(name)
+    world.delete("c")
+    for _ in range(3):
+        world.say("a")
+
+    with ReadModel.of(world.log) as model:
+        first = model.containers(limit=2)
+        assert first + model.containers(after=first[-1].id) == model.containers()
+        newest = model.sessions(2)
+        assert [one.id for one in newest + model.sessions(after=newest[-1].id)] == ["e", "d", "b", "a"]
+        oldest = model.sessions_of("x", limit=3)
+        assert [one.id for one in oldest] == ["a", "b", "d"]
+        assert [one.id for one in model.sessions_of("x", after="d", limit=5)] == ["e"]
+        live = model.agents(limit=1)
+        assert live + model.agents(after=live[0].id) == model.agents()
+        pages: list[Message] = []
+        while page := model.messages("a", after=pages[-1] if pages else None, limit=2):
+            pages += page
+        assert pages == model.messages("a")
+        assert model.turns_of("a", after=model.turns_of("a", limit=1)[0].id) == model.turns_of("a")[1:]
+
+
+def test_an_id_that_is_no_unicode_names_nothing() -> None:
+    with ReadModel.of(ListLog()) as model:
+        assert model.container("\ud800") is None
+
+
+@pytest.mark.parametrize("name", [name for name, value in vars(questions).items() if isinstance(value, Statement)])
+def test_no_question_scans_or_sorts_a_table(name: str) -> None:
+    question: Statement = getattr(questions, name)
+
+    with private() as engine, engine.connect() as connection:
+        asked = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {question.sql}", (1,) * len(question.names))
+        plan = [str(row[3]) for row in asked]
+
+    partial = ("agents_live", "agents_started", "turns_running", "sessions_listed")
+    scans = [step for step in plan if step.startswith("SCAN") and not step.endswith(partial)]
+    assert not [step for step in scans if "sqlite_sq" not in step and "subquery" not in step], plan
+    assert name == "UNFINISHED" or not [step for step in plan if "TEMP B-TREE" in step], plan
+
+
+def test_tables_do_not_change_without_a_new_version() -> None:
+    ddl = "".join(
+        str(part)
+        for table in METADATA.sorted_tables
+        for part in [CreateTable(table), *map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name)))]
+    )
+
+    digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
+
+    assert (VERSION, digest) == (1, "?")
