@@ -1,13 +1,17 @@
-"""The bus: what has become durable is heard by every subscriber, in one order, each at its own pace.
+"""The bus: what has become durable is heard by every subscriber, in one order.
 
-Publishing appends one node to a linked list. Each subscription has a place in that list and a thread that walks on from
-it, so a handler that is slow, or stuck, or raises, holds up nobody else, and what all have passed is garbage.
+Publishing appends one node to a linked list, which costs the publisher nothing more however many listen. One thread, the
+dispatcher, walks that list and calls the handlers of each event before it goes on to the next, so that an effect is
+never handled anywhere before its cause. A handler that does not return within `GRACE` loses its place in the walk: its
+thread goes on for that subscription alone, another one dispatches to all others, and when the straggler has caught up
+it joins them again. What all have passed is garbage.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -21,20 +25,24 @@ from reenact.domain.messages import instant
 
 logger = logging.getLogger("reenact.events")
 Handler = Callable[[Envelope], object]
-_PATIENCE: Final = 5.0
-"""How long, in seconds, closing waits for a handler that does not return."""
+GRACE: Final = 0.25
+"""How long, in seconds, a handler may hold up the handlers of others."""
+PATIENCE: Final = 5.0
+"""How long, in seconds, closing waits for handlers that do not return."""
 
 
 class _Node:
-    """Publications of one commit, and those of the next."""
+    """Publications of one commit, and those of the next. Events are numbered from 0 since the bus began."""
 
-    __slots__ = ("_envelopes", "_lock", "_new_id", "_publications", "next")
+    __slots__ = ("_envelopes", "_lock", "_new_id", "_publications", "end", "next", "start")
 
-    def __init__(self, publications: tuple[Publication, ...], new_id: Callable[[str], str]) -> None:
+    def __init__(self, publications: tuple[Publication, ...], start: int, new_id: Callable[[str], str]) -> None:
         self._publications = publications
         self._new_id = new_id
         self._envelopes: tuple[Envelope, ...] | None = None
         self._lock = threading.Lock()
+        self.start = start
+        self.end = start + sum(len(publication.segment.entries) for publication in publications)
         self.next: _Node | None = None
 
     def envelopes(self) -> tuple[Envelope, ...]:
@@ -49,20 +57,19 @@ class _Node:
 
 
 class Subscription:
-    """One handler's place in what is heard. Call it, or leave its `with` block, to unsubscribe; both are idempotent."""
+    """One handler and what it has yet to hear. Call it, or leave its `with` block, to unsubscribe; both are idempotent."""
 
-    def __init__(self, bus: SystemBus, node: _Node, skip: int, type: str | None, handler: Handler) -> None:  # noqa: A002
-        self._bus = bus
-        self._node = node
-        self._skip = skip
-        self._type = type
+    def __init__(self, forget: Callable[[Subscription], None], type: str | None, handler: Handler, begin: int) -> None:  # noqa: A002
+        self._forget = forget
         self._handler = handler
-        self._active = True
-        self.thread = threading.Thread(target=self._run, name="reenact-subscriber", daemon=True)
+        self.type = type
+        self.begin = begin
+        self.active = True
+        self.alone = False
 
     def __call__(self) -> None:
-        self._active = False
-        self._bus.forget(self)
+        self.active = False
+        self._forget(self)
 
     def __enter__(self) -> Subscription:
         return self
@@ -70,64 +77,65 @@ class Subscription:
     def __exit__(self, *exc: object) -> None:
         self()
 
-    def _run(self) -> None:
-        _here.subscription = self
-        skip = self._skip
-        while True:
-            _here.node, _here.index = self._node, skip
-            for index, envelope in enumerate(self._node.envelopes()[skip:], skip + 1):
-                if not self._active:
-                    return
-                _here.index = index
-                if self._type is None or envelope.type == self._type:
-                    self._handle(envelope)
-            following = self._bus.after(self, self._node)
-            if following is None:
-                return
-            self._node, skip = following, 0
+    def wants(self, envelope: Envelope, number: int) -> bool:
+        """Return whether the handler is to be called with this event."""
+        return self.active and number >= self.begin and (self.type is None or self.type == envelope.type)
 
-    def _handle(self, envelope: Envelope) -> None:
+    def handle(self, envelope: Envelope) -> None:
+        """Call the handler; what it raises is logged."""
         try:
             self._handler(envelope)
         except BaseException:  # a handler is a stranger's code: nothing that it raises may harm anybody else
             logger.exception("a handler of %r raised; the event was %s", envelope.type, envelope.id)
 
-    @property
-    def active(self) -> bool:
-        """Whether it still wants to hear anything."""
-        return self._active
+
+class _Walk:
+    """Where a dispatching thread stands: the event it is at, and the subscription whose handler it is calling."""
+
+    def __init__(self, node: _Node, index: int, passed: set[Subscription]) -> None:
+        self.node = node
+        self.index = index
+        self.passed = passed
+        """Who has had the event at `index`."""
+        self.calling: Subscription | None = None
+        self.since = 0.0
+        self.taken_over = False
+        """Whether another thread goes on with the walk, and this one only with the subscription it is calling."""
 
 
 class _Here(threading.local):
-    """Where the subscription that runs on this thread stands."""
+    """The bus and the event that the present thread is dispatching, if it is."""
 
-    subscription: Subscription | None = None
-    node: _Node | None = None
-    index: int = 0
+    bus: SystemBus | None = None
+    number: int = 0
 
 
 _here = _Here()
 
 
 class SystemBus:
-    """Tells subscribers what happened. Thread-safe; `publish` never blocks on a handler."""
+    """Tells subscribers what happened. Thread-safe; `publish` never waits for a handler."""
 
     def __init__(self, new_id: Callable[[str], str]) -> None:
         self._new_id = new_id
-        self._tail = _Node((), new_id)
+        self._tail = _Node((), 0, new_id)
         self._changed = threading.Condition()
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._walk: _Walk | None = None
+        self._threads: set[threading.Thread] = set()
+        self._busy = threading.Event()
+        self._ended = threading.Event()
         self._closed = False
 
     def publish(self, publications: Iterable[Publication]) -> None:
         """Let this be heard after all that was published before. Nothing is heard after `close`."""
-        node = _Node(tuple(publications), self._new_id)
         with self._changed:
             if self._closed:
                 return
+            node = _Node(tuple(publications), self._tail.end, self._new_id)
             self._tail.next = node
             self._tail = node
-            if self._subscriptions:
+            if self._walk is not None:
                 self._changed.notify_all()
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> None:
@@ -150,42 +158,122 @@ class SystemBus:
             if self._closed:
                 msg = "the runtime is closed; nothing more will be heard"
                 raise RuntimeClosedError(msg)
-            node, skip = self._place()
-            subscription = Subscription(self, node, skip, type, handler)
-            self._subscriptions.add(subscription)
-        subscription.thread.start()
+            begin = _here.number + 1 if _here.bus is self else self._tail.end
+            subscription = Subscription(self._forget, type, handler, begin)
+            self._subscriptions = (*self._subscriptions, subscription)
+            if self._walk is None:
+                tail = self._tail
+                self._walk = _Walk(tail, tail.end - tail.start, set())
+                self._start(self._dispatch, self._walk)
+                self._start(self._watch)
         return subscription
 
-    def forget(self, subscription: Subscription) -> None:
-        """Wake the subscription so that its thread ends."""
-        with self._changed:
-            self._subscriptions.discard(subscription)
-            self._changed.notify_all()
-
-    def after(self, subscription: Subscription, node: _Node) -> _Node | None:
-        """Wait for what comes after the node; None when the subscription is over."""
-        with self._changed:
-            while node.next is None and subscription.active and not self._closed:
-                self._changed.wait()
-            return node.next if subscription.active else None
-
     def close(self) -> None:
-        """Wait until every handler has heard what was published, then end. Idempotent."""
+        """Wait until the handlers have heard what was published, then end. Idempotent."""
         with self._changed:
             self._closed = True
-            waiting = tuple(self._subscriptions)
             self._changed.notify_all()
-        for subscription in waiting:
-            if subscription.thread is not threading.current_thread():
-                subscription.thread.join(_PATIENCE)
-            if subscription.thread.is_alive() and subscription.thread is not threading.current_thread():
-                logger.warning("a handler has not returned within %s s; it is left behind", _PATIENCE)
+        self._busy.set()
+        self._ended.set()
+        if _here.bus is self:  # closed inside a handler: what is left is heard when it returns
+            return
+        deadline = time.monotonic() + PATIENCE
+        for thread in tuple(self._threads):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in tuple(self._threads)):
+            logger.warning("a handler has not returned within %s s; it is left behind", PATIENCE)
 
-    def _place(self) -> tuple[_Node, int]:
-        here = _here.subscription
-        if here is not None and here._bus is self and _here.node is not None:  # noqa: SLF001 - one module, one thought
-            return _here.node, _here.index
-        return self._tail, len(self._tail.envelopes())
+    def _forget(self, subscription: Subscription) -> None:
+        with self._changed:
+            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+
+    def _start(self, work: Callable[..., None], *given: object) -> None:
+        def run() -> None:
+            try:
+                work(*given)
+            finally:
+                self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, name="reenact-subscribers", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _dispatch(self, walk: _Walk) -> None:
+        """Call the handlers of one event after the other, until the bus is closed and all is heard."""
+        _here.bus = self
+        while True:
+            envelopes = walk.node.envelopes()
+            while walk.index < len(envelopes):
+                if not self._tell_all(walk, envelopes[walk.index]):
+                    return
+                walk.passed.clear()
+                walk.index += 1
+            following = self._after(walk.node)
+            if following is None:
+                return
+            walk.node, walk.index = following, 0
+
+    def _tell_all(self, walk: _Walk, envelope: Envelope) -> bool:
+        """Call the handlers that want the event; return False if this thread has lost its place meanwhile."""
+        number = walk.node.start + walk.index
+        for subscription in self._subscriptions:
+            if subscription.alone or subscription in walk.passed or not subscription.wants(envelope, number):
+                continue
+            _here.number = number
+            walk.calling, walk.since = subscription, time.monotonic()
+            if not self._busy.is_set():
+                self._busy.set()
+            subscription.handle(envelope)
+            with self._changed:
+                walk.calling = None
+            if walk.taken_over:
+                self._go_on_alone(subscription, walk.node, walk.index + 1)
+                return False
+            walk.passed.add(subscription)
+        return True
+
+    def _after(self, node: _Node) -> _Node | None:
+        with self._changed:
+            if node.next is None:
+                self._busy.clear()
+            while node.next is None and not self._closed:
+                self._changed.wait()
+            return node.next
+
+    def _watch(self) -> None:
+        """Have another thread take over from a dispatcher that one handler holds up."""
+        while not self._ended.is_set():
+            self._busy.wait()
+            self._ended.wait(GRACE / 2)
+            self._relieve()
+        while others := [thread for thread in tuple(self._threads) if thread is not threading.current_thread()]:
+            others[0].join(GRACE / 2)
+            self._relieve()
+
+    def _relieve(self) -> None:
+        with self._changed:
+            walk = self._walk
+            if walk is None or walk.calling is None or time.monotonic() - walk.since < GRACE:
+                return
+            walk.taken_over = True
+            walk.calling.alone = True
+            self._walk = _Walk(walk.node, walk.index, walk.passed | {walk.calling})
+            self._start(self._dispatch, self._walk)
+
+    def _go_on_alone(self, subscription: Subscription, node: _Node, index: int) -> None:
+        """Catch up with the others on this thread, then let the dispatcher serve the subscription again."""
+        while True:
+            for place, envelope in enumerate(node.envelopes()[index:], index):
+                number = node.start + place
+                if subscription.wants(envelope, number):
+                    _here.number = number
+                    subscription.handle(envelope)
+            with self._changed:
+                if node.next is None or not subscription.active:
+                    subscription.begin = max(subscription.begin, node.end)
+                    subscription.alone = False
+                    return
+                node, index = node.next, 0
 
 
 def open_up(publication: Publication, new_id: Callable[[str], str]) -> Iterator[Envelope]:

@@ -107,7 +107,8 @@ class Inlet:
         return tuple(entries)
 
     def _keep(self, entries: tuple[Entry, ...]) -> None:
-        done = self._text_began if entries[0].type == AgentStateChanged.type else self._kept
+        began = any(entry.type == AgentStateChanged.type for entry in entries)
+        done = self._text_began if began else self._kept
         kept = (Segment(self._context, entries),)
         try:
             self._journal.append(Append(self._session_id, None, entries[0].at, kept=kept), done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -95,6 +96,7 @@ class Operations:
         self._containers: set[str] = set()
         self._definitions: dict[tuple[str, int], Definition] = {}
         self._newest: dict[str, int] = {}
+        self._newest_lock = threading.Lock()
         self.closed = False
 
     def check_open(self) -> None:
@@ -128,7 +130,7 @@ class Operations:
         id_ = self._new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
         registered = self._system.actor(ImageActor, id_).ask(RegisterImage(id_, definition), timeout)
-        self._newest[id_] = len(registered.revisions)
+        self._saw_revision(id_, len(registered.revisions))
         return self._found(self.image(id_), ImageNotFoundError(id_))
 
     def image(self, image_id: str) -> ImageInfo | None:
@@ -293,8 +295,12 @@ class Operations:
         revision = self._newest.get(image_id)
         if revision is None:
             revision = self._found(self.image(image_id), ImageNotFoundError(image_id)).revision
-            self._newest[image_id] = revision
+            self._saw_revision(image_id, revision)
         return revision
+
+    def _saw_revision(self, image_id: str, revision: int) -> None:
+        with self._newest_lock:  # of two who register at once, the later revision is the newest, whoever comes last
+            self._newest[image_id] = max(revision, self._newest.get(image_id, 0))
 
     def _as_it_is(self, agent: AgentInfo) -> AgentInfo:
         if agent.state == "thinking" and self._live.responding(agent.id):

@@ -44,7 +44,7 @@ class OutsideLoop:
         raise RuntimeClosedError(msg)
 
     def close(self) -> None:
-        """Cancel what runs, wait for its clean-up and end the thread. Idempotent; any caller returns when it is done."""
+        """Cancel what runs, wait for its clean-up and end the thread. Idempotent; returns when it is done."""
         with self._lock:
             loop, thread = self._loop, self._thread
             if not self._closed and loop is not None:
@@ -85,7 +85,7 @@ class OutsideLoop:
 
 
 def _others() -> set[asyncio.Task[Any]]:
-    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]  # a coroutine always has a task
+    return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 async def _ended(seconds: float) -> None:

@@ -112,18 +112,23 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return (Finish(turn_id=turn.id, so_far=msgspec.structs.replace(published, failure=lost), at=at),)
         if self._ports.recovery == "resume" and turn is not None:
             self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
-            self._take_up_again(turn.id, turn.message_id, responding=published.responding)
+            if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
+                return (Finish(turn_id=turn.id, so_far=published, at=at),)
+            started = heard_events.TurnStarted(turn_id=turn.id, message_id=turn.message_id)
+            self._let_in(announcing.of_turn(self.state), started, responding=published.responding)
             return ()
         return (Stop(agent_id=agent.id, reason="crash", at=at, so_far=published),)
 
     def prepare(self, command: SessionCommand) -> SessionCommand:
         """Add what only the actor knows: what has come in of the answer that a command would end."""
         match command:
-            case Interrupt() | Stop() | Delete():
+            case Interrupt() | Stop() | Delete() if self._ends_turn(command):
                 return msgspec.structs.replace(command, so_far=self._so_far(command.so_far))
             case Run() if self.state.agent is None and self.state.id is not None and not self.state.deleted:
                 if self._made is None:
                     self._made = self._ports.make_environment(self.state, command.agent_id)
+            case _:
+                pass
         return command
 
     def announce(
@@ -146,14 +151,17 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             match data:
                 case heard_events.AgentStarted():
                     self._go_live(data.agent_id)
+                    self._pass_on(context, data)
                 case heard_events.TurnStarted():
-                    self._let_in(context, data.turn_id)
+                    self._let_in(context, data)
+                case heard_events.UserMessage():
+                    pass  # the environment hears it when its turn begins
+                case heard_events.AgentStopped():
+                    self._pass_on(context, data)
+                    self._disconnect()
+                    self._ports.agent_ends(data.agent_id)
                 case _:
-                    pass
-            self._pass_on(context, data)
-            if isinstance(data, heard_events.AgentStopped):
-                self._disconnect()
-                self._ports.agent_ends(data.agent_id)
+                    self._pass_on(context, data)
 
     def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
         """Return the agent's id, the turn's id, or when the session was recorded."""
@@ -175,6 +183,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def on_stop(self) -> None:
         """Let go of the environment."""
         self._disconnect()
+
+    def _ends_turn(self, command: Interrupt | Stop | Delete) -> bool:
+        """Return whether `decide` will end the turn under way, so that its answer must not grow any more."""
+        agent, deleted = self.state.agent, isinstance(command, Delete)
+        return deleted or (agent is not None and command.agent_id in (None, agent.id))
 
     def _so_far(self, given: SoFar) -> SoFar:
         turn = self.state.turn
@@ -199,20 +212,19 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     logger.exception("the environment of session %s could not be disposed of", self.context.id)
         self._environment = self._made = self._channel = None
 
-    def _take_up_again(self, turn_id: str, message_id: str, *, responding: bool) -> None:
-        context = announcing.of_turn(self.state)
-        self._let_in(context, turn_id, responding=responding)
-        self._pass_on(context, heard_events.TurnStarted(turn_id=turn_id, message_id=message_id))
-
     def _go_live(self, agent_id: str) -> None:
         made, self._made = self._made, None
         if made is not None:
             self._connect(agent_id, made)
 
-    def _let_in(self, context: Context, turn_id: str, *, responding: bool = False) -> None:
-        if self._channel is not None:
-            self._channel.said = self.state.conversation
-            self._channel.inlet.open(turn_id, flat(context), responding=responding)
+    def _let_in(self, context: Context, started: heard_events.TurnStarted, *, responding: bool = False) -> None:
+        channel, turn = self._channel, self.state.turn
+        if channel is None or turn is None:
+            return
+        channel.said = self.state.conversation
+        channel.inlet.open(turn.id, flat(context), responding=responding)
+        self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
+        self._pass_on(context, started)
 
     def _pass_on(self, context: Context, data: EventData) -> None:
         channel = self._channel

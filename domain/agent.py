@@ -100,18 +100,20 @@ AgentEvent: TypeAlias = (
 
 
 class Queued(msgspec.Struct, frozen=True):
-    """A message that waits."""
+    """A message that waits. `at` is when it was accepted, microseconds since 1970-01-01 UTC."""
 
     turn_id: str
     message_id: str
     content: tuple[Block, ...]
+    at: int
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A turn under way. `at` is when it began, microseconds since 1970-01-01 UTC."""
+    """A turn under way: when it was asked for and when it began, in microseconds since 1970-01-01 UTC."""
 
     id: str
     message_id: str
+    asked_at: int
     at: int
 
 

@@ -11,11 +11,12 @@ from reenact.domain.agent import (
     AgentStopped,
     AnswerRecorded,
     MessageAccepted,
+    Turn,
     TurnCompleted,
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.messages import Message, instant
+from reenact.domain.messages import Message, Said, instant
 from reenact.domain.session import Session, SessionCreated, SessionDeleted, SessionEvent, evolve
 
 
@@ -58,6 +59,13 @@ def question(event: MessageAccepted) -> Message:
     """Return the user's message that was accepted."""
     return Message(
         id=event.message_id, role="user", content=event.content, created_at=instant(event.at), turn_id=event.turn_id
+    )
+
+
+def question_of(turn: Turn, said: Said) -> Message:
+    """Return the user's message that the turn is about, as it was said in the conversation."""
+    return Message(
+        id=turn.message_id, role="user", content=said.content, created_at=instant(turn.asked_at), turn_id=turn.id
     )
 
 

@@ -153,9 +153,11 @@ class Answer:
 
 
 def gather(events: Iterable[StreamData]) -> Answer:
-    """Return the answer that published stream events add up to."""
+    """Return the answer that published stream events add up to: that of the last attempt, if there were several."""
     answer = Answer(lambda: "")
     for event in events:
+        if isinstance(event, MessageStart):
+            answer = Answer(lambda: "")
         answer.accept(event)
     return answer
 

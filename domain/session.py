@@ -170,7 +170,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:
     """Return the session as it is once the event has happened."""
     match event:
         case MessageAccepted():
-            queued = Queued(event.turn_id, event.message_id, event.content)
+            queued = Queued(event.turn_id, event.message_id, event.content, event.at)
             return msgspec.structs.replace(session, queue=(*session.queue, queued))
         case TurnStarted():
             return _take_up(session, event)
@@ -299,7 +299,7 @@ def _take_up(session: Session, event: TurnStarted) -> Session:
     return msgspec.structs.replace(
         session,
         queue=tuple(rest),
-        turn=Turn(message.turn_id, message.message_id, event.at),
+        turn=Turn(message.turn_id, message.message_id, message.at, event.at),
         agent=None if session.agent is None else Agent(session.agent.id),
         conversation=session.conversation.plus(Said("user", message.content)),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from sqlalchemy import Engine, bindparam, insert, select, update
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 
 from reenact.domain.errors import StorageError
 from reenact.projections import changes as tables
@@ -22,6 +23,9 @@ BATCH: Final = 1000
 KEPT: Final = 4096
 """So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
 
+_NOT_OF_THE_EVENTS: Final = (OperationalError, DatabaseError)
+"""Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
+
 _MOVE: Final = Statement(
     update(PROGRESS)
     .where(PROGRESS.c.name == NAME, PROGRESS.c.position == bindparam("from_position"))
@@ -34,14 +38,27 @@ def mark(row: Row) -> str:
     return f"{row.stream} {row.version} {row.recorded_at}"
 
 
+def suspect(engine: Engine) -> None:
+    """Have the tables looked through when they are opened next; call it when no projection uses them."""
+    with suppress(DBAPIError), engine.connect() as connection:
+        connection.execute(update(PROGRESS).where(PROGRESS.c.name == NAME).values(closed=0))
+
+
 class Projection:
     """The tables and how far they are. Used by one thread at a time."""
 
     def __init__(self, log: Log, engine: Engine) -> None:
         self._log = log
-        self._connection = engine.connect()
         self._conversations: dict[str, Conversing] = {}
-        self.position = self._begin()
+        try:
+            self._connection = engine.connect()
+            try:
+                self.position = self._begin()
+            except BaseException:
+                self._connection.close()
+                raise
+        except DBAPIError as error:
+            raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
 
     def advance(self, limit: int = BATCH) -> bool:
         """Apply up to `limit` further events of the log; return whether there were any.
@@ -58,8 +75,8 @@ class Projection:
             return False
         try:
             self._apply(rows)
-        except OperationalError as error:  # locked, or no space: not the events' fault
-            raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
+        except ReadModelError:
+            raise
         except Exception:  # noqa: BLE001 - any fault of a projector: one by one, to find the event that it is about
             self._apply_singly(rows)
         return True
@@ -89,30 +106,36 @@ class Projection:
         for row in rows:
             try:
                 self._apply([row])
-            except OperationalError as error:
-                raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
+            except ReadModelError:
+                raise
             except Exception as error:
                 kind = type(row.event).__name__
                 reason = f"{type(error).__name__}: {error}"
                 raise ProjectionFailedError(row.position, row.stream, kind, reason) from error
 
     def _apply(self, rows: Sequence[Row]) -> None:
-        connection = self._connection
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
         try:
-            changes = Changes()
-            self._remember(rows)
-            for row in rows:
-                project(changes, self._conversations, row)
-            tables.write(connection, changes)
-            self._move(rows[-1])
-            connection.exec_driver_sql("COMMIT")
-        except BaseException:
+            self._transact(rows)
+        except BaseException as error:
             self._conversations.clear()  # they are ahead of the tables now
-            connection.exec_driver_sql("ROLLBACK")
+            with suppress(OperationalError):  # SQLite may have rolled back by itself
+                self._connection.exec_driver_sql("ROLLBACK")
+            if isinstance(error, DatabaseError) and type(error) in _NOT_OF_THE_EVENTS:
+                raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
             raise
         self.position = rows[-1].position
         self._forget()
+
+    def _transact(self, rows: Sequence[Row]) -> None:
+        connection = self._connection
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        changes = Changes()
+        self._remember(rows)
+        for row in rows:
+            project(changes, self._conversations, row)
+        tables.write(connection, changes)
+        self._move(rows[-1])
+        connection.exec_driver_sql("COMMIT")
 
     def _remember(self, rows: Sequence[Row]) -> None:
         known = self._conversations
@@ -129,8 +152,9 @@ class Projection:
 
     def _forget(self) -> None:
         known = self._conversations
-        for stream in list(known)[: max(0, len(known) - KEPT)]:
-            del known[stream]
+        if len(known) > KEPT:
+            for stream in list(known)[: len(known) - KEPT]:
+                del known[stream]
 
     def _move(self, last: Row) -> None:
         values: dict[str, Value] = {

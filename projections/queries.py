@@ -22,7 +22,7 @@ from reenact.projections import questions
 from reenact.projections.errors import ReadModelError
 from reenact.projections.info import Tokens, TurnInfo
 from reenact.projections.log import Log
-from reenact.projections.projection import Projection
+from reenact.projections.projection import Projection, suspect
 from reenact.projections.statements import Statement, Value
 from reenact.projections.store import open_private
 
@@ -45,6 +45,7 @@ class ReadModel:
         self._engine = engine
         self._free: deque[Connection] = deque()
         self._closed = False
+        self._suspect = False
 
     @classmethod
     def of(cls, log: Log) -> ReadModel:
@@ -72,6 +73,9 @@ class ReadModel:
         """Let go of the tables; a question that is being answered is answered. Idempotent."""
         self._closed = True
         self._let_go(keep=0)
+        if self._suspect:
+            self._suspect = False
+            suspect(self._engine)
         self._engine.dispose()
 
     def container(self, container_id: str) -> ContainerInfo | None:
@@ -164,6 +168,7 @@ class ReadModel:
             finally:
                 self._give_back(connection)
         except DBAPIError as error:
+            self._suspect = True
             raise ReadModelError(f"the projections cannot be read: {error.orig}") from error
         except UnicodeEncodeError:
             return []  # nothing has an id that is no Unicode

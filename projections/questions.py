@@ -123,7 +123,7 @@ USAGE_OF_SESSION: Final = Statement(
 )
 
 _running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
-_at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery()
+_at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")
 UNFINISHED: Final = Statement(
     select(SESSIONS.c.id).where(SESSIONS.c.position.in_(select(_at_work.c.session))).order_by(SESSIONS.c.position)
 )

@@ -84,7 +84,7 @@ class ProjectionRunner:
 
     def notify(self, position: int) -> None:
         """Hear that the log has reached the position. Costs next to nothing; called by one thread at a time."""
-        self._seen = position
+        self._seen = max(self._seen, position)
         if position >= self._due:
             self._due = _NEVER
             self._wake.set()

@@ -155,7 +155,7 @@ class EnvironmentFactory(Protocol):
 class LLMDriver(Protocol):
     """Talks to one model; the standard environment stands around it."""
 
-    def send_message(  # noqa: PLR0913 - the driver protocol of the specification
+    def send_message(
         self,
         *,
         messages: Sequence[Said],

@@ -53,7 +53,7 @@ class ClaudeDriver:
         self._chance = chance
         self._at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
-    async def send_message(  # noqa: PLR0913 - the driver protocol
+    async def send_message(
         self,
         *,
         messages: Sequence[Said],

@@ -143,7 +143,7 @@ def _refusal(error: APIStatusError) -> Fault:
 
 
 def _told(error: Exception) -> str:
-    """Return what a transport error says, with what it was caused by: the SDK's own says only `Connection error.`"""
-    cause = error.__cause__
-    reason = f" ({type(cause).__name__}: {cause})" if cause is not None else ""
-    return f"{type(error).__name__}: {error}{reason}"
+    """Return what a transport error says; the SDK's own says only `Connection error.`, and its cause which."""
+    cause = error.__cause__ if isinstance(error.__cause__, Exception) and str(error.__cause__) != str(error) else None
+    parts = (type(error).__name__, str(error), "" if cause is None else _told(cause))
+    return ": ".join(part for part in parts if part)

@@ -39,9 +39,7 @@ _LONGEST_MESSAGE = 2000
 
 def failure(error_type: str, message: str) -> StreamError:
     """Return the `error` event of that type; whether it is retryable follows from the type."""
-    return StreamError(
-        error_type=error_type, message=message[:_LONGEST_MESSAGE], retryable=error_type in RETRYABLE
-    )
+    return StreamError(error_type=error_type, message=message[:_LONGEST_MESSAGE], retryable=error_type in RETRYABLE)
 
 
 def type_of_status(status: int) -> str:
@@ -71,7 +69,7 @@ def type_of(error: BaseException) -> str:
 
 
 def _is_transport(error: BaseException, name: str) -> bool:
-    """Return whether it is such an error of the HTTP library, which is the SDK's choice, and none of our dependencies."""
+    """Return whether it is such an error of the HTTP library, which the SDK chooses and may change."""
     return any(
         kind.__name__ == name and kind.__module__.partition(".")[0] in {"httpx", "httpx2"}
         for kind in type(error).__mro__

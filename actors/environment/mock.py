@@ -70,21 +70,21 @@ class MockClaudeDriver:
         """Add a scenario: a `MockScenario`, its events, or a function from the conversation to its events."""
         self._scenarios.define_scenario(name, scenario)
 
-    async def send_message(  # noqa: PLR0913 - the driver protocol
+    async def send_message(
         self,
         *,
         messages: Sequence[Said],
-        system: str | None = None,  # noqa: ARG002 - a script does not look at it
-        model: str | None = None,  # noqa: ARG002
-        max_tokens: int | None = None,  # noqa: ARG002
-        tools: Sequence[Mapping[str, Any]] = (),  # noqa: ARG002
+        system: str | None = None,
+        model: str | None = None,
+        max_tokens: int | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
         on_event: OnEvent,
     ) -> None:
         """Play the chosen scenario."""
         for event in self._scenarios.events(messages):
             if self._delays and event.delay:
                 await asyncio.sleep(event.delay / _MILLISECONDS)
-            on_event(event)
+            on_event({"type": event.type, "data": event.data})
 
     def interrupt(self) -> None:
         """Do nothing: the cancellation of `send_message` ends the script."""

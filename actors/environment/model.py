@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeAlias
 
@@ -81,9 +80,9 @@ class EffectorActor(PooledActor):
         """Begin or end a turn."""
         with contextlib.suppress(RuntimeClosedError):  # whatever was under way has been cancelled
             if isinstance(message, _Begin):
-                self._begin(message)
+                self._begin_turn(message)
             elif self._reports is not None and self._reports.turn_id == message.turn_id:
-                self._end(self._reports)
+                self._end_turn(self._reports)
 
     def on_stop(self) -> None:
         """Let go of the driver, and of the turn that is under way."""
@@ -91,7 +90,7 @@ class EffectorActor(PooledActor):
             with contextlib.suppress(RuntimeClosedError):  # the end of the loop has ended both already
                 self._outside.spawn(self._driving.close())
 
-    def _begin(self, turn: _Begin) -> None:
+    def _begin_turn(self, turn: _Begin) -> None:
         self._reports = reports = Reports(turn.turn_id, self._receptor)
         try:
             messages = turn.consumer.conversation()
@@ -100,7 +99,7 @@ class EffectorActor(PooledActor):
             return
         self._work = self._outside.spawn(self._driving.answer(messages, reports))
 
-    def _end(self, reports: Reports) -> None:
+    def _end_turn(self, reports: Reports) -> None:
         if not reports.ended and self._work is not None and not self._work.done():
             self._outside.spawn(self._driving.stop(reports.turn_id))
 
@@ -193,5 +192,3 @@ class ProviderEnvironmentFactory:
     def create(self, config: EnvironmentConfig) -> ModelEnvironment:
         """Return a new environment, not yet connected."""
         return ModelEnvironment(self._provider.name, config, self._provider.provide)
-
-

@@ -58,7 +58,7 @@ def backoff(attempt: int, asked_for: float | None, chance: float) -> float:
     Twice as long each time, up to a limit, shortened by up to a half by `chance` (0 to 1), so that many that failed
     together do not come back together; but never less than was asked for, up to a minute.
     """
-    own = min(_FIRST_WAIT * 2**attempt, _LONGEST_OWN_WAIT) * (1 - chance / 2)
+    own: float = min(_FIRST_WAIT * 2**attempt, _LONGEST_OWN_WAIT) * (1 - chance / 2)
     return max(own, min(asked_for or 0.0, LONGEST_WAIT))
 
 

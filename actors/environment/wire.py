@@ -77,7 +77,7 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
         MalformedEventError: it is of a type that means something, and cannot be read.
     """
     try:
-        event = _decoder.decode(data)
+        event: WireEvent | None = _decoder.decode(data)
     except msgspec.DecodeError:
         event = _leniently(name, data)
     if event is None or (event.type or name) not in KNOWN:

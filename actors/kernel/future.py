@@ -16,7 +16,7 @@ from reenact.actors.kernel.pool import waiting
 T = TypeVar("T")
 
 ExcInfo: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
-Callback: TypeAlias = "Callable[[PooledFuture[Any]], None]"
+Callback: TypeAlias = "Callable[[PooledFuture[Any]], object]"
 
 
 class PooledFuture(pykka.Future[T]):

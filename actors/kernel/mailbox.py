@@ -100,10 +100,10 @@ class Mailbox:
             raise pykka.ActorDeadError("the actor has stopped")
 
     def hold(self) -> bool:
-        """Hold the mailbox if it is idle and open."""
+        """Hold the mailbox if it is idle; it is empty then."""
         if not self._held.acquire(blocking=False):
             return False
-        if self._envelopes or self._closed:
+        if self._envelopes:  # whoever sent it was about to do the same
             self._pool.submit(self)
             return False
         return True

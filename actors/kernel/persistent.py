@@ -6,9 +6,10 @@ import dataclasses
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final, Generic, NoReturn, TypeAlias, TypeVar
 
+import msgspec
 import pykka
 
 from reenact.actors.journal.api import Append, Committed, Journal, Outcome, Recorded, Segment
@@ -46,8 +47,7 @@ class ActorContext:
     ended: Callable[[], None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Step(Generic[State, Command, Event]):
+class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False):
     """What becomes true once the journal has it."""
 
     envelope: Envelope
@@ -80,8 +80,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         self.state: State = self.initial
         self.version = 0
         self._opening: deque[Command] | None = None
-        self._step: _Step[State, Command, Event] | None = None
-        self._outcome: Outcome | None = None
+        self._reported: tuple[_Step[State, Command, Event], Outcome] | None = None
 
     @classmethod
     def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
@@ -173,8 +172,11 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     def _turn(self, envelope: Envelope | None) -> None:
         if not self._begun:
             self._begin()
-        elif self._step is not None and self._settles():
-            return
+        elif self._reported is not None:
+            step, outcome = self._reported
+            self._reported = None
+            if self._settles(step, outcome):
+                return
         left = SLICE if envelope is None else 1
         while left and not self._over:
             if self._opening:
@@ -221,9 +223,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             self._end(error)
             _fail(envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
         else:
-            self._step = _Step(envelope, command, events, state, retries)
+            step = _Step(envelope, command, events, state, retries)
             try:
-                self.context.journal.append(append, self._on_outcome)
+                self.context.journal.append(append, partial(self._hear, step))
             except Exception as error:  # noqa: BLE001 - nothing was handed over
                 self._lose(envelope, error)
             else:
@@ -242,17 +244,13 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     # What became of a step.
 
-    def _on_outcome(self, outcome: Outcome) -> None:
+    def _hear(self, step: _Step[State, Command, Event], outcome: Outcome) -> None:
         # On the journal's thread: only leave word.
-        self._outcome = outcome
+        self._reported = step, outcome
         self._mailbox.again()
 
-    def _settles(self) -> bool:
+    def _settles(self, step: _Step[State, Command, Event], outcome: Outcome) -> bool:
         """Take up what the journal reports; return True if it is asked again."""
-        step, outcome = self._step, self._outcome
-        self._step = self._outcome = None
-        if step is None or outcome is None:
-            return True
         if isinstance(outcome, Committed):
             self._believe(step, outcome)
             return False

@@ -140,10 +140,9 @@ class WorkerPool:
         with self._lock:
             if self._live and not self._closed:
                 return False
-            gone = self._goes_home()
-            if self._running or not gone:
-                self._ready.put(None)
-            return gone
+            # Passed on to the others, also to one that comes back from waiting only later.
+            self._ready.put(None)
+            return self._goes_home()
 
     def _goes_home(self) -> bool:
         # Counted out before the queue is looked at: whoever submits looks the other way round, so one of both sees.

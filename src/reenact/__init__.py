@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact._aio import AsyncRuntime
 from reenact._runtime import Runtime
 from reenact.actors.environment.api import (
     Effector,
@@ -49,6 +50,7 @@ __all__ = [
     "AgentInfo",
     "AgentNotFoundError",
     "AlreadyExistsError",
+    "AsyncRuntime",
     "ConfigurationError",
     "ConflictError",
     "ContainerInfo",

@@ -218,7 +218,8 @@ def nothing_heard(story: Story) -> None:
 
 @then(parsers.parse("its turn should be completed once, as {outcome}"))
 def completed_once(story: Story, outcome: str) -> None:
-    turn_id = story.ears.wait("user_message")[-1].context.turn_id
+    story.settle()
+    turn_id = story.ears.of("user_message")[-1].context.turn_id
     story.ears.wait("turn_completed", where=lambda event: event.context.turn_id == turn_id)
     story.settle()
     completed = [event.data for event in story.ears.of("turn_completed") if event.context.turn_id == turn_id]

@@ -6,11 +6,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Condition
+from typing import TypeGuard, TypeVar
 
 from reenact import Image, ReenactError, Runtime, Unsubscribe
 from reenact.domain.messages import Said
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario
+
+Listed = TypeVar("Listed")
 
 PATIENCE = 20.0
 """Seconds after which what was waited for is not going to happen."""
@@ -105,6 +108,14 @@ class Story:
             raise outcome
         return outcome
 
+    def listed(self, kind: type[Listed]) -> list[Listed]:
+        """Return the list that the last call returned; all that is in it is of the kind."""
+        answer = self.answer
+        assert _is_list(answer)
+        found = [item for item in answer if isinstance(item, kind)]
+        assert len(found) == len(answer), answer
+        return found
+
     @property
     def answers(self) -> list[object]:
         """What each of the calls returned."""
@@ -195,6 +206,10 @@ def attentive(conversation: Sequence[Said]) -> Iterator[MockEvent]:
 def told(events: Iterable[Envelope]) -> list[list[str]]:
     """Return the type of each event, and what a reader wants to know of it."""
     return [[event.type, _detail(event)] for event in events]
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
 
 
 def _detail(event: Envelope) -> str:

@@ -49,9 +49,9 @@ def its_session(story: Story) -> None:
 
 @then(parsers.parse("I should receive {count:d} agents"))
 def so_many(story: Story, count: int) -> None:
-    assert isinstance(story.answer, list)
-    assert len({info.id for info in story.answer}) == len(story.answer) == count
-    assert {info.session_id for info in story.answer} == {"session-1", "session-2"}
+    listed = story.listed(AgentInfo)
+    assert len({info.id for info in listed}) == len(listed) == count
+    assert {info.session_id for info in listed} == {"session-1", "session-2"}
 
 
 @then("the agent should process the message")

@@ -84,6 +84,6 @@ def the_info(story: Story) -> None:
 
 @then(parsers.parse("I should receive {count:d} containers"))
 def so_many(story: Story, count: int) -> None:
-    assert isinstance(story.answer, list)
-    assert len({info.id for info in story.answer}) == len(story.answer) == count
-    assert [story.runtime.containers.get(info.id) for info in story.answer] == story.answer
+    listed = story.listed(ContainerInfo)
+    assert len({info.id for info in listed}) == len(listed) == count
+    assert [story.runtime.containers.get(info.id) for info in listed] == listed

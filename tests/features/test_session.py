@@ -90,10 +90,10 @@ def the_info(story: Story) -> None:
 
 @then(parsers.re(r"I should receive (?P<count>\d+) sessions?"), converters={"count": int})
 def so_many(story: Story, count: int) -> None:
-    assert isinstance(story.answer, list)
-    assert len({info.id for info in story.answer}) == len(story.answer) == count
-    assert [story.runtime.sessions.get(info.id) for info in story.answer] == story.answer
-    assert {info.container_id for info in story.answer} == {"default"}
+    listed = story.listed(SessionInfo)
+    assert len({info.id for info in listed}) == len(listed) == count
+    assert [story.runtime.sessions.get(info.id) for info in listed] == listed
+    assert {info.container_id for info in listed} == {"default"}
 
 
 @then("the delete should return true")

@@ -8,6 +8,7 @@ from asyncio import CancelledError
 from pathlib import Path
 from queue import SimpleQueue
 
+import msgspec
 import pytest
 
 from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Publication, Segment
@@ -15,6 +16,11 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
 from tests.journal.support import CODEC, Added, Cleared, Unregistered, commit, said, settle, step, words_of
+
+
+class Usage(msgspec.Struct):
+    tokens: int
+    raw: bytes
 
 
 def test_the_class_keeps_the_protocol(journal: SqliteJournal) -> None:
@@ -187,14 +193,10 @@ def test_what_arrives_together_is_packed_into_one_row(journal: SqliteJournal) ->
 
 
 def test_structs_in_an_entry_come_back_as_builtins(journal: SqliteJournal) -> None:
-    class Usage(Segment, frozen=True):
-        pass
-
-    entry = Entry("used", 1, {"tokens": 5, "raw": b"\x00", "cleared": Cleared()})
-    commit(journal, step("s1", None, kept=[Segment({}, (entry,))]))
+    commit(journal, step("s1", None, kept=[Segment({}, (Entry("used", 1, Usage(5, b"\x00")),))]))
 
     (row,) = journal.read_feed("s1")
-    assert row.segments[0].entries[0].data == {"tokens": 5, "raw": b"\x00", "cleared": []}
+    assert row.segments[0].entries[0].data == {"tokens": 5, "raw": b"\x00"}
 
 
 def test_the_listener_hears_after_the_commit_and_before_done(path: Path) -> None:
@@ -245,7 +247,10 @@ def test_a_listener_that_raises_is_logged_and_harms_nothing(
     def listener(_: object) -> None:
         raise raised
 
-    with caplog.at_level(logging.ERROR, "reenact.journal"), SqliteJournal.open(path, CODEC, listener=listener) as journal:
+    with (
+        caplog.at_level(logging.ERROR, "reenact.journal"),
+        SqliteJournal.open(path, CODEC, listener=listener) as journal,
+    ):
         commit(journal, step("s1", 0, Added(1), kept=[said("a")]))
         commit(journal, step("s1", 1, Added(2)))
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, Self
 
-from reenact.actors.journal.api import Append, Committed, Done, FeedRow, Listener, Outcome, Publication, Recorded
+from reenact.actors.journal.api import Append, Committed, Done, FeedRow, Outcome, Recorded, Segment
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
 
 
 class MemoryJournal:
     """Commits on a thread of its own; or, if it is stepwise, one append for each `commit()` of the test."""
 
-    def __init__(self, *, stepwise: bool = False, listener: Listener | None = None) -> None:
+    def __init__(self, *, stepwise: bool = False) -> None:
         self._changed = threading.Condition()
         self._log: list[Recorded] = []
         self._versions: dict[str, int] = {}
@@ -22,7 +23,6 @@ class MemoryJournal:
         self._fenced: set[str] = set()
         self._failures: deque[Exception] = deque()
         self._recovery_failures: deque[Exception] = deque()
-        self._listener = listener
         self._closed = False
         self._thread = None if stepwise else threading.Thread(target=self._commit_all, name="memory-journal")
         if self._thread is not None:
@@ -56,6 +56,11 @@ class MemoryJournal:
             rows = self._feed.get(topic, [])
             return [row for row in rows if row.first_cursor + _count(row.segments) - 1 > after][:limit]
 
+    def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
+        with self._changed:
+            rows = list(self._feed.get(topic, []))
+        return reversed(rows)
+
     def head(self) -> int:
         with self._changed:
             return len(self._log)
@@ -83,9 +88,7 @@ class MemoryJournal:
             if not self._under_way:
                 return False
             step, done = self._under_way[0]
-            outcome, publications = self._write(step)
-        if self._listener is not None and publications:
-            self._listener(publications)
+            outcome = self._write(step)
         with self._changed:
             self._under_way.popleft()
             self._changed.notify_all()
@@ -124,40 +127,34 @@ class MemoryJournal:
                     return
             self.commit()
 
-    def _write(self, step: Append) -> tuple[Outcome, list[Publication]]:
+    def _write(self, step: Append) -> Outcome:
         version = self._version(step.stream)
         if step.stream in self._fenced:
-            return StorageError(f"stream {step.stream!r} must be read again"), []
+            return StorageError(f"stream {step.stream!r} must be read again")
         if self._failures:
             self._fenced.add(step.stream)
-            return self._failures.popleft(), []
+            return self._failures.popleft()
         if step.after is not None and step.after != version:
             self._fenced.add(step.stream)
-            return ConflictError(step.stream, step.after, version), []
+            return ConflictError(step.stream, step.after, version)
         self._record(step.stream, step.recorded_at, step.events)
-        publications = self._publish(step)
-        return Committed(version + len(step.events), len(self._log)), publications
+        self._keep(step)
+        return Committed(version + len(step.events), len(self._log))
 
     def _record(self, stream: str, recorded_at: int, events: tuple[Any, ...]) -> None:
         for version, event in enumerate(events, self._version(stream) + 1):
             self._versions[stream] = version
             self._log.append(Recorded(stream, version, len(self._log) + 1, recorded_at, event))
 
-    def _publish(self, step: Append) -> list[Publication]:
-        publications: list[Publication] = []
+    def _keep(self, step: Append) -> None:
         if step.kept:
             rows = self._feed.setdefault(step.stream, [])
             cursor = rows[-1].first_cursor + _count(rows[-1].segments) if rows else 1
             rows.append(FeedRow(step.stream, cursor, step.kept))
-            for segment in step.kept:
-                publications.append(Publication(step.stream, cursor, segment))
-                cursor += len(segment.entries)
-        publications.extend(Publication(None, None, segment) for segment in step.passing)
-        return publications
 
     def _version(self, stream: str) -> int:
         return self._versions.get(stream, 0)
 
 
-def _count(segments: tuple[Any, ...]) -> int:
+def _count(segments: tuple[Segment, ...]) -> int:
     return sum(len(segment.entries) for segment in segments)

@@ -1,4 +1,4 @@
-"""Any sequence of commands, commits, conflicts, failures and stops: a naive reading of the log agrees with each reply."""
+"""Whatever is sent, stopped, refused or lost, and in which order: a naive reading of the log agrees with each reply."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Sent:
 class Model:
     """What one account should be: its log, what it knows of it, and what waits."""
 
-    log: list[Event] = dataclasses.field(default_factory=list)
+    log: list[Event] = dataclasses.field(default_factory=list[Event])
     known: int | None = None
-    waiting: deque[Sent] = dataclasses.field(default_factory=deque)
+    waiting: deque[Sent] = dataclasses.field(default_factory=deque[Sent])
     in_flight: Sent | None = None
 
     def balance(self) -> int:

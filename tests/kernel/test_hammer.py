@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from reenact.actors.kernel import ActorSystem, PooledFuture
+from reenact.actors.kernel import ActorContext, ActorSystem, PooledFuture
 from reenact.domain.errors import StorageError
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Event
 from tests.kernel.memory import MemoryJournal
@@ -18,6 +18,10 @@ THREADS, ACCOUNTS, EACH = 4, 20, 400
 class GuardedAccount(Account):
     """An account that notices when two threads are inside it."""
 
+    def __init__(self, context: ActorContext) -> None:
+        super().__init__(context)
+        self._inside = threading.Lock()
+
     def prepare(self, command: Command) -> Command:
         self._alone()
         return command
@@ -26,10 +30,9 @@ class GuardedAccount(Account):
         self._alone()
 
     def _alone(self) -> None:
-        inside = self.__dict__.setdefault("inside", threading.Lock())
-        assert inside.acquire(blocking=False)
+        assert self._inside.acquire(blocking=False)
         sum(range(20))
-        inside.release()
+        self._inside.release()
 
 
 def test_every_deposit_of_many_threads_is_recorded_once(journal: MemoryJournal) -> None:
@@ -76,7 +79,7 @@ def test_nothing_is_lost_between_incarnations(journal: MemoryJournal) -> None:
         _run(deposit)
 
     recorded = Counter(entry.stream for entry in journal.read_all(limit=THREADS * EACH + 1))
-    assert recorded == sum(acknowledged, Counter())
+    assert recorded == sum(acknowledged, Counter[str]())
     assert recorded.total() >= THREADS * EACH - THREADS * EACH // 50
     assert all(entry.event == Deposited(1) for entry in journal.read_all(limit=THREADS * EACH))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pykka
@@ -32,7 +32,7 @@ from tests.kernel.memory import MemoryJournal
 
 
 @contextmanager
-def holding(held: MemoryJournal, diary: Diary) -> Iterator[Reference[Command]]:
+def holding(held: MemoryJournal, diary: Diary) -> Generator[Reference[Command]]:
     """A watched account on a journal that the test moves; what is under way at the end is committed."""
     system = ActorSystem(held)
     system.register(WatchedAccount, lambda context: WatchedAccount(context, diary))

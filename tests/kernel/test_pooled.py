@@ -23,7 +23,7 @@ class Obedient(PooledActor):
         self.heard: list[object] = [] if heard is None else heard
         self.count = 0
 
-    def on_receive(self, message: Message) -> Any:
+    def on_receive(self, message: Message) -> Any:  # noqa: ANN401
         return message(self)
 
     def add(self, amount: int) -> int:
@@ -38,6 +38,22 @@ class Obedient(PooledActor):
 
     def on_failure(self, exception_type: object, exception_value: object, traceback: object) -> None:
         self.heard.append(exception_type)
+
+
+def ask(ref: pykka.ActorRef[Any], message: Message, timeout: float | None = None) -> Any:  # noqa: ANN401
+    return ref.ask(message, block=True, timeout=timeout)
+
+
+def later(ref: pykka.ActorRef[Any], message: Message) -> pykka.Future[Any]:
+    return ref.ask(message, block=False)
+
+
+def tell(ref: pykka.ActorRef[Any], message: Message) -> None:
+    ref.tell(message)
+
+
+def writing(what: object) -> Message:
+    return lambda actor: actor.heard.append(what)
 
 
 def fall_over(_: object) -> None:
@@ -67,7 +83,7 @@ def ref(pool: WorkerPool, heard: list[object]) -> pykka.ActorRef[Obedient]:
 def test_an_actor_starts_before_its_first_message_and_stops_after_its_last(
     ref: pykka.ActorRef[Obedient], heard: list[object]
 ) -> None:
-    ref.tell(lambda actor: actor.heard.append("message"))
+    tell(ref, lambda actor: actor.heard.append("message"))
 
     ref.stop()
 
@@ -78,8 +94,8 @@ def test_messages_of_one_sender_are_handled_in_order(ref: pykka.ActorRef[Obedien
     expected = list(range(5 * SLICE))
 
     for number in expected:
-        ref.tell(lambda actor, number=number: actor.heard.append(number))
-    ref.ask(lambda _: None)
+        tell(ref, writing(number))
+    ask(ref, lambda _: None)
 
     assert heard == ["start", *expected]
 
@@ -88,10 +104,10 @@ def test_an_actor_does_not_keep_others_waiting_for_more_than_a_slice(heard: list
     pool = WorkerPool(workers=1)
     gate = threading.Event()
     first, second = Obedient.start_on(pool, heard), Obedient.start_on(pool, heard)
-    first.tell(lambda _: gate.wait(5))
+    tell(first, lambda _: gate.wait(5))
     for _ in range(3 * SLICE):
-        first.tell(lambda actor: actor.heard.append("first"))
-    second.tell(lambda actor: actor.heard.append("second"))
+        tell(first, lambda actor: actor.heard.append("first"))
+    tell(second, lambda actor: actor.heard.append("second"))
 
     gate.set()
     first.stop()
@@ -103,15 +119,15 @@ def test_an_actor_does_not_keep_others_waiting_for_more_than_a_slice(heard: list
 
 def test_an_exception_goes_to_the_asker_and_the_actor_lives(ref: pykka.ActorRef[Obedient], heard: list[object]) -> None:
     with pytest.raises(ZeroDivisionError):
-        ref.ask(fall_over)
+        ask(ref, fall_over)
 
     assert ref.is_alive()
     assert heard == ["start"]
 
 
 def test_an_exception_that_nobody_waits_for_kills_the_actor(ref: pykka.ActorRef[Obedient], heard: list[object]) -> None:
-    ref.tell(fall_over)
-    behind = ref.ask(lambda _: 1, block=False)
+    tell(ref, fall_over)
+    behind = later(ref, lambda _: 1)
 
     with pytest.raises(pykka.ActorDeadError):
         behind.get(timeout=5)
@@ -128,18 +144,18 @@ def test_what_is_no_exception_stops_this_actor_and_no_other(
     other = Obedient.start_on(pool)
 
     with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
-        ref.ask(leave)
+        ask(ref, leave)
 
     assert not ref.is_alive()
     assert heard == ["start", "stop"]
-    assert other.ask(lambda _: 1) == 1
+    assert ask(other, lambda _: 1) == 1
 
 
 def test_messages_behind_a_stop_are_answered_with_actor_dead_error(ref: pykka.ActorRef[Obedient]) -> None:
     gate = threading.Event()
-    ref.tell(lambda _: gate.wait(5))
+    tell(ref, lambda _: gate.wait(5))
     stop, again = ref.stop(block=False), ref.stop(block=False)
-    behind = ref.ask(lambda _: 1, block=False)
+    behind = later(ref, lambda _: 1)
 
     gate.set()
 
@@ -153,9 +169,9 @@ def test_a_stopped_actor_takes_nothing(ref: pykka.ActorRef[Obedient]) -> None:
     assert ref.stop()
 
     with pytest.raises(pykka.ActorDeadError):
-        ref.tell(fall_over)
+        tell(ref, fall_over)
     with pytest.raises(pykka.ActorDeadError):
-        ref.ask(fall_over)
+        ask(ref, fall_over)
     with pytest.raises(pykka.ActorDeadError):
         ref.actor_inbox.put(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert not ref.stop()
@@ -169,7 +185,7 @@ def test_who_fails_to_start_answers_nobody(pool: WorkerPool) -> None:
     ref = StillBorn.start_on(pool)
 
     with pytest.raises(pykka.ActorDeadError):
-        ref.ask(lambda _: 1)
+        ask(ref, lambda _: 1)
 
 
 def test_a_proxy_calls_reads_and_writes(ref: pykka.ActorRef[Obedient]) -> None:
@@ -178,16 +194,17 @@ def test_a_proxy_calls_reads_and_writes(ref: pykka.ActorRef[Obedient]) -> None:
     assert proxy.add(2).get() == 2
     proxy.count = 40
     assert proxy.add(2).get() == 42
-    assert proxy.count.get() == 42
+    assert ask(ref, lambda actor: actor.count) == 42
+    assert proxy.heard.get() == ["start"]
 
 
 def test_an_actor_may_tell_itself_while_it_is_made(pool: WorkerPool) -> None:
     class Eager(Obedient):
         def __init__(self) -> None:
             super().__init__()
-            self.actor_ref.tell(lambda actor: actor.add(1))
+            tell(self.actor_ref, lambda actor: actor.add(1))
 
-    assert Eager.start_on(pool).ask(lambda actor: actor.count) == 1
+    assert ask(Eager.start_on(pool), lambda actor: actor.count) == 1
 
 
 def test_one_actor_never_runs_on_two_threads_at_once(pool: WorkerPool) -> None:
@@ -202,8 +219,8 @@ def test_one_actor_never_runs_on_two_threads_at_once(pool: WorkerPool) -> None:
 
     def send() -> None:
         for number in range(500):
-            ref.tell(bump)
-            other[number % 4].tell(lambda _: ref.ask(bump))
+            tell(ref, bump)
+            tell(other[number % 4], lambda _: ask(ref, bump))
 
     senders = [threading.Thread(target=send) for _ in range(4)]
     for sender in senders:
@@ -213,18 +230,20 @@ def test_one_actor_never_runs_on_two_threads_at_once(pool: WorkerPool) -> None:
     for asker in other:
         asker.stop()
 
-    assert ref.ask(lambda actor: actor.count) == 4 * 500 * 2 * 50
+    assert ask(ref, lambda actor: actor.count) == 4 * 500 * 2 * 50
 
 
 def test_an_idle_actor_answers_another_on_the_same_thread(pool: WorkerPool) -> None:
     asker, asked = Obedient.start_on(pool), Obedient.start_on(pool)
-    asked.ask(lambda _: None)
-    here = lambda _: threading.get_ident()  # noqa: E731
+    ask(asked, lambda _: None)
 
-    mine, other = asker.ask(lambda _: (threading.get_ident(), asked.ask(here)))
+    def here(_: object) -> int:
+        return threading.get_ident()
+
+    mine, other = ask(asker, lambda _: (threading.get_ident(), ask(asked, here)))
 
     assert mine == other
-    assert asked.ask(here) != threading.get_ident()
+    assert ask(asked, here) != threading.get_ident()
 
 
 def test_an_answer_on_the_same_thread_overtakes_nothing(pool: WorkerPool, heard: list[object]) -> None:
@@ -232,10 +251,10 @@ def test_an_answer_on_the_same_thread_overtakes_nothing(pool: WorkerPool, heard:
 
     def tell_then_ask(_: object) -> None:
         for number in range(20):
-            asked.tell(lambda actor: actor.heard.append(number))
-        asked.ask(lambda actor: actor.heard.append("asked"))
+            tell(asked, writing(number))
+        ask(asked, lambda actor: actor.heard.append("asked"))
 
-    asker.ask(tell_then_ask)
+    ask(asker, tell_then_ask)
 
     assert heard[-1] == "asked"
     assert len(heard) == 22
@@ -245,7 +264,7 @@ def test_an_exception_is_the_askers_also_on_the_same_thread(pool: WorkerPool) ->
     asker, asked = Obedient.start_on(pool), Obedient.start_on(pool)
 
     with pytest.raises(ZeroDivisionError):
-        asker.ask(lambda _: asked.ask(fall_over))
+        ask(asker, lambda _: ask(asked, fall_over))
 
     assert asked.is_alive()
     assert asker.is_alive()
@@ -258,9 +277,9 @@ def test_actors_that_ask_each_other_in_a_long_chain_all_answer() -> None:
     def ask_on(position: int) -> Message:
         if position == len(chain):
             return lambda _: 0
-        return lambda _: 1 + chain[position].ask(ask_on(position + 1))
+        return lambda _: 1 + ask(chain[position], ask_on(position + 1))
 
-    assert chain[0].ask(ask_on(1), timeout=20) == 59
+    assert ask(chain[0], ask_on(1), timeout=20) == 59
     for ref in chain:
         ref.stop()
     pool.close()
@@ -270,10 +289,10 @@ def test_more_actors_may_wait_than_there_are_workers() -> None:
     pool = WorkerPool(workers=1)
     gate: pykka.Future[str] = Obedient._create_future()
     waiting = [Obedient.start_on(pool) for _ in range(5)]
-    replies = [ref.ask(lambda _: gate.get(), block=False) for ref in waiting]
+    replies = [later(ref, lambda _: gate.get()) for ref in waiting]
 
     opener = Obedient.start_on(pool)
-    opener.ask(lambda _: gate.set("open"), timeout=5)
+    ask(opener, lambda _: gate.set("open"), timeout=5)
 
     assert [reply.get(timeout=5) for reply in replies] == ["open"] * 5
     for ref in [*waiting, opener]:
@@ -287,7 +306,7 @@ def test_pooled_actors_are_not_in_the_global_registry(ref: pykka.ActorRef[Obedie
 
 def test_the_workers_end_with_the_last_actor() -> None:
     refs = [Obedient.start(), Obedient.start()]
-    worker = refs[0].ask(lambda _: threading.current_thread())
+    worker = ask(refs[0], lambda _: threading.current_thread())
 
     for ref in refs:
         ref.stop()

@@ -41,7 +41,7 @@ def test_references_are_equal_if_class_and_id_are(system: ActorSystem) -> None:
 def test_a_class_may_name_its_streams(system: ActorSystem, journal: MemoryJournal) -> None:
     class Named(Account):
         @classmethod
-        def stream(cls, id: str) -> str:
+        def stream(cls, id: str) -> str:  # noqa: A002
             return f"account-{id}"
 
     system.actor(Named, "a").ask(Deposit(1))

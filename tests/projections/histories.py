@@ -165,10 +165,11 @@ class World:
 Step: TypeAlias = tuple[str, str, str, SoFar]
 """What is done, to which session, in or with which other thing, and what had come in by then."""
 
+_COUNTED: Usage = {"output_tokens": 3, "service_tier": "standard", "cache_creation": {"ephemeral": 1}}
+_UNKNOWN: Usage = {}
 _usage: st.SearchStrategy[Usage] = st.one_of(
-    st.just({}),
+    st.sampled_from([_UNKNOWN, _COUNTED]),
     st.fixed_dictionaries({"input_tokens": st.integers(0, 9), "output_tokens": st.integers(0, 9)}),
-    st.just({"output_tokens": 3, "service_tier": "standard", "cache_creation": {"ephemeral": 1}}),
 )
 _content = st.sampled_from(
     [
@@ -188,10 +189,8 @@ so_fars = st.builds(
     model=st.sampled_from([None, "small", "large"]),
     failure=st.sampled_from([None, None, Failure("overloaded_error", "busy", retryable=True)]),
 )
-_doings = st.sampled_from(
-    ["create", "run", "run", "say", "say", "say", "answer", "answer", "answer", "interrupt", "stop", "delete"]
-    + ["container", "image", "foreign"]
-)
+_commands = ["create", "run", "run", "say", "say", "say", "answer", "answer", "answer", "interrupt", "stop", "delete"]
+_doings = st.sampled_from([*_commands, "container", "image", "foreign"])
 steps: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(_doings, st.sampled_from("abc"), st.sampled_from("xy"), so_fars), max_size=60
 )

@@ -7,8 +7,14 @@ from reenact.actors.environment.mock import (
     MockLLMProvider,
 )
 from reenact.actors.environment.scenarios import MockEvent, MockScenario
+from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
+from reenact.testing.fake_replies import FakeError, FakeReply
 
 __all__ = [
+    "FakeError",
+    "FakeMessagesAPI",
+    "FakeReply",
+    "FakeRequest",
     "MockClaudeDriver",
     "MockEnvironment",
     "MockEnvironmentFactory",

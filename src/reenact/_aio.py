@@ -1,0 +1,264 @@
+"""The asyncio twin of a runtime: the same names and results, awaited. Its calls wait on threads, never on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, ParamSpec, Self, TypeVar
+
+from reenact._runtime import Runtime
+from reenact.actors.bus import Handler, Subscription
+from reenact.domain.agent import AgentInfo
+from reenact.domain.container import ContainerInfo
+from reenact.domain.events import Envelope
+from reenact.domain.image import Image, ImageInfo
+from reenact.domain.messages import Message
+from reenact.domain.session import SessionInfo
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_THREADS: Final = 32
+"""How many calls of one runtime may wait at a time; further ones queue."""
+
+
+class _Threads:
+    """Runs the calls of one runtime beside the loop."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="reenact-async")
+
+    async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the method returns, or raise what it raises."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(method, *args, **kwargs))
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._pool.shutdown(wait=False)
+
+
+class AsyncContainers:
+    """`Containers`, awaited."""
+
+    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+        self._of, self._threads = runtime.containers, threads
+
+    async def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
+        """See `Containers.create`."""
+        return await self._threads.call(self._of.create, name, container_id=container_id)
+
+    async def get(self, container_id: str) -> ContainerInfo | None:
+        """See `Containers.get`."""
+        return await self._threads.call(self._of.get, container_id)
+
+    async def list(self) -> list[ContainerInfo]:
+        """See `Containers.list`."""
+        return await self._threads.call(self._of.list)
+
+
+class AsyncImages:
+    """`Images`, awaited."""
+
+    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+        self._of, self._threads = runtime.images, threads
+
+    async def register(self, image: Image) -> ImageInfo:
+        """See `Images.register`."""
+        return await self._threads.call(self._of.register, image)
+
+    async def get(self, image_id: str) -> ImageInfo | None:
+        """See `Images.get`."""
+        return await self._threads.call(self._of.get, image_id)
+
+    async def list(self) -> list[ImageInfo]:
+        """See `Images.list`."""
+        return await self._threads.call(self._of.list)
+
+
+class AsyncSessions:
+    """`Sessions`, awaited."""
+
+    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+        self._of, self._threads = runtime.sessions, threads
+
+    async def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
+        """See `Sessions.create`."""
+        return await self._threads.call(self._of.create, container_id, image_id, session_id=session_id)
+
+    async def get(self, session_id: str) -> SessionInfo | None:
+        """See `Sessions.get`."""
+        return await self._threads.call(self._of.get, session_id)
+
+    async def list_by_container(self, container_id: str) -> list[SessionInfo]:
+        """See `Sessions.list_by_container`."""
+        return await self._threads.call(self._of.list_by_container, container_id)
+
+    async def delete(self, session_id: str) -> bool:
+        """See `Sessions.delete`."""
+        return await self._threads.call(self._of.delete, session_id)
+
+    async def run(self, session_id: str) -> str:
+        """See `Sessions.run`."""
+        return await self._threads.call(self._of.run, session_id)
+
+    async def messages(self, session_id: str) -> list[Message]:
+        """See `Sessions.messages`."""
+        return await self._threads.call(self._of.messages, session_id)
+
+
+class AsyncAgents:
+    """`Agents`, awaited."""
+
+    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+        self._of, self._threads = runtime.agents, threads
+
+    async def get(self, agent_id: str) -> AgentInfo | None:
+        """See `Agents.get`."""
+        return await self._threads.call(self._of.get, agent_id)
+
+    async def list(self) -> list[AgentInfo]:
+        """See `Agents.list`."""
+        return await self._threads.call(self._of.list)
+
+    async def receive(self, agent_id: str, message: str) -> str:
+        """See `Agents.receive`."""
+        return await self._threads.call(self._of.receive, agent_id, message)
+
+    async def interrupt(self, agent_id: str) -> None:
+        """See `Agents.interrupt`."""
+        await self._threads.call(self._of.interrupt, agent_id)
+
+    async def destroy(self, agent_id: str) -> None:
+        """See `Agents.destroy`."""
+        await self._threads.call(self._of.destroy, agent_id)
+
+
+class AsyncSubscription:
+    """A subscription of an asyncio caller: call it to unsubscribe, or leave its `with` block; it may be awaited too."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    def __call__(self) -> None:
+        """Unsubscribe. Idempotent."""
+        self._subscription()
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Return the subscription itself, at once."""
+        return self
+        yield
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self()
+
+
+class AsyncEvents:
+    """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._of = runtime.events
+
+    def on(self, type: str, handler: Handler) -> AsyncSubscription:  # noqa: A002 - the word users know it by
+        """See `Events.on`. Each event is handled to its end before the next begins."""
+        return AsyncSubscription(self._of.on(type, _on_loop(handler)))
+
+    def on_all(self, handler: Handler) -> AsyncSubscription:
+        """See `Events.on_all`."""
+        return AsyncSubscription(self._of.on_all(_on_loop(handler)))
+
+
+class _Opening:
+    """What `AsyncRuntime.open` returns: await it, or enter it."""
+
+    def __init__(self, make: Callable[[], Runtime]) -> None:
+        self._make = make
+        self._opened: AsyncRuntime | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncRuntime]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncRuntime:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _open(self) -> AsyncRuntime:
+        threads = _Threads()
+        try:
+            return AsyncRuntime(await threads.call(self._make), threads)
+        except BaseException:
+            threads.close()
+            raise
+
+
+class AsyncRuntime:
+    """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` it and `close` it."""
+
+    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+        self._runtime = runtime
+        self._threads = threads
+        self.containers = AsyncContainers(runtime, threads)
+        self.images = AsyncImages(runtime, threads)
+        self.sessions = AsyncSessions(runtime, threads)
+        self.agents = AsyncAgents(runtime, threads)
+        self.events = AsyncEvents(runtime)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], **settings: Any) -> _Opening:  # noqa: ANN401 - those of Runtime.open
+        """Open a runtime with the settings, and the errors, of `Runtime.open`."""
+        return _Opening(partial(Runtime.open, path, **settings))
+
+    @classmethod
+    def in_memory(cls, **settings: Any) -> _Opening:  # noqa: ANN401 - those of Runtime.in_memory
+        """Open a runtime with the settings of `Runtime.in_memory`."""
+        return _Opening(partial(Runtime.in_memory, **settings))
+
+    async def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002, ASYNC109
+        """See `Runtime.request`."""
+        return await self._threads.call(self._runtime.request, type, data, timeout)
+
+    async def close(self) -> None:
+        """See `Runtime.close`. Idempotent."""
+        await asyncio.to_thread(self._runtime.close)
+        self._threads.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+def _on_loop(handler: Handler) -> Handler:
+    """Return a handler for a subscription's thread that has this one run on the present loop, and waits for it."""
+    loop = asyncio.get_running_loop()
+
+    async def handle(envelope: Envelope) -> None:
+        result = handler(envelope)
+        if inspect.isawaitable(result):
+            await result
+
+    def pass_on(envelope: Envelope) -> None:
+        work = handle(envelope)
+        try:
+            asyncio.run_coroutine_threadsafe(work, loop).result()
+        except RuntimeError:  # the loop is closed: nobody is there to hear it
+            work.close()
+            raise
+
+    return pass_on

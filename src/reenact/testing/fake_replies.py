@@ -1,0 +1,173 @@
+"""What the fake Messages API answers: messages, as streams or whole, refusals, and every way a stream can fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+Json: TypeAlias = dict[str, Any]
+
+_PIECE = 12
+_NAMES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A message, and what goes wrong while it is sent. Counts are of events of the stream; times are in seconds.
+
+    `text` is said in pieces, which `deltas` replaces; `thinking` comes first, `tools` are `(name, input)` and come
+    last. `content` gives the blocks themselves, as the API has them, instead of all of these.
+    """
+
+    text: str | None = "Hello from the fake API!"
+    deltas: Sequence[str] | None = None
+    thinking: str | None = None
+    signature: str = "signature"
+    tools: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    content: Sequence[Mapping[str, Any]] | None = None
+    stop_reason: str | None = "end_turn"
+    usage: Mapping[str, Any] = MappingProxyType({"input_tokens": 10, "output_tokens": 5})
+    message_id: str = "msg_fake"
+    delay: float = 0.0
+    """Wait so long before each event."""
+    drop_after: int | None = None
+    """Break the connection after so many events."""
+    drop_mode: Literal["rst", "fin", "eof"] = "rst"
+    """Break it with a reset, by closing it in the middle, or by a regular end of the body."""
+    error_after: int | None = None
+    """Send an `error` event after so many events, and end."""
+    error_type: str = "overloaded_error"
+    stall_after: int | None = None
+    """Fall silent after so many events, until the client hangs up."""
+    repeat_message_start: bool = False
+    ping_every: int | None = None
+    """Send a `ping` after every so many events."""
+    chunk_size: int | None = None
+    """Cut the body into chunks of so many bytes, through events and characters."""
+    line_end: Literal["\n", "\r\n"] = "\n"
+
+    def blocks(self) -> list[Json]:
+        """Return the content blocks of the message."""
+        if self.content is not None:
+            return [dict(block) for block in self.content]
+        blocks: list[Json] = []
+        if self.thinking is not None:
+            blocks.append({"type": "thinking", "thinking": self.thinking, "signature": self.signature})
+        text = "".join(self.deltas) if self.deltas is not None else self.text
+        if text is not None:
+            blocks.append({"type": "text", "text": text})
+        for number, (name, arguments) in enumerate(self.tools, 1):
+            blocks.append({"type": "tool_use", "id": f"toolu_fake_{number}", "name": name, "input": dict(arguments)})
+        return blocks
+
+    def message(self, model: str) -> Json:
+        """Return the message as the API sends it when it does not stream."""
+        return {
+            "id": self.message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": self.blocks(),
+            "stop_reason": self.stop_reason,
+            "stop_sequence": None,
+            "usage": dict(self.usage),
+        }
+
+    def events(self, model: str) -> list[bytes]:
+        """Return the events of the stream, each as the bytes that go over the wire."""
+        beginning: Json = {"content": [], "stop_reason": None, "usage": {**self.usage, "output_tokens": 1}}
+        start: Json = {"type": "message_start", "message": {**self.message(model), **beginning}}
+        events = [start, start] if self.repeat_message_start else [start]
+        for index, block in enumerate(self.blocks()):
+            events += self._block_events(index, block)
+        delta = {"stop_reason": self.stop_reason, "stop_sequence": None}
+        events.append({"type": "message_delta", "delta": delta, "usage": dict(self.usage)})
+        events.append({"type": "message_stop"})
+        return [self._on_the_wire(event) for event in self._with_pings(events)]
+
+    def error_event(self) -> bytes:
+        """Return the event that reports a failure in the middle of the stream."""
+        error = {"type": self.error_type, "message": f"injected {self.error_type}"}
+        return self._on_the_wire({"type": "error", "error": error})
+
+    def _block_events(self, index: int, block: Json) -> list[Json]:
+        start, deltas = dict(block), list[Json]()
+        match block["type"]:
+            case "text":
+                start["text"] = ""
+                pieces = self.deltas if self.deltas is not None and self.content is None else _pieces(block["text"])
+                deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
+                deltas += [{"type": "citations_delta", "citation": one} for one in start.pop("citations", None) or ()]
+            case "thinking":
+                start.update(thinking="", signature="")
+                deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
+                deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            case "tool_use" | "server_tool_use":
+                start["input"] = {}
+                deltas = [
+                    {"type": "input_json_delta", "partial_json": piece} for piece in _pieces(json.dumps(block["input"]))
+                ]
+            case _:
+                pass
+        return [
+            {"type": "content_block_start", "index": index, "content_block": start},
+            *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+            {"type": "content_block_stop", "index": index},
+        ]
+
+    def _with_pings(self, events: list[Json]) -> list[Json]:
+        if self.ping_every is None:
+            return events
+        pinged: list[Json] = []
+        for number, event in enumerate(events, 1):
+            pinged.append(event)
+            if number % self.ping_every == 0:
+                pinged.append({"type": "ping"})
+        return pinged
+
+    def _on_the_wire(self, event: Json) -> bytes:
+        data = json.dumps(event, ensure_ascii=False)
+        return f"event: {event['type']}\ndata: {data}\n\n".replace("\n", self.line_end).encode()
+
+
+class FakeError(msgspec.Struct, frozen=True):
+    """A refusal: the request is answered with this status, and with the type that belongs to it if none is given.
+
+    `retry_after` (seconds, or any text) and `should_retry` become headers.
+    """
+
+    status: int
+    type: str | None = None
+    message: str = "injected failure"
+    retry_after: float | str | None = None
+    should_retry: bool | None = None
+
+    def body(self) -> Json:
+        """Return the answer's body."""
+        kind = self.type or _NAMES.get(self.status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": self.message}}
+
+    def headers(self) -> dict[str, str]:
+        """Return the answer's own headers."""
+        headers: dict[str, str] = {}
+        if self.retry_after is not None:
+            headers["retry-after"] = str(self.retry_after)
+        if self.should_retry is not None:
+            headers["x-should-retry"] = str(self.should_retry).lower()
+        return headers
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]

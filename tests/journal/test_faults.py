@@ -1,0 +1,384 @@
+"""Files that are no logs, full disks, and processes that die: a typed error, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from reenact.actors.journal.api import Committed
+from reenact.actors.journal.schema import APPLICATION_ID
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.verify import verify
+from reenact.domain.errors import LogTooNewError, LogUnusableError, StorageError, StorageFullError
+from tests.journal.support import CODEC, Added, commit, copy_files, said, settle, step, tamper, words_of
+
+
+def _written(path: Path, events: int = 200) -> Path:
+    with SqliteJournal.open(path, CODEC, synchronous="OFF") as journal:
+        steps = [step(f"s{number % 7}", number // 7, Added(number, "x" * 100)) for number in range(events)]
+        commit(journal, *steps)
+        commit(journal, *(step(f"s{number % 7}", None, kept=[said(str(number))]) for number in range(events)))
+    return path
+
+
+both_ways = pytest.mark.parametrize("read_only", [False, True], ids=["to write", "to read"])
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "content", [b"hello", b"x" * 5000, b"SQLite format 3\x00", b"SQLite format 3\x00" + b"\xff" * 500]
+)
+def test_a_file_that_is_no_database_is_left_alone(path: Path, content: bytes, *, read_only: bool) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(LogUnusableError, match=r"choose another file|restore a copy"):
+        SqliteJournal.open(path, CODEC, read_only=read_only)
+
+    assert path.read_bytes() == content
+
+
+@both_ways
+@pytest.mark.parametrize("pragma", ["application_id = 7", "user_version = 7", "encoding = 'UTF-8'"])
+def test_the_database_of_something_else_is_left_alone(path: Path, pragma: str, *, read_only: bool) -> None:
+    tamper(path, "CREATE TABLE notes (text)")
+    tamper(path, f"PRAGMA {pragma}")
+    before = path.read_bytes()
+
+    with pytest.raises(LogUnusableError, match="something else"):
+        SqliteJournal.open(path, CODEC, read_only=read_only)
+
+    assert path.read_bytes() == before
+
+
+@both_ways
+def test_a_log_of_a_newer_format_is_named_as_such(path: Path, *, read_only: bool) -> None:
+    _written(path)
+    tamper(path, "PRAGMA user_version = 2")
+
+    with pytest.raises(LogTooNewError, match="format 2"):
+        SqliteJournal.open(path, CODEC, read_only=read_only)
+
+
+def test_an_event_of_a_newer_version_is_named_when_it_is_read(path: Path) -> None:
+    _written(path)
+    tamper(path, "UPDATE stored_events SET topic = 'added:2' WHERE rowid = 8")
+
+    with SqliteJournal.open(path, CODEC) as journal:
+        with pytest.raises(LogTooNewError, match="added:2"):
+            journal.read("s0")
+        assert len(journal.read("s1")) > 0
+
+
+@both_ways
+@pytest.mark.parametrize("keep", [1, 99, 512, 4096, -1, -4096])
+def test_a_truncated_file_is_noticed(path: Path, keep: int, *, read_only: bool) -> None:
+    content = _written(path).read_bytes()
+    path.write_bytes(content[:keep])
+
+    with pytest.raises(LogUnusableError, match=r"truncated|not a log"):
+        SqliteJournal.open(path, CODEC, read_only=read_only)
+
+
+def test_a_file_truncated_beside_its_write_ahead_log_is_noticed_when_it_is_read(path: Path, tmp_path: Path) -> None:
+    _written(path)
+    with SqliteJournal.open(path, CODEC) as journal:
+        commit(journal, step("s0", len(journal.read("s0")), Added(1)))
+        copy = copy_files(path, tmp_path / "copy")
+    content = copy.read_bytes()
+    copy.write_bytes(content[: len(content) // 2 // 4096 * 4096])
+
+    with pytest.raises(LogUnusableError), SqliteJournal.open(copy, CODEC) as journal:
+        journal.read_all()
+    with pytest.raises(LogUnusableError):
+        verify(copy)
+
+
+def test_an_empty_file_is_a_log_that_is_still_to_begin(path: Path) -> None:
+    path.touch()
+    with pytest.raises(LogUnusableError, match="holds no log yet"):
+        SqliteJournal.open(path, CODEC, read_only=True)
+
+    with SqliteJournal.open(path, CODEC) as journal:
+        commit(journal, step("s1", 0, Added(1)))
+
+
+def test_a_log_that_a_crash_left_without_tables_begins_again(path: Path) -> None:
+    tamper(path, "PRAGMA journal_mode = WAL")
+
+    with SqliteJournal.open(path, CODEC) as journal:
+        commit(journal, step("s1", 0, Added(1)))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+
+
+@both_ways
+def test_a_missing_directory_is_named(tmp_path: Path, *, read_only: bool) -> None:
+    path = tmp_path / "missing" / "log.db"
+
+    with pytest.raises(LogUnusableError, match="missing"):
+        SqliteJournal.open(path, CODEC, read_only=read_only)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@both_ways
+def test_a_directory_is_no_log(tmp_path: Path, *, read_only: bool) -> None:
+    with pytest.raises(LogUnusableError):
+        SqliteJournal.open(tmp_path, CODEC, read_only=read_only)
+
+
+def test_a_directory_that_cannot_be_written_holds_no_new_log() -> None:
+    # Nobody makes files there, not even root.
+    with pytest.raises(LogUnusableError, match="choose another place"):
+        SqliteJournal.open("/proc/log.db", CODEC)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_log_in_a_directory_that_cannot_be_written_can_be_read(path: Path) -> None:
+    _written(path)
+    path.parent.chmod(0o500)
+    try:
+        with pytest.raises(LogUnusableError):
+            SqliteJournal.open(path, CODEC)
+        with SqliteJournal.open(path, CODEC, read_only=True) as reader:
+            assert reader.head() == 200
+    finally:
+        path.parent.chmod(0o700)
+
+
+def test_a_damaged_page_is_named_when_it_is_read(path: Path) -> None:
+    content = bytearray(_written(path).read_bytes())
+    first_page = 4096
+    content[first_page * 2 :] = b"\xa5" * (len(content) - first_page * 2)
+    path.write_bytes(content)
+
+    with SqliteJournal.open(path, CODEC, read_only=True) as journal, pytest.raises(LogUnusableError, match="damaged"):
+        journal.read_all()
+        journal.read_feed("s1")
+
+
+@pytest.mark.parametrize(
+    ("statement", "call"),
+    [
+        ("UPDATE stored_events SET state = x'c1'", "read"),
+        ("UPDATE stored_events SET topic = 'gone:1'", "read"),
+        ("UPDATE stored_events SET topic = CAST(x'ff' AS TEXT)", "read"),
+        ("UPDATE feed SET segments = x'c1'", "feed"),
+        ("UPDATE feed SET segments = 'text'", "feed"),
+    ],
+)
+def test_a_damaged_record_is_named_when_it_is_read(path: Path, statement: str, call: str) -> None:
+    _written(path)
+    assert tamper(path, statement)
+
+    with SqliteJournal.open(path, CODEC) as journal, pytest.raises(LogUnusableError):
+        _ = journal.read("s1") if call == "read" else journal.read_feed("s1")
+
+
+def test_a_damaged_log_refuses_steps_and_goes_on(path: Path) -> None:
+    _written(path)
+    with SqliteJournal.open(path, CODEC) as journal:
+        journal.writer._connection.execute("ALTER TABLE feed RENAME TO elsewhere")
+
+        failed, behind, other = settle(
+            journal, step("s1", None, kept=[said("a")]), step("s1", None), step("new", 0, Added(1))
+        )
+
+        assert isinstance(failed, StorageError)
+        assert isinstance(behind, StorageError)
+        assert isinstance(other, Committed)
+
+
+def test_a_log_that_something_else_keeps_locked_refuses_steps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.actors.journal.sqlite.BUSY_TIMEOUT", 0.01)
+    with SqliteJournal.open(path, CODEC) as journal, closing(sqlite3.connect(path, isolation_level=None)) as intruder:
+        intruder.execute("BEGIN IMMEDIATE")
+        outcomes = settle(journal, step("s1", 0, Added(1)), step("s1", 1, Added(1)))
+        with pytest.raises(StorageError, match="locked"):
+            journal.recover("s1")
+        intruder.execute("ROLLBACK")
+
+        assert all(isinstance(outcome, StorageError) for outcome in outcomes)
+        assert journal.recover("s1") == []
+        commit(journal, step("s1", 0, Added(1)))
+
+
+def test_what_something_else_has_appended_is_a_failure_and_then_known(path: Path) -> None:
+    with SqliteJournal.open(path, CODEC) as journal:
+        commit(journal, step("s1", 0, Added(1)))
+        tamper(path, "INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest FROM stored_events")
+
+        failed, other = settle(journal, step("s1", 1, Added(2)), step("s2", 0, Added(3)))
+
+        assert isinstance(failed, StorageError)
+        assert isinstance(other, Committed)
+        assert len(journal.recover("s1")) == 2
+        assert commit(journal, step("s1", 2, Added(4))) == Committed(3, 4)
+
+
+def test_positions_are_never_given_twice(path: Path) -> None:
+    _written(path, events=10)
+    assert tamper(path, "DELETE FROM stored_events WHERE rowid > 5") == 5
+
+    with SqliteJournal.open(path, CODEC) as journal:
+        assert journal.head() == 5
+        assert commit(journal, step("new", 0, Added(1))) == Committed(1, 11)
+
+
+def test_a_full_disk_refuses_steps_and_loses_none(path: Path) -> None:
+    with SqliteJournal.open(path, CODEC) as journal:
+        commit(journal, step("s1", 0, Added(1)))
+        pages: int = journal.writer._connection.execute("PRAGMA page_count").fetchone()[0]
+        journal.writer._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+        big = "x" * 100_000
+        full, behind, small = settle(
+            journal, step("s1", 1, Added(2, big), kept=[said(big)]), step("s1", 2, Added(3)), step("s2", 0, Added(4))
+        )
+
+        assert isinstance(full, StorageFullError)
+        assert isinstance(behind, StorageFullError)
+        assert isinstance(small, Committed)
+        journal.writer._connection.execute("PRAGMA max_page_count = 1000000")
+        assert [each.event for each in journal.recover("s1")] == [Added(1)]
+        commit(journal, step("s1", 1, Added(2, big), kept=[said(big)]))
+    assert verify(path) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Generator[Path]:
+    target = tmp_path / "disk"
+    target.mkdir()
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or umount is None:
+        pytest.skip("there is no mount command")
+    mounted = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", target], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"mounting is not permitted: {mounted.stderr.decode().strip()}")
+    try:
+        yield target
+    finally:
+        subprocess.run([umount, target], check=True)
+
+
+def test_a_really_full_disk_refuses_steps_and_loses_none(small_disk: Path) -> None:
+    path = small_disk / "log.db"
+    acknowledged = 0
+    with SqliteJournal.open(path, CODEC) as journal:
+        while True:
+            (outcome,) = settle(journal, step("s1", acknowledged, Added(acknowledged, "x" * 20_000)))
+            if isinstance(outcome, Exception):
+                break
+            acknowledged += 1
+        assert isinstance(outcome, StorageFullError)
+        assert len(journal.read("s1")) == acknowledged > 0
+
+        subprocess.run(["mount", "-o", "remount,size=8m", small_disk], check=True)
+        assert len(journal.recover("s1")) == acknowledged
+        commit(journal, step("s1", acknowledged, Added(acknowledged, "x" * 20_000)))
+    with SqliteJournal.open(path, CODEC) as journal:
+        assert len(journal.read("s1")) == acknowledged + 1
+    assert verify(path) == []
+
+
+def test_no_log_begins_on_a_full_disk(small_disk: Path) -> None:
+    filler = os.open(small_disk / "filler", os.O_WRONLY | os.O_CREAT)
+    try:
+        while os.write(filler, b"x" * 4096):
+            pass
+    except OSError as full:
+        assert full.errno == errno.ENOSPC
+    finally:
+        os.close(filler)
+
+    with pytest.raises(StorageFullError):
+        SqliteJournal.open(small_disk / "log.db", CODEC)
+
+
+def test_a_copy_taken_at_any_moment_opens_to_a_prefix(path: Path, tmp_path: Path) -> None:
+    with SqliteJournal.open(path, CODEC) as journal:
+        for version in range(30):
+            commit(journal, step("s1", version, Added(version), kept=[said(str(version))]))
+            copy = copy_files(path, tmp_path / f"copy-{version}")
+
+            with SqliteJournal.open(copy, CODEC) as opened:
+                assert [each.event for each in opened.read("s1")] == [Added(n) for n in range(version + 1)]
+                assert words_of(opened, "s1") == {n + 1: str(n) for n in range(version + 1)}
+                commit(opened, step("s1", version + 1, Added(-1)))
+            assert verify(copy) == []
+
+
+def test_a_write_ahead_log_cut_anywhere_leaves_a_prefix(path: Path, tmp_path: Path) -> None:
+    with SqliteJournal.open(path, CODEC) as journal:
+        for version in range(5):
+            commit(journal, step("s1", version, Added(version), kept=[said(str(version))]))
+        wal = Path(f"{path}-wal").read_bytes()
+        for number, cut in enumerate(range(0, len(wal), 3001)):
+            copy = copy_files(path, tmp_path / f"copy-{number}")
+            Path(f"{copy}-wal").write_bytes(wal[:cut])
+            with SqliteJournal.open(copy, CODEC) as opened:
+                versions = [each.version for each in opened.read("s1")]
+                assert versions == list(range(1, len(versions) + 1))
+                assert len(words_of(opened, "s1")) == len(versions)
+            assert verify(copy) == []
+
+
+WRITER = """
+import sys
+from reenact.actors.journal.api import Append, Entry, Segment
+from reenact.actors.journal.sqlite import SqliteJournal
+from tests.journal.support import CODEC, Added
+
+journal = SqliteJournal.open(sys.argv[1], CODEC)
+streams = [f"s{number}" for number in range(8)]
+
+def write(stream, version):
+    kept = (Segment({}, (Entry("said", version, {"word": str(version + 1)}),)),)
+    journal.append(Append(stream, version, 0, (Added(version),), kept), lambda outcome: go_on(stream, outcome))
+
+def go_on(stream, outcome):
+    print(stream, outcome.version, flush=True)
+    write(stream, outcome.version)
+
+for stream in streams:
+    write(stream, len(journal.read(stream)))
+sys.stdin.read()
+"""
+
+
+def test_a_killed_process_has_lost_nothing_that_it_acknowledged(path: Path) -> None:
+    acknowledged: dict[str, int] = {}
+    for lines in (1, 60, 300, 1000):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        ) as process:
+            assert process.stdout is not None
+            heard = [process.stdout.readline() for _ in range(lines)]
+            process.send_signal(signal.SIGKILL)
+            heard += process.stdout.readlines()
+        for line in heard:
+            if line.endswith("\n"):
+                stream, version = line.split()
+                acknowledged[stream] = int(version)
+
+        with SqliteJournal.open(path, CODEC) as journal:
+            for stream, version in acknowledged.items():
+                events = [each.event for each in journal.recover(stream)]
+                assert events == [Added(n) for n in range(len(events))]
+                assert len(events) >= version > 0
+                assert words_of(journal, stream) == {n: str(n) for n in range(1, len(events) + 1)}
+        assert verify(path) == []

@@ -1,0 +1,172 @@
+"""One writing process per log, and readers beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from reenact.actors.journal.lock import WriterLock
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.domain.errors import LogLockedError, StorageError
+from tests.journal.support import CODEC, Added, commit, step
+
+OWNER = """
+import sys
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.sqlite import SqliteJournal
+
+journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+INHERITOR = """
+import subprocess, sys
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.sqlite import SqliteJournal
+
+journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
+child = subprocess.Popen(["cat"], stdin=0, close_fds=False)
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@contextmanager
+def _owner(path: Path, script: str = OWNER) -> Generator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_second_process_is_told_who_writes_the_log(path: Path) -> None:
+    with _owner(path) as owner:
+        assert _line(owner) == "open"
+
+        for _ in range(2):
+            with pytest.raises(LogLockedError) as caught:
+                SqliteJournal.open(path, CODEC)
+            assert (caught.value.path, caught.value.pid) == (os.path.realpath(path), owner.pid)
+
+
+def test_the_lock_ends_with_its_process_however_it_ends(path: Path) -> None:
+    with _owner(path) as owner:
+        assert _line(owner) == "open"
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+
+        with SqliteJournal.open(path, CODEC) as journal:
+            commit(journal, step("s1", 0, Added(1)))
+
+
+def test_programs_that_the_owner_has_started_do_not_hold_the_lock(path: Path) -> None:
+    with _owner(path, INHERITOR) as owner:
+        child = int(_line(owner))
+        owner.kill()
+        owner.wait()
+
+        os.kill(child, 0)
+        SqliteJournal.open(path, CODEC).close()
+        assert owner.stdin is not None
+        owner.stdin.close()
+
+
+def test_a_second_journal_of_the_same_process_is_refused(journal: SqliteJournal, path: Path) -> None:
+    with pytest.raises(LogLockedError) as caught:
+        SqliteJournal.open(path, CODEC)
+
+    assert caught.value.pid == os.getpid()
+    commit(journal, step("s1", 0, Added(1)))
+
+
+def test_another_name_of_the_same_file_is_no_way_around(journal: SqliteJournal, path: Path) -> None:
+    assert journal.head() == 0
+    link = path.parent / "link.db"
+    link.symlink_to(path)
+
+    with pytest.raises(LogLockedError):
+        SqliteJournal.open(link, CODEC)
+
+
+def test_closing_lets_the_next_one_in(path: Path) -> None:
+    SqliteJournal.open(path, CODEC).close()
+
+    SqliteJournal.open(path, CODEC).close()
+
+
+def test_a_file_that_cannot_be_opened_is_not_left_locked(path: Path) -> None:
+    path.write_bytes(b"x" * 200)
+    with pytest.raises(StorageError):
+        SqliteJournal.open(path, CODEC)
+    path.unlink()
+
+    SqliteJournal.open(path, CODEC).close()
+
+
+def test_a_contender_does_not_need_to_know_the_owner(path: Path) -> None:
+    lock = WriterLock(str(path))
+    Path(f"{path}.lock").write_text("nobody")
+
+    with pytest.raises(LogLockedError, match="another process") as caught:
+        WriterLock(str(path))
+
+    assert caught.value.pid is None
+    lock.release()
+    lock.release()
+
+
+def test_readers_are_welcome_while_the_log_is_written(path: Path) -> None:
+    with (
+        SqliteJournal.open(path, CODEC) as writer,
+        SqliteJournal.open(path, CODEC, read_only=True) as first,
+        SqliteJournal.open(path, CODEC, read_only=True) as second,
+    ):
+        assert first.head() == 0
+        commit(writer, step("s1", 0, Added(1)))
+
+        assert [each.event for each in first.read("s1")] == [Added(1)]
+        assert second.head() == 1
+
+
+def test_a_reader_stays_valid_when_a_writer_comes_and_goes(path: Path) -> None:
+    SqliteJournal.open(path, CODEC).close()
+    with SqliteJournal.open(path, CODEC, read_only=True) as reader:
+        for version in range(3):
+            with SqliteJournal.open(path, CODEC) as writer:
+                commit(writer, step("s1", version, Added(version)))
+                assert reader.head() == version + 1
+            assert reader.head() == version + 1
+
+
+def test_a_reader_appends_nothing(path: Path) -> None:
+    SqliteJournal.open(path, CODEC).close()
+
+    with SqliteJournal.open(path, CODEC, read_only=True) as reader:
+        with pytest.raises(StorageError, match="reading only"):
+            reader.append(step("s1", 0, Added(1)), pytest.fail)
+        with pytest.raises(StorageError, match="reading only"):
+            reader.recover("s1")
+
+
+def test_a_reader_makes_no_log_and_takes_no_lock(tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        SqliteJournal.open(tmp_path / "missing.db", CODEC, read_only=True)
+
+    assert list(tmp_path.iterdir()) == []

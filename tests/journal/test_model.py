@@ -1,0 +1,158 @@
+"""Whatever is appended in whatever order, with crashes between: the log is what a naive reading says."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from reenact.actors.journal.api import Committed, Outcome, Publication
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.verify import verify
+from reenact.domain.errors import ConflictError, StorageError
+from tests.journal.support import CODEC, Added, Unregistered, copy_files, said, step, words_of
+
+STREAMS = ("s1", "s2", "s3")
+
+streams = st.sampled_from(STREAMS)
+words = st.lists(st.sampled_from("ab"), max_size=3)
+
+
+class JournalMachine(RuleBasedStateMachine):
+    """Hand steps over in bursts, so that they share a commit; the model is two dicts and a set."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        self.events: dict[str, list[Added]] = {stream: [] for stream in STREAMS}
+        self.order: list[str] = []
+        self.words: dict[str, list[str]] = {stream: [] for stream in STREAMS}
+        self.fenced: set[str] = set()
+        self.waiting: list[Callable[[], None]] = []
+        self.heard: list[Publication] = []
+        self.open(Path(self.directory.name, "log-0.db"))
+
+    def open(self, path: Path) -> None:
+        self.path = path
+        self.journal = SqliteJournal.open(path, CODEC, synchronous="OFF", listener=self.heard.extend)
+
+    @rule(
+        stream=streams,
+        lag=st.sampled_from([0, 0, 0, 1, -1]),
+        amounts=st.lists(st.integers(0, 9), max_size=3),
+        kept=words,
+    )
+    def append_events(self, stream: str, lag: int, amounts: list[int], kept: list[str]) -> None:
+        after = len(self.events[stream]) - lag
+        added = [Added(amount) for amount in amounts]
+        refused = stream in self.fenced or lag != 0
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self.journal.append(step(stream, after, *added, kept=[said(*kept)]), outcomes.put)
+        if refused:
+            self.fenced.add(stream)
+            self.waiting.append(lambda: self.expect_refusal(outcomes))
+        else:
+            self.remember(stream, added, kept)
+            self.expect_commit(stream, outcomes)
+
+    @rule(stream=streams, kept=words)
+    def append_words(self, stream: str, kept: list[str]) -> None:
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self.journal.append(step(stream, None, kept=[said(*kept)]), outcomes.put)
+        if stream in self.fenced:
+            self.waiting.append(lambda: self.expect_refusal(outcomes))
+        else:
+            self.remember(stream, [], kept)
+            self.expect_commit(stream, outcomes)
+
+    @rule(stream=streams)
+    def append_what_cannot_be_stored(self, stream: str) -> None:
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self.journal.append(step(stream, len(self.events[stream]), Added(1), Unregistered()), outcomes.put)
+        self.fenced.add(stream)
+        self.waiting.append(lambda: self.expect_refusal(outcomes))
+
+    def remember(self, stream: str, added: list[Added], kept: list[str]) -> None:
+        self.events[stream] += added
+        self.order += [stream] * len(added)
+        self.words[stream] += kept
+
+    def expect_commit(self, stream: str, outcomes: SimpleQueue[Outcome]) -> None:
+        expected = Committed(len(self.events[stream]), len(self.order))
+
+        def check() -> None:
+            assert outcomes.get(timeout=30) == expected
+
+        self.waiting.append(check)
+
+    def expect_refusal(self, outcomes: SimpleQueue[Outcome]) -> None:
+        outcome = outcomes.get(timeout=30)
+        assert isinstance(outcome, StorageError)
+        if isinstance(outcome, ConflictError):
+            assert outcome.expected != outcome.actual
+
+    @rule(stream=streams)
+    def recover(self, stream: str) -> None:
+        assert [each.event for each in self.journal.recover(stream)] == self.events[stream]
+        self.fenced.discard(stream)
+
+    @rule()
+    def wait(self) -> None:
+        for check in self.waiting:
+            check()
+        self.waiting.clear()
+
+    @rule()
+    def close_and_reopen(self) -> None:
+        self.journal.close()
+        self.wait()
+        self.check_reading()
+        assert verify(self.path) == []
+        self.fenced.clear()
+        self.open(self.path)
+
+    @precondition(lambda self: not self.waiting)
+    @rule()
+    def crash(self) -> None:
+        target = Path(self.directory.name, f"after-{self.path.parent.name}"[-60:])
+        copy = copy_files(self.path, Path(tempfile.mkdtemp(dir=self.directory.name)) / target.name)
+        self.journal.close()
+        self.fenced.clear()
+        self.open(copy)
+
+    @invariant()
+    def what_is_acknowledged_is_readable(self) -> None:
+        if not self.waiting:
+            self.check_log(self.journal)
+
+    def check_reading(self) -> None:
+        with SqliteJournal.open(self.path, CODEC, read_only=True) as reader:
+            self.check_log(reader)
+
+    def check_log(self, journal: SqliteJournal) -> None:
+        assert [each.stream for each in journal.read_all()] == self.order
+        assert journal.head() == len(self.order)
+        heard = [p for p in self.heard]
+        for stream in STREAMS:
+            assert [each.event for each in journal.read(stream)] == self.events[stream]
+            expected = dict(enumerate(self.words[stream], 1))
+            assert words_of(journal, stream) == expected
+            live = [
+                (p.first_cursor + offset, entry.data["word"])
+                for p in heard
+                if p.topic == stream and p.first_cursor is not None
+                for offset, entry in enumerate(p.segment.entries)
+            ]
+            assert live == list(expected.items())
+
+    def teardown(self) -> None:
+        if hasattr(self, "journal"):
+            self.journal.close()
+            self.directory.cleanup()
+
+
+TestJournalMachine = JournalMachine.TestCase

@@ -1,0 +1,250 @@
+"""What the recorders promise beyond the library's own tests: its stock recorder, our events, and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import ClassVar, get_args
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+from eventsourcing.application import Application
+from eventsourcing.compressor import ZlibCompressor
+from eventsourcing.domain import Aggregate, event
+from eventsourcing.persistence import (
+    EventStore,
+    InfrastructureFactory,
+    IntegrityError,
+    Mapper,
+    MapperDeserialisationError,
+    Notification,
+    OperationalError,
+    StoredEvent,
+    Tracking,
+)
+from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
+
+from reenact.actors.journal.codec import StoredForm
+from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
+from reenact.actors.journal.recorder import (
+    JournalAggregateRecorder,
+    JournalApplicationRecorder,
+    JournalFactory,
+    JournalProcessRecorder,
+    JournalTrackingRecorder,
+)
+from reenact.actors.journal.sqlite import SqliteJournal, Synchronous
+from reenact.actors.journal.verify import verify
+from tests.journal.support import Added, Cleared, Unregistered, commit, step, tamper
+
+
+class OurMapper(MsgspecMapper[str]):
+    """Named by its topic in the environment."""
+
+    forms: ClassVar = (StoredForm("added", Added), StoredForm("cleared", Cleared))
+
+
+class Counter(Aggregate):
+    """A stock aggregate."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    @event("Added")
+    def add(self, amount: int) -> None:
+        self.total += amount
+
+
+Environment = dict[str, str]
+
+
+@pytest.fixture
+def env(path: Path) -> Environment:
+    return {
+        "PERSISTENCE_MODULE": "reenact.actors.journal.recorder",
+        "SQLITE_DBNAME": str(path),
+        "IS_SNAPSHOTTING_ENABLED": "yes",
+    }
+
+
+@pytest.fixture
+def stock(path: Path, journal: SqliteJournal) -> Generator[SQLiteApplicationRecorder]:
+    """The library's own recorder, on the file of the journal."""
+    assert journal.head() == 0
+    datastore = SQLiteDatastore(str(path), originator_id_type="text")
+    yield SQLiteApplicationRecorder(datastore)
+    datastore.close()
+
+
+def _stored(originator_id: UUID | str, version: int) -> StoredEvent:
+    return StoredEvent(originator_id, version, "topic:1", b"state")
+
+
+def test_the_stock_recorder_reads_a_log(journal: SqliteJournal, stock: SQLiteApplicationRecorder) -> None:
+    commit(journal, step("s1", 0, Added(1), Cleared()), step("s2", 0, Added(2)))
+    ours = JournalApplicationRecorder(journal, id_type="text")
+
+    assert stock.max_notification_id() == 3
+    assert [(each.id, each.originator_id, each.topic) for each in stock.select_notifications(None, 10)] == [
+        (1, "s1", "added:1"),
+        (2, "s1", "cleared:1"),
+        (3, "s2", "added:1"),
+    ]
+    assert stock.select_notifications(2, 1, inclusive_of_start=False) == ours.select_notifications(3, 1)
+    assert stock.select_events("s1", desc=True, limit=1) == ours.select_events("s1", gt=1)
+
+
+def test_an_application_of_the_library_lives_on_a_log(env: Environment, path: Path) -> None:
+    application = Application[UUID](env=env)
+    counter = Counter()
+    counter.add(2)
+    application.save(counter)
+    application.take_snapshot(counter.id)
+    counter.add(3)
+    application.save(counter)
+    application.close()
+
+    again = Application[UUID](env=env)
+    found: Counter = again.repository.get(counter.id)
+    again.close()
+
+    assert (found.total, found.version) == (5, 3)
+    assert verify(path) == []
+
+
+def test_the_event_store_of_the_library_keeps_our_events(env: Environment) -> None:
+    env |= {"MAPPER_TOPIC": f"{__name__}:OurMapper", "ORIGINATOR_ID_TYPE": "text"}
+    with InfrastructureFactory.construct(env) as factory:
+        mapper: Mapper[str] = factory.mapper()
+        store: EventStore[str] = factory.event_store(mapper)
+        events = [JournalEvent("s1", 1, 5, Added(1, "one")), JournalEvent("s1", 2, 6, Cleared())]
+
+        recordings = store.put(events)
+
+        assert [each.notification.id for each in recordings] == [1, 2]
+        assert list(store.get("s1")) == events
+        factory.close()
+
+
+def test_the_mapper_writes_what_the_journal_reads(journal: SqliteJournal) -> None:
+    recorder = JournalApplicationRecorder(journal, id_type="text")
+    EventStore(OurMapper(), recorder).put([JournalEvent("s1", 1, 5, Added(1))])
+
+    assert [(each.recorded_at, each.event) for each in journal.recover("s1")] == [(5, Added(1))]
+    commit(journal, step("s1", 1, Added(2)))
+
+
+def test_the_mapper_compresses_what_the_codec_encodes() -> None:
+    mapper = OurMapper(compressor=ZlibCompressor())
+    long = JournalEvent("s1", 1, 5, Added(1, "x" * 10_000))
+
+    stored = mapper.to_stored_event(long)
+
+    assert len(stored.state) < 200
+    assert mapper.to_domain_event(stored) == long
+
+
+def test_the_mapper_takes_only_events_that_it_knows() -> None:
+    with pytest.raises(TypeError, match="Unregistered"):
+        OurMapper().to_stored_event(JournalEvent("s1", 1, 5, Unregistered()))
+    with pytest.raises(TypeError, match="not a JournalEvent"):
+        OurMapper().to_stored_event(Notification("s1", 1, "topic", b"", 1))
+    with pytest.raises(MapperDeserialisationError, match="unknown:1"):
+        OurMapper().to_domain_event(StoredEvent("s1", 1, "unknown:1", b""))
+
+
+@pytest.mark.parametrize("versions", [(2,), (0, 2), (1, 3), (1, 1), (1, 0)])
+def test_versions_follow_each_other(journal: SqliteJournal, versions: tuple[int, ...]) -> None:
+    recorder = JournalApplicationRecorder(journal)
+    originator_id = uuid4()
+
+    with pytest.raises(IntegrityError):
+        recorder.insert_events([_stored(originator_id, version) for version in versions])
+
+    assert recorder.select_events(originator_id) == []
+
+
+def test_a_stream_of_the_library_and_one_of_ours_are_the_same(journal: SqliteJournal) -> None:
+    recorder = JournalApplicationRecorder(journal, id_type="text")
+    commit(journal, step("s1", 0, Added(1)))
+
+    with pytest.raises(IntegrityError):
+        recorder.insert_events([_stored("s1", 1)])
+    assert recorder.insert_events([_stored("s1", 2)]) == [2]
+
+    commit(journal, step("s1", 2, Added(3)))
+
+
+def test_snapshots_stand_at_any_version(journal: SqliteJournal) -> None:
+    snapshots = JournalAggregateRecorder(journal, id_type="text", purpose="snapshots")
+    snapshots.insert_events([_stored("s1", 50)])
+    snapshots.insert_events([_stored("s1", 10), _stored("s1", 70)])
+
+    assert [each.originator_version for each in snapshots.select_events("s1", desc=True)] == [70, 50, 10]
+    assert journal.head() == 0
+
+
+def test_progress_is_recorded_with_its_events_or_not_at_all(journal: SqliteJournal) -> None:
+    recorder = JournalProcessRecorder(journal, id_type="text")
+    recorder.insert_events([_stored("s1", 1)], tracking=Tracking("upstream", 5))
+
+    with pytest.raises(IntegrityError):
+        recorder.insert_events([_stored("s1", 1)], tracking=Tracking("upstream", 6))
+    with pytest.raises(IntegrityError):
+        recorder.insert_events([_stored("s1", 2)], tracking=Tracking("upstream", 5))
+    with pytest.raises(TypeError, match="must be a Tracking"):
+        recorder.insert_events([_stored("s1", 2)], tracking=("upstream", 6))
+
+    assert recorder.max_tracking_id("upstream") == 5
+    assert recorder.max_notification_id() == 1
+
+
+def test_a_subscription_sees_what_the_journal_itself_appends(journal: SqliteJournal) -> None:
+    recorder = JournalApplicationRecorder(journal, id_type="text")
+    with recorder.subscribe(gt=0, topics=["added:1"]) as subscription:
+        for version in range(5):
+            commit(journal, step("s1", version * 2, Added(version), Cleared()))
+            assert next(subscription).originator_version == version * 2 + 1
+
+
+def test_what_the_journal_cannot_do_is_an_error_of_the_library(path: Path, journal: SqliteJournal) -> None:
+    recorder = JournalProcessRecorder(journal, id_type="text")
+    with pytest.raises(OperationalError):
+        recorder.insert_events([_stored("\ud800", 1)])
+    tamper(path, "DROP TABLE tracking")
+    with pytest.raises(OperationalError):
+        recorder.max_tracking_id("upstream")
+
+    journal.close()
+
+    with pytest.raises(OperationalError, match="closed"):
+        recorder.insert_events([_stored("s1", 1)])
+    with pytest.raises(OperationalError, match="closed"):
+        recorder.select_events("s1")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("SQLITE_DBNAME", ""),
+        ("SQLITE_DBNAME", ":memory:"),
+        ("SQLITE_DBNAME", "file:log.db"),
+        ("ORIGINATOR_ID_TYPE", "integer"),
+        ("SQLITE_SYNCHRONOUS", "SOMETIMES"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_named(env: Environment, key: str, value: str) -> None:
+    with pytest.raises(OSError, match=key):
+        JournalFactory(env | {key: value})
+
+
+def test_a_factory_makes_what_it_is_asked_for(env: Environment) -> None:
+    factory = JournalFactory(env | {"APPLICATION_RECORDER_TOPIC": f"{__name__}:OurMapper", "SQLITE_SYNCHRONOUS": "OFF"})
+    try:
+        with pytest.raises(OSError, match="no subclass of JournalApplicationRecorder"):
+            factory.application_recorder()
+        with pytest.raises(ValueError, match="no 'dreams'"):
+            factory.aggregate_recorder("dreams")
+    finally:
+        factory.close()

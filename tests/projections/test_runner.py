@@ -1,0 +1,305 @@
+"""The runner keeps up with the log, serves who waits at once, and says so when it cannot."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from reenact.domain.agent import SoFar, TurnStarted
+from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
+from reenact.projections.opening import open_read_model
+from reenact.projections.queries import ReadModel
+from reenact.projections.runner import ProjectionRunner
+from reenact.projections.store import open_store
+from tests.projections.histories import ListLog, Recorded, World
+
+FOR_EVER = 3600.0
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create_container("c")
+    world.create("a")
+    world.run("a")
+    return world
+
+
+@pytest.fixture
+def opened(tmp_path: Path, world: World) -> Iterator[tuple[ReadModel, ProjectionRunner]]:
+    model, runner = open_read_model(tmp_path / "read.db", world.log)
+    yield model, runner
+    runner.close()
+    model.close()
+
+
+@pytest.fixture
+def still(tmp_path: Path, world: World) -> Iterator[ProjectionRunner]:
+    """Give a runner whose thread does nothing that it is not pressed to do."""
+    engine = open_store(tmp_path / "read.db", world.log)
+    with ProjectionRunner(world.log, engine, linger=FOR_EVER) as runner:
+        runner.catch_up()
+        runner.start()
+        yield runner
+    engine.dispose()
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Return whether it comes to hold within a few seconds."""
+    deadline = time.monotonic() + 5
+    tick = threading.Event()
+    while not holds() and time.monotonic() < deadline:
+        tick.wait(0.002)
+    return holds()
+
+
+def test_it_is_up_to_date_once_it_is_open(opened: tuple[ReadModel, ProjectionRunner], world: World) -> None:
+    model, runner = opened
+
+    assert runner.position == world.log.head()
+    assert [agent.session_id for agent in model.agents()] == ["a"]
+
+
+def test_who_waits_reads_what_was_written_though_nobody_notified(
+    opened: tuple[ReadModel, ProjectionRunner], world: World
+) -> None:
+    model, runner = opened
+
+    runner.wait_for(world.say("a", "Read me"), timeout=5)
+
+    assert [message.text for message in model.messages("a")] == ["Read me"]
+
+
+def test_what_nobody_asks_for_is_projected_all_the_same(
+    opened: tuple[ReadModel, ProjectionRunner], world: World
+) -> None:
+    _, runner = opened
+    position = world.say("a")
+
+    runner.notify(position)
+
+    assert eventually(lambda: runner.position == position)
+
+
+def test_a_few_events_wait_for_more_and_many_do_not(still: ProjectionRunner, world: World) -> None:
+    before = still.position
+    still.notify(world.say("a"))
+    lagging = still.lag
+    while world.log.head() < before + 500:
+        still.notify(world.say("a"))
+
+    assert lagging == world.log.rows[before + 1].position - before
+    assert eventually(lambda: still.position == world.log.head())
+    assert still.lag == 0
+
+
+def test_many_threads_read_their_own_writes(opened: tuple[ReadModel, ProjectionRunner], world: World) -> None:
+    model, runner = opened
+    journal = threading.Lock()
+
+    def write_and_read(number: int) -> bool:
+        with journal:
+            position = world.create(f"s{number}")
+            runner.notify(position)
+        runner.wait_for(position, timeout=20)
+        return model.session(f"s{number}") is not None
+
+    with ThreadPoolExecutor(16) as threads:
+        assert all(threads.map(write_and_read, range(400)))
+
+
+def test_waiting_for_an_event_that_comes_later_ends_when_it_comes(
+    opened: tuple[ReadModel, ProjectionRunner], world: World
+) -> None:
+    _, runner = opened
+    position = world.log.head() + 2
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(runner.wait_for, position, 20)
+        runner.notify(world.say("a"))
+
+        assert waiting.result(timeout=20) is None
+        assert runner.position == position
+
+
+def test_waiting_for_an_event_that_never_comes_ends_with_the_time(
+    opened: tuple[ReadModel, ProjectionRunner], world: World
+) -> None:
+    _, runner = opened
+
+    with pytest.raises(ReadModelBehindError) as behind:
+        runner.wait_for(1000, timeout=0.01)
+
+    assert (behind.value.position, behind.value.reached) == (1000, world.log.head())
+
+
+def test_an_event_that_cannot_be_projected_stops_the_runner_and_is_named(
+    opened: tuple[ReadModel, ProjectionRunner], world: World
+) -> None:
+    model, runner = opened
+    good = world.say("a")
+    bad = world.log.append("session-a", TurnStarted("no such turn", 1))
+    behind = world.create("b")
+
+    for _ in range(2):
+        with pytest.raises(ProjectionFailedError, match=f"TurnStarted at position {bad}") as failed:
+            runner.wait_for(behind, timeout=5)
+        assert failed.value.position == bad
+
+    assert (runner.position, runner.health) == (good, "stopped")
+    assert len(model.messages("a")) == 1
+    assert model.session("b") is None
+
+
+def test_the_thread_says_why_it_stops(
+    opened: tuple[ReadModel, ProjectionRunner], world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, runner = opened
+
+    runner.notify(world.log.append("session-a", TurnStarted("no such turn", 1)))
+
+    assert eventually(lambda: "cannot be projected" in caplog.text)
+
+
+def test_a_log_that_holds_what_cannot_be_projected_is_not_opened_and_nothing_is_left_open(tmp_path: Path) -> None:
+    log = ListLog()
+    log.append("session-a", TurnStarted("no such turn", 1))
+
+    with pytest.raises(ProjectionFailedError):
+        open_read_model(tmp_path / "read.db", log)
+
+
+class FaultyLog(ListLog):
+    """A log that cannot be read for a while."""
+
+    broken = False
+
+    def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        if self.broken:
+            raise StorageError("the disk does not answer")
+        return super().read_all(after=after, limit=limit)
+
+
+def test_a_log_that_cannot_be_read_for_a_while_is_read_later(tmp_path: Path) -> None:
+    log = FaultyLog()
+    world = World(log)
+    model, runner = open_read_model(tmp_path / "read.db", log)
+    with model, runner:
+        position = world.create("a")
+        log.broken = True
+
+        with pytest.raises(ReadModelError, match="the disk does not answer"):
+            runner.wait_for(position, timeout=5)
+        health = runner.health
+        log.broken = False
+        runner.wait_for(position, timeout=5)
+
+        assert (health, runner.health) == ("troubled", "running")
+        assert model.session("a") is not None
+
+
+def test_tables_that_another_program_has_locked_are_written_later(tmp_path: Path, world: World) -> None:
+    model, runner = open_read_model(tmp_path / "read.db", world.log)
+    with model, runner:
+        other = sqlite3.connect(tmp_path / "read.db", isolation_level=None)
+        runner._projection._connection.exec_driver_sql("PRAGMA busy_timeout=1")
+        position = world.say("a")
+        other.execute("BEGIN IMMEDIATE")
+
+        with pytest.raises(ReadModelError, match="locked"):
+            runner.wait_for(position, timeout=5)
+        other.execute("ROLLBACK")
+        other.close()
+        runner.wait_for(position, timeout=5)
+
+        assert len(model.messages("a")) == 1
+
+
+def test_tables_that_found_no_space_are_written_when_there_is_some(tmp_path: Path, world: World) -> None:
+    model, runner = open_read_model(tmp_path / "read.db", world.log)
+    with model, runner:
+        tables = runner._projection._connection
+        pages = tables.exec_driver_sql("PRAGMA page_count").scalar_one()
+        tables.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+        position = world.say("a", "A long story. " * 10_000)
+
+        with pytest.raises(ReadModelError, match="full"):
+            runner.wait_for(position, timeout=5)
+        tables.exec_driver_sql("PRAGMA max_page_count=100000")
+        runner.wait_for(position, timeout=5)
+
+        assert len(model.messages("a")) == 1
+
+
+def test_two_writers_of_the_same_tables_count_nothing_twice(tmp_path: Path, world: World) -> None:
+    model, runner = open_read_model(tmp_path / "read.db", world.log)
+    other = ProjectionRunner(world.log, open_store(tmp_path / "read.db", world.log))
+    with model, runner, other:
+        position = world.say("a")
+        other.catch_up()
+
+        with pytest.raises(ReadModelError, match="another writer"):
+            runner.wait_for(position, timeout=5)
+
+        assert len(model.messages("a")) == 1
+
+
+def test_who_waits_for_one_who_projects_for_too_long_is_told(still: ProjectionRunner, world: World) -> None:
+    with still._applying, pytest.raises(ReadModelBehindError):
+        still.wait_for(world.say("a"), timeout=0.01)
+
+
+def test_who_waits_while_it_closes_is_told(opened: tuple[ReadModel, ProjectionRunner]) -> None:
+    _, runner = opened
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(runner.wait_for, 1000, 20)
+        assert eventually(lambda: runner._expectant == 1)
+        runner.close()
+
+        with pytest.raises(RuntimeClosedError):
+            waiting.result(timeout=20)
+    assert runner.health == "closed"
+
+
+def test_a_closed_model_answers_no_more(opened: tuple[ReadModel, ProjectionRunner]) -> None:
+    model, runner = opened
+
+    for _ in range(2):
+        runner.close()
+        model.close()
+
+    with pytest.raises(RuntimeClosedError):
+        model.containers()
+
+
+def test_readers_and_a_close_in_the_midst_of_them_get_along(tmp_path: Path, world: World) -> None:
+    world.say("a")
+    world.answer("a", SoFar(stop_reason="end_turn"))
+    model, runner = open_read_model(tmp_path / "read.db", world.log)
+    reading = threading.Barrier(17)
+
+    def read(_: int) -> str:
+        reading.wait()
+        try:
+            while model.messages("a"):
+                pass
+        except RuntimeClosedError:
+            return "told"
+        return "lost a message"
+
+    with ThreadPoolExecutor(16) as threads:
+        answers = [threads.submit(read, number) for number in range(16)]
+        reading.wait()
+        runner.close()
+        model.close()
+
+        assert {answer.result(timeout=20) for answer in answers} == {"told"}
+    assert not model._free

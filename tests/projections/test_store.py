@@ -1,0 +1,189 @@
+"""The file beside the log is used if it fits, and made anew from the log if it does not."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from reenact.domain.messages import Message
+from reenact.projections.errors import ReadModelError
+from reenact.projections.opening import open_read_model
+from reenact.projections.runner import ProjectionRunner
+from reenact.projections.store import open_store
+from tests.projections.histories import START, ListLog, World
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "read.db"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create_container("c")
+    world.create("a")
+    world.run("a")
+    for _ in range(50):
+        world.say("a", "Hello" * 20)
+    return world
+
+
+def read(path: Path, log: ListLog) -> list[Message]:
+    """Open the read model and close it again; return the messages of session a."""
+    model, runner = open_read_model(path, log)
+    with model, runner:
+        assert runner.position == log.head()
+        return model.messages("a")
+
+
+def made_anew(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_a_file_that_fits_is_used_and_goes_on(path: Path, world: World, caplog: pytest.LogCaptureFixture) -> None:
+    read(path, world.log)
+    inode = path.stat().st_ino
+    world.say("a")
+
+    assert len(read(path, world.log)) == 51
+    assert path.stat().st_ino == inode
+    assert made_anew(caplog) == []
+
+
+def test_a_file_of_an_empty_log_is_used_when_the_log_has_grown(
+    path: Path, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    read(path, ListLog())
+
+    assert len(read(path, world.log)) == 50
+    assert made_anew(caplog) == []
+
+
+@pytest.mark.parametrize("damage", ["no database", "cut off", "overwritten", "empty", "without tables"])
+def test_a_damaged_file_is_made_anew(path: Path, world: World, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    before = read(path, world.log)
+    content = path.read_bytes()
+    match damage:
+        case "no database":
+            path.write_bytes(b"This is not the file you are looking for." * 100)
+        case "cut off":
+            path.write_bytes(content[: len(content) // 2])
+        case "overwritten":
+            path.write_bytes(content[:8192] + b"\xa5" * (len(content) - 8192))
+        case "empty":
+            path.write_bytes(b"")
+        case _:
+            with sqlite3.connect(path) as connection:
+                connection.execute("DROP TABLE progress")
+            connection.close()
+
+    assert read(path, world.log) == before
+    assert len(made_anew(caplog)) == 1
+
+
+def test_damage_that_only_a_reader_finds_is_mended_at_the_next_opening(
+    path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read(path, world.log)
+    monkeypatch.setattr("reenact.projections.store.SMALL", 0)
+    with sqlite3.connect(path) as connection:
+        size: int = connection.execute("PRAGMA page_size").fetchone()[0]
+        root: int = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()[0]
+    connection.close()
+    content = path.read_bytes()
+    path.write_bytes(content[: (root - 1) * size] + b"\xa5" * size + content[root * size :])
+
+    with pytest.raises(ReadModelError, match="malformed"):
+        read(path, world.log)
+
+    assert read(path, world.log) == before
+
+
+def test_a_file_of_another_version_is_made_anew(path: Path, world: World, caplog: pytest.LogCaptureFixture) -> None:
+    before = read(path, world.log)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE progress SET version = 99")
+        connection.execute("DROP TABLE messages")
+    connection.close()
+
+    assert read(path, world.log) == before
+    assert "version 99" in made_anew(caplog)[0]
+
+
+def test_a_file_that_is_ahead_of_its_log_is_made_anew(
+    path: Path, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    read(path, world.log)
+
+    assert len(read(path, world.log.until(20))) == 16
+    assert "ahead" in made_anew(caplog)[0]
+
+
+@pytest.mark.parametrize("first", [START, START + 1])
+def test_a_file_of_another_log_is_made_anew(
+    path: Path, world: World, first: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    read(path, world.log)
+    other = World(ListLog(first))
+    other.create("a")
+    other.run("a")
+    while other.log.head() < world.log.head() + 10:
+        other.say("a", "Other")
+
+    assert {message.text for message in read(path, other.log)} == {"Other"}
+    assert "another log" in made_anew(caplog)[0]
+
+
+def test_a_log_restored_from_a_backup_that_went_another_way_is_noticed(
+    path: Path, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    read(path, world.log)
+    restored = world.log.until(20)
+    other = World(restored)
+    for number in range(60):
+        other.create_container(f"new{number}")
+
+    assert len(read(path, restored)) == 16
+    assert len(made_anew(caplog)) == 1
+
+
+def test_what_is_left_of_a_file_that_is_gone_does_no_harm(path: Path, world: World) -> None:
+    before = read(path, world.log)
+    path.with_name("read.db-wal").write_bytes(b"left over" * 1000)
+    path.unlink()
+
+    assert read(path, world.log) == before
+
+
+def test_a_copy_taken_in_mid_flight_goes_on_and_counts_nothing_twice(
+    path: Path, tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = open_store(path, world.log)
+    copies: list[Path] = []
+    with ProjectionRunner(world.log, engine) as runner:
+        while runner._projection.advance(7):
+            copies.append(tmp_path / f"copy{len(copies)}")
+            copies[-1].mkdir()
+            for name in tmp_path.glob("read.db*"):
+                shutil.copy(name, copies[-1])
+    engine.dispose()
+
+    for copy in copies:
+        assert len(read(copy / "read.db", world.log)) == 50
+    assert len(copies) > 5
+    assert made_anew(caplog) == []
+
+
+@pytest.mark.parametrize("where", ["a folder", "nowhere"])
+def test_a_file_that_cannot_be_written_is_a_typed_error(tmp_path: Path, world: World, where: str) -> None:
+    path = tmp_path / "read.db" if where == "a folder" else tmp_path / "missing" / "read.db"
+    if where == "a folder":
+        path.mkdir()
+
+    with pytest.raises(ReadModelError):
+        open_read_model(path, world.log)
