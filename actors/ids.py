@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 import threading
 from collections.abc import Callable
@@ -19,6 +20,8 @@ class TimeOrderedIds:
         self._lock = threading.Lock()
         self._milliseconds = -1
         self._entropy = 0
+        # Ids are to be unique, not secret; asking the system for each would cost more than all the rest.
+        self._random = random.Random(secrets.randbits(256))  # noqa: S311 - see above
 
     def __call__(self, prefix: str) -> str:
         """Return a new id: the prefix, `_`, and 26 characters."""
@@ -26,7 +29,7 @@ class TimeOrderedIds:
             now = self._clock() // 1000
             if now > self._milliseconds:
                 self._milliseconds = now
-                self._entropy = secrets.randbits(_BITS - 1)  # a bit is left free, to count up in
+                self._entropy = self._random.getrandbits(_BITS - 1)  # a bit is left free, to count up in
             else:
-                self._entropy += 1 + secrets.randbits(16)
+                self._entropy += 1 + self._random.getrandbits(16)
             return make_id(prefix, self._milliseconds, self._entropy)

@@ -6,9 +6,10 @@ session's feed, and gathered into the answer; only when the answer is complete, 
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -141,10 +142,16 @@ class Inlet:
 class Channel:
     """What an agent and its environment have between them; also the consumer that the effector is connected to."""
 
-    def __init__(self, inlet: Inlet, request: Callable[[str, Mapping[str, Any], float], Envelope]) -> None:
+    def __init__(
+        self,
+        inlet: Inlet,
+        request: Callable[[str, Mapping[str, Any], float], Envelope],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
         self.inlet = inlet
         self.said = Conversation()
         self._request = request
+        self._spawn = spawn
         self._handlers: list[tuple[str | None, Handler]] = []
 
     def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
@@ -152,11 +159,13 @@ class Channel:
         return any(wanted is None or wanted == type for wanted, _ in self._handlers)
 
     def hear(self, envelope: Envelope) -> None:
-        """Tell the effector what has become durable. What its handlers raise is logged."""
+        """Tell the effector what has become durable; a handler may be a coroutine function. What it raises is logged."""
         for type_, handler in tuple(self._handlers):
             if type_ is None or type_ == envelope.type:
                 try:
-                    handler(envelope)
+                    work = handler(envelope)
+                    if inspect.iscoroutine(work):
+                        self._spawn(_logged(work, envelope.type))
                 except Exception:
                     logger.exception("an effector raised on %r", envelope.type)
 
@@ -182,6 +191,13 @@ class Channel:
         entry = (type_, handler)
         self._handlers.append(entry)
         return _Off(self._handlers, entry)
+
+
+async def _logged(work: Coroutine[Any, Any, object], type_: str) -> None:
+    try:
+        await work
+    except Exception:
+        logger.exception("an effector raised on %r", type_)
 
 
 class _Off:

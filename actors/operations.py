@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from reenact.actors.container import ContainerActor, ImageActor
-from reenact.actors.journal.api import Journal
+from reenact.actors.journal.api import Journal, Segment
 from reenact.actors.kernel import ActorSystem, Reference
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
@@ -57,6 +57,184 @@ class LiveAgents:
         """Forget an agent."""
         self._sessions.pop(agent_id, None)
         self._responding.pop(agent_id, None)
+
+    def session_of(self, agent_id: str) -> str | None:
+        """Return the session that the agent runs, or None."""
+        return self._sessions.get(agent_id)
+
+    def responding(self, agent_id: str) -> bool:
+        """Return whether the agent's answer has begun."""
+        tell = self._responding.get(agent_id)
+        return tell is not None and tell()
+
+    def items(self) -> tuple[tuple[str, str], ...]:
+        """Return the agents and their sessions."""
+        return tuple(self._sessions.items())
+
+
+class Operations:
+    """Every operation, with the checks that come before it. `timeout` is in seconds; None waits as long as it takes."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a runtime
+        self,
+        *,
+        system: ActorSystem,
+        journal: Journal,
+        model: ReadModel,
+        follower: Follower,
+        live: LiveAgents,
+        now: Callable[[], int],
+        new_id: Callable[[str], str],
+    ) -> None:
+        self._system = system
+        self._journal = journal
+        self._model = model
+        self._follower = follower
+        self._live = live
+        self._now = now
+        self._new_id = new_id
+        self._containers: set[str] = set()
+        self._definitions: dict[tuple[str, int], Definition] = {}
+        self._newest: dict[str, int] = {}
+        self._newest_lock = threading.Lock()
+        self.closed = False
+
+    def check_open(self) -> None:
+        """Raise `RuntimeClosedError` once the runtime is closed."""
+        if self.closed:
+            msg = "the runtime is closed; open it again to go on"
+            raise RuntimeClosedError(msg)
+
+    def create_container(
+        self, name: str | None, container_id: str | None, *, timeout: float | None = None
+    ) -> ContainerInfo:
+        """See `Containers.create`."""
+        self.check_open()
+        id_ = self._new_id("cnt") if container_id is None else check_text("the container's id", container_id)
+        named = None if name is None else check_text("the container's name", name)
+        self._system.actor(ContainerActor, id_).ask(CreateContainer(id_, named), timeout)
+        self._containers.add(id_)
+        return self._found(self.container(id_), ContainerNotFoundError(id_))
+
+    def container(self, container_id: str) -> ContainerInfo | None:
+        """See `Containers.get`."""
+        return self._read().container(container_id) if _sayable(container_id) else None
+
+    def containers(self) -> list[ContainerInfo]:
+        """See `Containers.list`."""
+        return self._read().containers()
+
+    def register_image(self, image: Image, *, timeout: float | None = None) -> ImageInfo:
+        """See `Images.register`."""
+        self.check_open()
+        id_ = self._new_id("img") if image.id is None else check_text("the image's id", image.id)
+        definition = define(image, id_)
+        registered = self._system.actor(ImageActor, id_).ask(RegisterImage(id_, definition), timeout)
+        self._saw_revision(id_, len(registered.revisions))
+        return self._found(self.image(id_), ImageNotFoundError(id_))
+
+    def image(self, image_id: str) -> ImageInfo | None:
+        """See `Images.get`."""
+        return self._read().image(image_id) if _sayable(image_id) else None
+
+    def images(self) -> list[ImageInfo]:
+        """See `Images.list`."""
+        return self._read().images()
+
+    def definition(self, image_id: str, revision: int) -> Definition:
+        """Return the content of an image's revision, or raise `ImageNotFoundError`."""
+        known = self._definitions.get((image_id, revision))
+        if known is None:
+            found = self._read().image_revision(image_id, revision)
+            known = self._definitions[image_id, revision] = self._found(found, ImageNotFoundError(image_id))
+        return known
+
+    def create_session(
+        self, container_id: str, image_id: str, session_id: str | None, *, timeout: float | None = None
+    ) -> SessionInfo:
+        """See `Sessions.create`."""
+        self.check_open()
+        id_ = self._new_id("ses") if session_id is None else check_text("the session's id", session_id)
+        self._must_contain(container_id)
+        revision = self._newest_revision(image_id)
+        command = CreateSession(session_id=id_, container_id=container_id, image_id=image_id, image_revision=revision)
+        recorded_at = self._session(id_).ask(command, timeout)
+        return SessionInfo(
+            id=id_,
+            container_id=container_id,
+            image_id=image_id,
+            image_revision=revision,
+            created_at=instant(recorded_at),
+        )
+
+    def session(self, session_id: str) -> SessionInfo | None:
+        """See `Sessions.get`."""
+        return self._read().session(session_id) if _sayable(session_id) else None
+
+    def sessions_of(self, container_id: str) -> list[SessionInfo]:
+        """See `Sessions.list_by_container`."""
+        self._must_contain(container_id)
+        return self._read().sessions_of(container_id)
+
+    def delete_session(self, session_id: str, *, timeout: float | None = None) -> bool:
+        """See `Sessions.delete`."""
+        self.check_open()
+        if not _sayable(session_id):
+            return False
+        try:
+            self._ask_known(session_id, Delete(session_id=session_id, at=self._now()), timeout)
+        except SessionNotFoundError:
+            return False
+        return True
+
+    def run_session(self, session_id: str, *, timeout: float | None = None) -> str:
+        """See `Sessions.run`."""
+        self.check_open()
+        if not _sayable(session_id):
+            raise SessionNotFoundError(session_id)
+        command = Run(session_id=session_id, agent_id=self._new_id("agt"), at=self._now())
+        return self._ask_known(session_id, command, timeout)
+
+    def messages(self, session_id: str) -> list[Message]:
+        """See `Sessions.messages`."""
+        if self.session(session_id) is None:
+            raise SessionNotFoundError(session_id)
+        return self._read().messages(session_id)
+
+    def agent(self, agent_id: str) -> AgentInfo | None:
+        """See `Agents.get`."""
+        found = self._read().agent(agent_id) if _sayable(agent_id) else None
+        return None if found is None else self._as_it_is(found)
+
+    def agents(self) -> list[AgentInfo]:
+        """See `Agents.list`."""
+        return [self._as_it_is(agent) for agent in self._read().agents()]
+
+    def receive(self, agent_id: str, message: str, *, timeout: float | None = None) -> str:
+        """See `Agents.receive`."""
+        command = self._receive(agent_id, message, None)
+        self._session(self.session_of(agent_id)).ask(command, timeout)
+        return command.turn_id
+
+    def receive_and_answer(
+        self, agent_id: str, message: str, request_id: str, *, timeout: float | None = None
+    ) -> Segment:
+        """Do the same, and return the response to the request, which is published with the message."""
+        command = self._receive(agent_id, message, request_id)
+        response: Segment = self._session(self.session_of(agent_id)).ask(command, timeout)
+        return response
+
+    def _receive(self, agent_id: str, message: str, request_id: str | None) -> Receive:
+        self.check_open()
+        text = check_message(message)
+        return Receive(
+            agent_id=agent_id,
+            turn_id=self._new_id("trn"),
+            message_id=self._new_id("msg"),
+            content=(TextBlock(text),),
+            at=self._now(),
+            request_id=request_id,
+        )
 
     def session_of(self, agent_id: str) -> str | None:
         """Return the session that the agent runs, or None."""

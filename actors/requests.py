@@ -51,15 +51,14 @@ class Requests:
         self._bus.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
         answered = asked.response_to(type)
         try:
-            result = self._carry_out(request, request_id, timeout)
+            if isinstance(request, asked.MessageSendRequest):  # answered together with what it brings about
+                return self._open(self._send(request, request_id, timeout))
+            result = self._carry_out(request, timeout)
         except ReenactError as error:
             refused = asked.CommandError(code=error.code, message=str(error))
-            self._bus.say(self._now(), answered(request_id=request_id, error=refused), flat(context))
+            self._answer(answered(request_id=request_id, error=refused), context)
             raise
-        response = answered(request_id=request_id, result=msgspec.to_builtins(result))
-        if not isinstance(request, asked.MessageSendRequest):  # which was answered together with what it brought about
-            self._bus.say(self._now(), response, flat(context))
-        return self._envelope(response, context)
+        return self._open(self._answer(answered(request_id=request_id, result=msgspec.to_builtins(result)), context))
 
     def _read(self, type_: str, data: Mapping[str, Any]) -> asked.Request:
         kind = asked.REQUESTS.get(type_)
@@ -75,7 +74,7 @@ class Requests:
             msg = f"the data of {type_} does not fit: {wrong}"
             raise InvalidInputError(msg) from None
 
-    def _carry_out(self, request: asked.Request, request_id: str, timeout: float | None) -> object:  # noqa: C901, PLR0911, PLR0912 - a table of contents
+    def _carry_out(self, request: asked.Request, timeout: float | None) -> object:  # noqa: C901, PLR0911, PLR0912 - a table of contents
         do = self._do
         match request:
             case asked.ContainerCreateRequest():
@@ -110,25 +109,20 @@ class Requests:
                 return do.interrupt(request.agent_id, timeout=timeout)
             case asked.AgentDestroyRequest():
                 return do.destroy(request.agent_id, timeout=timeout)
-            case asked.MessageSendRequest():
-                return self._send(request, request_id, timeout)
             case _:
                 raise UnknownCommandError(request.type)
 
-    def _send(
-        self, request: asked.MessageSendRequest, request_id: str, timeout: float | None
-    ) -> dict[str, str]:
-        given = [name for name in ("agent_id", "session_id", "image_id") if getattr(request, name) is not None]
+    def _send(self, request: asked.MessageSendRequest, request_id: str, timeout: float | None) -> Segment:
+        given = [name for name in ("agent_id", "session_id", "image_id") if request.get(name) is not None]
         if len(given) != 1:
-            msg = f"message_send_request needs exactly one of agent_id, session_id and image_id; it has {given or 'none'}"
+            found = " and ".join(given) or "none"
+            msg = f"message_send_request needs exactly one of agent_id, session_id and image_id; it has {found}"
             raise InvalidInputError(msg)
         if request.container_id is not None and request.image_id is None:
             msg = "container_id goes with image_id only"
             raise InvalidInputError(msg)
         agent_id = self._agent_for(request, timeout)
-        session_id = self._do.session_of(agent_id)
-        turn_id = self._do.receive(agent_id, request.content, request_id=request_id, timeout=timeout)
-        return {"turn_id": turn_id, "agent_id": agent_id, "session_id": session_id}
+        return self._do.receive_and_answer(agent_id, request.content, request_id, timeout=timeout)
 
     def _agent_for(self, request: asked.MessageSendRequest, timeout: float | None) -> str:
         if request.agent_id is not None:
@@ -160,9 +154,13 @@ class Requests:
                     return session_id
             number += 1
 
-    def _envelope(self, response: asked.Response, context: Context) -> Envelope:
+    def _answer(self, response: asked.Response, context: Context) -> Segment:
         segment = Segment(flat(context), (Entry(response.type, self._now(), response),))
-        (envelope,) = open_up(Publication(None, None, segment), self._new_id)
+        self._bus.publish((Publication(None, None, segment),))
+        return segment
+
+    def _open(self, published: Segment) -> Envelope:
+        (envelope,) = open_up(Publication(None, None, published), self._new_id)
         return envelope
 
 

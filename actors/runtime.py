@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Self
 
 from reenact.actors.bus import SystemBus
@@ -88,6 +88,9 @@ class _Ports:
             msg = "the runtime is not open yet"
             raise ConfigurationError(msg)
         return self.requests.request(type, data, timeout)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> object:
+        return self._outside.spawn(work)
 
     def agent_lives(self, agent_id: str, session_id: str, state: Callable[[], bool]) -> None:
         self._live.add(agent_id, session_id, state)

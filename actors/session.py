@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -34,7 +34,7 @@ from reenact.domain.session import (
 
 logger = logging.getLogger("reenact.session")
 Recovery: TypeAlias = Literal["close", "resume"]
-Reply: TypeAlias = str | int | None
+Reply: TypeAlias = str | int | Segment | None
 
 
 class Ports(Protocol):
@@ -61,6 +61,10 @@ class Ports(Protocol):
 
     def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
         """Carry out a request of the command protocol."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> object:
+        """Run the coroutine on the outside loop."""
         ...
 
     def agent_lives(self, agent_id: str, session_id: str, state: Callable[[], bool]) -> None:
@@ -95,6 +99,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._made: Environment | None = None
         self._channel: Channel | None = None
         self._heard: tuple[tuple[Context, EventData], ...] = ()
+        self._answered: tuple[Segment, ...] = ()
         self._recorded_at = 0
 
     def on_recovered(self) -> Sequence[SessionCommand]:
@@ -142,7 +147,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """Return what is kept in the session's feed, and the response that may not come later than what it brings about."""
         self._heard = tuple(announcing.announce(before, events))
         self._recorded_at = recorded_at
-        return _segments(self._heard, recorded_at), self._response(command, after, recorded_at)
+        self._answered = self._response(command, after, recorded_at)
+        return _segments(self._heard, recorded_at), self._answered
 
     def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
         """Let the environment act on what is durable now."""
@@ -164,10 +170,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._pass_on(context, data)
 
     def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
-        """Return the agent's id, the turn's id, or when the session was recorded."""
+        """Return the agent's id, the turn's id or the response that was published, or when the session was recorded."""
         match command:
             case Run():
                 return None if self.state.agent is None else self.state.agent.id
+            case Receive() if self._answered:
+                return self._answered[0]
             case Receive():
                 return command.turn_id
             case CreateSession():
@@ -197,7 +205,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _connect(self, agent_id: str, environment: Environment) -> None:
         inlet = Inlet(self.context.stream, self._ports.journal, self._ports.now, self._ports.new_id, self._finish)
-        channel = Channel(inlet, self._ports.request)
+        channel = Channel(inlet, self._ports.request, self._ports.spawn)
         self._environment, self._channel = environment, channel
         self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
         environment.receptor.connect(inlet)

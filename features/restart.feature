@@ -35,6 +35,7 @@ Feature: Restart
       Given I delete the session
       When I close the runtime and open it again
       Then the session should be in no list
+      And it should not run, nor be read, nor be deleted again
       And its ID should not be given again
 
   Rule: A session runs on where it stopped
@@ -48,10 +49,10 @@ Feature: Restart
       And I send message "What is my name?" to the agent
       And its turn is over
       Then the conversation should be:
-        | user      | My name is Ada                             |
-        | assistant | You said: My name is Ada                   |
-        | user      | What is my name?                           |
-        | assistant | You said: My name is Ada, What is my name? |
+        | user      | My name is Ada                                           |
+        | assistant | You said: My name is Ada (answered: 0)                   |
+        | user      | What is my name?                                         |
+        | assistant | You said: My name is Ada, What is my name? (answered: 1) |
       And the events of the session should be numbered from 1, without holes
 
     Scenario: What waited is taken up
@@ -63,12 +64,12 @@ Feature: Restart
       And I run the session
       Then 3 turns should be completed, in the order of their questions
       And the conversation should be:
-        | user      | Tell me a story                     |
-        | assistant | Once upon                           |
-        | user      | One                                 |
-        | assistant | You said: Tell me a story, One      |
-        | user      | Two                                 |
-        | assistant | You said: Tell me a story, One, Two |
+        | user      | Tell me a story                                   |
+        | assistant | Once upon                                         |
+        | user      | One                                               |
+        | assistant | You said: Tell me a story, One (answered: 1)      |
+        | user      | Two                                               |
+        | assistant | You said: Tell me a story, One, Two (answered: 2) |
       And the events of the session should be numbered from 1, without holes
 
   Rule: A turn that a shutdown or a crash cut short is closed, and what it said is kept
@@ -129,10 +130,10 @@ Feature: Restart
       And I send message "Go on" to the agent
       And its turn is over
       Then the conversation should be:
-        | user      | Tell me a story                  |
-        | assistant | Once upon                        |
-        | user      | Go on                            |
-        | assistant | You said: Tell me a story, Go on |
+        | user      | Tell me a story                                |
+        | assistant | Once upon                                      |
+        | user      | Go on                                          |
+        | assistant | You said: Tell me a story, Go on (answered: 1) |
 
     Scenario: What waited when the process crashed is taken up
       Given the agent is processing a message
@@ -142,7 +143,7 @@ Feature: Restart
       When I run the session
       And 1 turn is over
       Then the conversation should be:
-        | user      | Tell me a story                |
-        | assistant | Once upon                      |
-        | user      | One                            |
-        | assistant | You said: Tell me a story, One |
+        | user      | Tell me a story                              |
+        | assistant | Once upon                                    |
+        | user      | One                                          |
+        | assistant | You said: Tell me a story, One (answered: 1) |

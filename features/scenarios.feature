@@ -126,10 +126,10 @@ Feature: Mock scenarios
       And I send message "One" to image "chat"
       When I send message "Two" to image "chat"
       Then the conversation should be:
-        | user      | One                |
-        | assistant | You said: One      |
-        | user      | Two                |
-        | assistant | You said: One, Two |
+        | user      | One                              |
+        | assistant | You said: One (answered: 0)      |
+        | user      | Two                              |
+        | assistant | You said: One, Two (answered: 1) |
 
     Scenario: A script that nobody defined is refused, and the one before stays
       Given mock driver scenario is "simple-text"

@@ -150,6 +150,10 @@ Feature: Turns
         | I delete the session        |
         | I close the runtime         |
 
+    Scenario: A session that was deleted runs no more
+      When I delete the session
+      Then it should not run, nor be read, nor be deleted again
+
     Scenario: Interrupting an idle agent does nothing
       When I interrupt the agent
       Then it should complete without error
@@ -197,12 +201,12 @@ Feature: Turns
       When I interrupt the agent
       Then 3 turns should be completed, in the order of their questions
       And the conversation should be:
-        | user      | Tell me a story                     |
-        | assistant | Once upon                           |
-        | user      | One                                 |
-        | assistant | You said: Tell me a story, One      |
-        | user      | Two                                 |
-        | assistant | You said: Tell me a story, One, Two |
+        | user      | Tell me a story                                   |
+        | assistant | Once upon                                         |
+        | user      | One                                               |
+        | assistant | You said: Tell me a story, One (answered: 1)      |
+        | user      | Two                                               |
+        | assistant | You said: Tell me a story, One, Two (answered: 2) |
 
     Scenario: What waited is taken up when the session is run again
       Given the agent is processing a message
@@ -213,12 +217,12 @@ Feature: Turns
       When I run the session again
       Then 3 turns should be completed, in the order of their questions
       And the conversation should be:
-        | user      | Tell me a story                     |
-        | assistant | Once upon                           |
-        | user      | One                                 |
-        | assistant | You said: Tell me a story, One      |
-        | user      | Two                                 |
-        | assistant | You said: Tell me a story, One, Two |
+        | user      | Tell me a story                                   |
+        | assistant | Once upon                                         |
+        | user      | One                                               |
+        | assistant | You said: Tell me a story, One (answered: 1)      |
+        | user      | Two                                               |
+        | assistant | You said: Tell me a story, One, Two (answered: 2) |
 
     Scenario: A question that waits stands behind the answer before it
       Given the agent is processing a message

@@ -109,9 +109,9 @@ class Projection:
             except ReadModelError:
                 raise
             except Exception as error:
-                kind = type(row.event).__name__
-                reason = f"{type(error).__name__}: {error}"
-                raise ProjectionFailedError(row.position, row.stream, kind, reason) from error
+                cause = error.orig if isinstance(error, DBAPIError) else error
+                reason = f"{type(cause).__name__}: {cause}"
+                raise ProjectionFailedError(row.position, row.stream, type(row.event).__name__, reason) from error
 
     def _apply(self, rows: Sequence[Row]) -> None:
         try:
@@ -129,12 +129,12 @@ class Projection:
     def _transact(self, rows: Sequence[Row]) -> None:
         connection = self._connection
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+        self._move(rows[-1])
         changes = Changes()
         self._remember(rows)
         for row in rows:
             project(changes, self._conversations, row)
         tables.write(connection, changes)
-        self._move(rows[-1])
         connection.exec_driver_sql("COMMIT")
 
     def _remember(self, rows: Sequence[Row]) -> None:

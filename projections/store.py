@@ -49,7 +49,11 @@ def open_private() -> Engine:
     if sqlite3.threadsafety < 3:  # noqa: PLR2004 - DB-API: threads may share connections
         raise ReadModelError("this Python's sqlite3 was built without the serialised mode")
     engine = create_engine(
-        "sqlite://", isolation_level="AUTOCOMMIT", poolclass=StaticPool, connect_args={"check_same_thread": False}
+        "sqlite://",
+        isolation_level="AUTOCOMMIT",
+        poolclass=StaticPool,
+        hide_parameters=True,
+        connect_args={"check_same_thread": False},
     )
     METADATA.create_all(engine)
     return engine
@@ -61,6 +65,7 @@ def _engine(path: Path) -> Engine:
         URL.create("sqlite", database=str(path)),
         isolation_level="AUTOCOMMIT",
         poolclass=NullPool,
+        hide_parameters=True,  # what users said is in no error, and so in no log file
         connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT},
     )
     event.listen(engine, "connect", _prepare)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pykka
 import pytest
@@ -32,11 +32,28 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+_TIMEOUT = pytest.StashKey[object]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> None:
+    """Remember how long the test may take, and let pytest-timeout set its timer."""
+    item.stash[_TIMEOUT] = settings
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Give the teardown a timer of its own: pytest-timeout cancels the test's when it fails, and a hang may follow."""
+    if (timeout := item.stash.get(_TIMEOUT, None)) is not None:
+        item.ihook.pytest_timeout_cancel_timer(item=item)
+        item.ihook.pytest_timeout_set_timer(item=item, settings=timeout)
+    yield
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_running() -> Iterator[None]:
     """Fail the test that leaves an actor registered or a thread alive, and name what it left."""
-    threads_before = set(threading.enumerate())
+    threads_before = _ours()
     actors_before = set(pykka.ActorRegistry.get_all())
 
     yield
@@ -44,9 +61,13 @@ def nothing_is_left_running() -> Iterator[None]:
     actors = [actor for actor in pykka.ActorRegistry.get_all() if actor not in actors_before]
     for actor in actors:
         actor.stop(block=True, timeout=LEAVE_TIME)
-    threads = _still_alive_after(LEAVE_TIME, set(threading.enumerate()) - threads_before)
+    threads = _still_alive_after(LEAVE_TIME, _ours() - threads_before)
     assert not actors, f"actors left registered: {sorted(str(actor) for actor in actors)}"
     assert not threads, f"threads left alive: {sorted(thread.name for thread in threads)}"
+
+
+def _ours() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if not thread.name.startswith("pytest_timeout")}
 
 
 def _still_alive_after(seconds: float, threads: set[threading.Thread]) -> list[threading.Thread]:

@@ -16,8 +16,9 @@ from reenact.actors.environment.claude_client import ClaudeClient
 from reenact.actors.environment.claude_decode import PAUSED, MessageDecoder
 from reenact.actors.environment.failures import failure
 from reenact.actors.environment.model import ModelEnvironment
-from reenact.actors.environment.outgoing import Json, api_blocks, api_messages
+from reenact.actors.environment.outgoing import api_blocks, api_messages
 from reenact.actors.environment.retry import Fault, backoff
+from reenact.actors.environment.wire import Json
 from reenact.domain.messages import Said
 
 DEFAULT_MODEL: Final = "claude-sonnet-4-5"

@@ -11,10 +11,9 @@ from weakref import WeakKeyDictionary
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude_decode import MessageDecoder
 from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_status
-from reenact.actors.environment.outgoing import Json
 from reenact.actors.environment.retry import Fault, may_be_sent_again, wait_asked_for
 from reenact.actors.environment.sse import SseDecoder
-from reenact.actors.environment.wire import ApiError, MalformedEventError, wire_event
+from reenact.actors.environment.wire import ApiError, Json, MalformedEventError, wire_event
 from reenact.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:

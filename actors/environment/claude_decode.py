@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.environment.wire import Delta, Started, WireEvent
+from reenact.actors.environment.wire import Delta, Started, WireEvent, is_json_object
 from reenact.domain.answer import Complete
 from reenact.domain.events import (
     InputJsonDelta,
@@ -59,10 +59,10 @@ class _OpenBlock:
         """Return the input of a call, None if it is no JSON object; what deltas said replaces what stood there."""
         written = "".join(self.json)
         try:
-            value = msgspec.json.decode(written) if written else self.fields.get("input") or {}
+            value: object = msgspec.json.decode(written) if written else self.fields.get("input") or {}
         except msgspec.DecodeError:
             return None
-        return value if isinstance(value, dict) else None
+        return value if is_json_object(value) else None
 
     def _opaque(self) -> OpaqueBlock | None:
         fields = dict(self.fields)
@@ -290,7 +290,7 @@ def _sum(before: Usage, after: Usage) -> Usage:
     total = {**before, **after}
     for name in before.keys() & after.keys():
         first, second = before[name], after[name]
-        if isinstance(first, dict) and isinstance(second, dict):
+        if is_json_object(first) and is_json_object(second):
             total[name] = _sum(first, second)
         elif isinstance(first, int) and isinstance(second, int):
             total[name] = first + second

@@ -64,19 +64,19 @@ class Driving:
         self._config = config
         self._provide = provide
         self._driver: LLMDriver | None = None
-        self._turn: str | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._keeper: asyncio.Task[None] | None = None
 
     async def answer(self, messages: Sequence[Said], reports: Reports) -> None:
         """Let the driver answer in a turn; what it raises becomes an `error`, so does an end without an end."""
-        await self._finish_last()
-        self._task, self._turn = asyncio.current_task(), reports.turn_id
+        before = set(self._tasks.values())
+        self._enter(reports.turn_id)
         try:
+            await _finish(before)
             driver = self._driver or await self._provided()
             await self._send(driver, messages, reports)
         except asyncio.CancelledError:
-            if self._task is None or self._task.cancelling():
+            if _current().cancelling():
                 raise
             reports(failure("driver_error", "the driver cancelled itself"))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the turn has to end
@@ -88,35 +88,28 @@ class Driving:
 
     async def stop(self, turn_id: str) -> None:
         """Stop the turn if it is still under way."""
-        if turn_id == self._turn:
-            self._stop()
+        task = self._tasks.get(turn_id)
+        if task is not None:
+            self._interrupt()
+            task.cancel()
 
     async def close(self) -> None:
         """Stop what is under way and let go of the driver."""
-        self._stop()
+        for turn_id in tuple(self._tasks):
+            await self.stop(turn_id)
         if self._keeper is not None:
             self._keeper.cancel()
 
-    def _stop(self) -> None:
-        task = self._task
-        if task is None or task.done():
-            return
+    def _enter(self, turn_id: str) -> None:
+        task = self._tasks[turn_id] = _current()
+        task.add_done_callback(lambda _: self._tasks.pop(turn_id, None))
+
+    def _interrupt(self) -> None:
         if self._driver is not None:
             try:
                 self._driver.interrupt()
-            except Exception:
-                _log.exception("the driver could not be interrupted; its task is cancelled all the same")
-        task.cancel()
-
-    async def _finish_last(self) -> None:
-        """Give the turn before a moment to clean up: a driver answers one at a time."""
-        last = self._task
-        if last is None or last.done():
-            return
-        await asyncio.wait({last}, timeout=_LINGER_SECONDS)
-        if not last.done():
-            self._stop()
-            await asyncio.wait({last}, timeout=_LINGER_SECONDS)
+            except Exception:  # noqa: BLE001 - it is logged, and the task is cancelled all the same
+                _log.exception("the driver could not be interrupted")
 
     async def _provided(self) -> LLMDriver:
         provided = self._provide()
@@ -151,6 +144,22 @@ def _is_end(event: Reported) -> bool:
         return True
     kind = getattr(event, "type", None) or (event.get("type") if isinstance(event, dict) else None)
     return kind in {MessageStop.type, StreamError.type}
+
+
+def _current() -> asyncio.Task[None]:
+    task = asyncio.current_task()
+    assert task is not None  # a coroutine of a loop always runs in a task
+    return task
+
+
+async def _finish(tasks: set[asyncio.Task[None]]) -> None:
+    """Give earlier turns a moment to clean up, for a driver answers one at a time; then cancel them."""
+    if tasks:
+        _, lingering = await asyncio.wait(tasks, timeout=_LINGER_SECONDS)
+        for task in lingering:
+            task.cancel()
+        if lingering:
+            await asyncio.wait(lingering, timeout=_LINGER_SECONDS)
 
 
 async def _keep(driver: LLMDriver) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -19,17 +19,22 @@ Reported: TypeAlias = StreamData | Mapping[str, Any] | MockEvent
 
 def incoming(reported: object) -> StreamData:
     """Return the stream event that was reported, or an `error` event that says what is wrong with it."""
-    if type(reported) is TextDelta or type(reported) is ThinkingDelta:
-        if _is_unicode(reported.text):
-            return reported
-    elif type(reported) is InputJsonDelta and _is_unicode(reported.partial_json):
+    if isinstance(reported, StreamData) and _is_plain_delta(reported):
         return reported
     try:
         event = _read(reported)
-        _check_encodable(event)
+        if not _is_plain_delta(event):
+            _check_encodable(event)
     except (UnknownEventTypeError, msgspec.ValidationError, TypeError, ValueError, OverflowError) as broken:
         return failure("driver_error", f"the driver reported {_shown(reported)}: {broken}")
     return event
+
+
+def _is_plain_delta(event: StreamData) -> bool:
+    """Return whether it is one of the many small events that need no closer look: the path of every delta."""
+    if type(event) is TextDelta or type(event) is ThinkingDelta:
+        return _is_unicode(event.text)
+    return type(event) is InputJsonDelta and _is_unicode(event.partial_json)
 
 
 def _is_unicode(text: object) -> bool:
@@ -52,21 +57,21 @@ def _read(reported: object) -> StreamData:
             return stream_event(reported.type, msgspec.to_builtins(reported))
         case MockEvent():
             return _from_parts(reported.type, reported.data)
-        case Mapping():
-            return _from_parts(_get(reported, "type"), _get(reported, "data"))
+        case _ if _is_mapping(reported):
+            return _from_parts(reported.get("type"), reported.get("data"))
         case _:
             return _from_parts(getattr(reported, "type", None), getattr(reported, "data", None))
 
 
-def _get(mapping: Mapping[object, object], key: str) -> object:
-    return mapping.get(key)
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
 
 
 def _from_parts(kind: object, data: object) -> StreamData:
     if not isinstance(kind, str):
         msg = "an event has a `type`, which is text"
         raise TypeError(msg)
-    if data is not None and not isinstance(data, Mapping):
+    if data is not None and not _is_mapping(data):
         msg = "the `data` of an event is a mapping"
         raise TypeError(msg)
     fields: dict[object, object] = dict(data or {})
@@ -91,5 +96,5 @@ def _check_encodable(event: StreamData) -> None:
 
 
 def _shown(reported: object) -> str:
-    kind = reported.get("type") if isinstance(reported, Mapping) else getattr(reported, "type", None)
+    kind: object = reported.get("type") if _is_mapping(reported) else getattr(reported, "type", None)
     return f"an invalid event of type {kind!r}" if isinstance(kind, str) else f"a {type(reported).__name__}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from reenact.actors.environment.wire import Json
 from reenact.domain.messages import (
     Block,
     OpaqueBlock,
@@ -21,7 +22,6 @@ from reenact.domain.messages import (
     ToolUseBlock,
 )
 
-Json: TypeAlias = dict[str, Any]
 _Turn: TypeAlias = tuple[Role, list[Block]]
 _NOT_ACCEPTED_BACK = "file_id"  # the API adds it to citations, and refuses it in them
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
+
+Json: TypeAlias = dict[str, Any]
 
 
 class Delta(msgspec.Struct):
@@ -66,6 +68,11 @@ KNOWN: Final = frozenset(
 _decoder = msgspec.json.Decoder(WireEvent)
 
 
+def is_json_object(value: object) -> TypeGuard[Json]:
+    """Return whether a decoded value is an object, not a list or a scalar."""
+    return isinstance(value, dict)
+
+
 class MalformedEventError(ValueError):
     """An event of a known type has not the form that it must have."""
 
@@ -89,8 +96,8 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
 def _leniently(name: str, data: bytes) -> WireEvent | None:
     """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD."""
     try:
-        value = json.loads(data.decode(errors="replace"))
-        kind = value.get("type", name) if isinstance(value, dict) else name
+        value: object = json.loads(data.decode(errors="replace"))
+        kind = value.get("type", name) if is_json_object(value) else name
         if kind not in KNOWN:
             return None
         text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

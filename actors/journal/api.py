@@ -97,11 +97,18 @@ class Journal(Protocol):
 
         Raises:
             RuntimeClosedError: the journal is closed; `done` is not called.
+            ValueError: the step has events and no `after`; likewise.
         """
         ...
 
     def recover(self, stream: str) -> list[Recorded]:
-        """Wait for what is under way, accept steps of the stream again, and return its events from the first on."""
+        """Wait for what is under way, accept steps of the stream again, and return its events from the first on.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            RuntimeError: it was called from a listener or from `done`, and would wait for itself.
+            StorageError: the log cannot be written or read; steps of the stream are still refused.
+        """
         ...
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:

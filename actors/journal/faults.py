@@ -15,10 +15,9 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 def fault(error: Exception, path: str) -> StorageError:
     """Return our error for what was raised while the log at `path` was used; the original is its cause."""
-    translated = _translate(error, path)
-    if translated is not error:
-        translated.__cause__ = error
-    return translated
+    translation = _translate(error, path)
+    translation.__cause__ = error
+    return translation
 
 
 class translated:  # noqa: N801 - reads as the function that it is used as
@@ -39,8 +38,6 @@ class translated:  # noqa: N801 - reads as the function that it is used as
 
 def _translate(error: Exception, path: str) -> StorageError:
     match error:
-        case StorageError():
-            return error
         case sqlite3.Error():
             return _translate_sqlite(error, path)
         case OSError(errno=number) if number in _NO_SPACE:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from functools import cache
+from weakref import WeakSet
 
 from reenact.domain.errors import LogLockedError
+
+_held: WeakSet[WriterLock] = WeakSet()
 
 
 class WriterLock:
@@ -21,6 +25,8 @@ class WriterLock:
         """
         self._pid = os.getpid()
         self._descriptor: int | None = _open_locked(path)
+        _held.add(self)
+        _leave_locks_to_the_parent()
 
     def release(self) -> None:
         """Let others write. Idempotent; in a process forked from the owner it lets go of nothing."""
@@ -34,6 +40,17 @@ class WriterLock:
                     os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
+
+
+@cache
+def _leave_locks_to_the_parent() -> None:
+    """Have every forked child let go of the locks: the kernel counts them as held while any copy is open."""
+    os.register_at_fork(after_in_child=_release_all)
+
+
+def _release_all() -> None:
+    for lock in list(_held):
+        lock.release()
 
 
 def _open_locked(path: str) -> int:

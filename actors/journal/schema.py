@@ -106,18 +106,13 @@ def check_format(connection: sqlite3.Connection, path: str) -> bool:
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make an empty database a log, entirely or not at all."""
+    """Make an empty database a log, entirely or, if this raises and the connection is closed, not at all."""
     connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statement in _TABLES:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    for statement in _TABLES:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+    connection.execute("COMMIT")
 
 
 def _expected_size(header: bytes) -> int:

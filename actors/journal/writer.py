@@ -143,6 +143,7 @@ class Writer:
             self._settle(requests[half:])
 
     def _begin(self) -> None:
+        self._leave_transaction()
         self._connection.execute("BEGIN IMMEDIATE")
         if self._position is None:
             last: int | None = self._connection.execute(_LAST_POSITION).fetchone()[0]
@@ -169,10 +170,14 @@ class Writer:
         self._heads.forget()
         self._position = None
         try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._leave_transaction()
         except sqlite3.Error:
-            _logger.exception("the transaction could not be rolled back")
+            _logger.exception("the transaction could not be rolled back; the next one tries again")
+
+    def _leave_transaction(self) -> None:
+        # Some errors have rolled it back already.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def _refuse(self, requests: list[Request], error: StorageError) -> None:
         """Tell each that it failed, and let no step of its stream overtake it."""

@@ -140,9 +140,11 @@ class WorkerPool:
         with self._lock:
             if self._live and not self._closed:
                 return False
-            # Passed on to the others, also to one that comes back from waiting only later.
+            gone = self._goes_home()
+            # Passed on to the others, also to one that comes back from waiting only later; or to come again, after
+            # the work that is queued.
             self._ready.put(None)
-            return self._goes_home()
+            return gone
 
     def _goes_home(self) -> bool:
         # Counted out before the queue is looked at: whoever submits looks the other way round, so one of both sees.

@@ -258,6 +258,14 @@ def none_is_running(story: Story) -> None:
     assert story.runtime.agents.list() == []
 
 
+@then("it should not run, nor be read, nor be deleted again")
+def it_is_gone_for_good(story: Story) -> None:
+    assert story.runtime.sessions.delete(story.session_id) is False
+    for call in (story.runtime.sessions.run, story.runtime.sessions.messages):
+        with pytest.raises(SessionNotFoundError):
+            call(story.session_id)
+
+
 @then("the conversation should be:")
 def the_conversation_is(story: Story, datatable: list[list[str]]) -> None:
     said = story.runtime.sessions.messages(story.session_id)

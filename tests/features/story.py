@@ -197,9 +197,10 @@ class Story:
 
 
 def attentive(conversation: Sequence[Said]) -> Iterator[MockEvent]:
-    """Answer with everything that the person has said so far."""
+    """Answer with everything that the person has said so far, and how often it was answered."""
     said = ", ".join(message.text for message in conversation if message.role == "user")
-    yield MockEvent("text_delta", data={"text": f"You said: {said}"})
+    answered = sum(message.role == "assistant" for message in conversation)
+    yield MockEvent("text_delta", data={"text": f"You said: {said} (answered: {answered})"})
     yield MockEvent("message_stop")
 
 

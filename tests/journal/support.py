@@ -62,6 +62,11 @@ def commit(journal: Journal, *steps: Append) -> Committed:
     return last
 
 
+def never(outcome: Outcome) -> None:
+    """Stand in for a `done` that must not be called."""
+    raise AssertionError(outcome)
+
+
 def words_of(journal: Journal, topic: str, *, after: int = 0) -> dict[int, str]:
     """Return the words of a topic's feed by their cursors."""
     found: dict[int, str] = {}

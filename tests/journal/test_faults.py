@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
@@ -20,7 +19,7 @@ from reenact.actors.journal.schema import APPLICATION_ID
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import LogTooNewError, LogUnusableError, StorageError, StorageFullError
-from tests.journal.support import CODEC, Added, commit, copy_files, said, settle, step, tamper, words_of
+from tests.journal.support import CODEC, Added, Unregistered, commit, copy_files, said, settle, step, tamper, words_of
 
 
 def _written(path: Path, events: int = 200) -> Path:
@@ -164,7 +163,6 @@ def test_a_damaged_page_is_named_when_it_is_read(path: Path) -> None:
 
     with SqliteJournal.open(path, CODEC, read_only=True) as journal, pytest.raises(LogUnusableError, match="damaged"):
         journal.read_all()
-        journal.read_feed("s1")
 
 
 @pytest.mark.parametrize(
@@ -235,6 +233,40 @@ def test_positions_are_never_given_twice(path: Path) -> None:
         assert commit(journal, step("new", 0, Added(1))) == Committed(1, 11)
 
 
+def test_a_transaction_that_cannot_be_rolled_back_is_left_later(
+    journal: SqliteJournal, caplog: pytest.LogCaptureFixture
+) -> None:
+    def forbid_rollback(_: int, what: str | None, *__: object) -> int:
+        return sqlite3.SQLITE_DENY if what == "ROLLBACK" else sqlite3.SQLITE_OK
+
+    connection = journal.writer._connection
+    connection.set_authorizer(forbid_rollback)
+    failed, behind = settle(journal, step("s1", 0, Unregistered()), step("s2", 0, Added(1)))
+    connection.set_authorizer(None)
+
+    assert isinstance(failed, StorageError)
+    assert isinstance(behind, StorageError)
+    assert "could not be rolled back" in caplog.text
+    assert journal.recover("s1") == []
+    commit(journal, step("s1", 0, Added(1)))
+
+
+def test_a_log_that_cannot_be_tidied_up_is_closed_all_the_same(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal = SqliteJournal.open(path, CODEC)
+    commit(journal, step("s1", 0, Added(1)))
+
+    def forbid_everything(*_: object) -> int:
+        return sqlite3.SQLITE_DENY
+
+    journal.writer._connection.set_authorizer(forbid_everything)
+
+    journal.close()
+
+    assert "stays beside it" in caplog.text
+    with SqliteJournal.open(path, CODEC) as again:
+        assert len(again.read("s1")) == 1
+
+
 def test_a_full_disk_refuses_steps_and_loses_none(path: Path) -> None:
     with SqliteJournal.open(path, CODEC) as journal:
         commit(journal, step("s1", 0, Added(1)))
@@ -255,13 +287,15 @@ def test_a_full_disk_refuses_steps_and_loses_none(path: Path) -> None:
     assert verify(path) == []
 
 
+def _program(name: str) -> str:
+    return shutil.which(name) or pytest.skip(f"there is no program {name}")
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Generator[Path]:
     target = tmp_path / "disk"
     target.mkdir()
-    mount, umount = shutil.which("mount"), shutil.which("umount")
-    if mount is None or umount is None:
-        pytest.skip("there is no mount command")
+    mount, umount = _program("mount"), _program("umount")
     mounted = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", target], capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip(f"mounting is not permitted: {mounted.stderr.decode().strip()}")
@@ -283,7 +317,7 @@ def test_a_really_full_disk_refuses_steps_and_loses_none(small_disk: Path) -> No
         assert isinstance(outcome, StorageFullError)
         assert len(journal.read("s1")) == acknowledged > 0
 
-        subprocess.run(["mount", "-o", "remount,size=8m", small_disk], check=True)
+        subprocess.run([_program("mount"), "-o", "remount,size=8m", small_disk], check=True)
         assert len(journal.recover("s1")) == acknowledged
         commit(journal, step("s1", acknowledged, Added(acknowledged, "x" * 20_000)))
     with SqliteJournal.open(path, CODEC) as journal:
@@ -292,14 +326,8 @@ def test_a_really_full_disk_refuses_steps_and_loses_none(small_disk: Path) -> No
 
 
 def test_no_log_begins_on_a_full_disk(small_disk: Path) -> None:
-    filler = os.open(small_disk / "filler", os.O_WRONLY | os.O_CREAT)
-    try:
-        while os.write(filler, b"x" * 4096):
-            pass
-    except OSError as full:
-        assert full.errno == errno.ENOSPC
-    finally:
-        os.close(filler)
+    with pytest.raises(OSError, match="No space"):
+        (small_disk / "filler").write_bytes(b"x" * 2_000_000)
 
     with pytest.raises(StorageFullError):
         SqliteJournal.open(small_disk / "log.db", CODEC)
@@ -372,8 +400,8 @@ def test_a_killed_process_has_lost_nothing_that_it_acknowledged(path: Path) -> N
             heard += process.stdout.readlines()
         for line in heard:
             if line.endswith("\n"):
-                stream, version = line.split()
-                acknowledged[stream] = int(version)
+                stream, last = line.split()
+                acknowledged[stream] = int(last)
 
         with SqliteJournal.open(path, CODEC) as journal:
             for stream, version in acknowledged.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from asyncio import CancelledError
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -12,10 +13,10 @@ import msgspec
 import pytest
 
 from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Publication, Segment
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.sqlite import SqliteJournal, Synchronous
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
-from tests.journal.support import CODEC, Added, Cleared, Unregistered, commit, said, settle, step, words_of
+from tests.journal.support import CODEC, Added, Cleared, Unregistered, commit, never, said, settle, step, words_of
 
 
 class Usage(msgspec.Struct):
@@ -132,7 +133,7 @@ def test_fifty_megabytes_are_an_event_like_any_other(journal: SqliteJournal) -> 
 
 def test_events_without_a_version_are_a_mistake(journal: SqliteJournal) -> None:
     with pytest.raises(ValueError, match="after which version"):
-        journal.append(step("s1", None, Added(1)), pytest.fail)
+        journal.append(step("s1", None, Added(1)), never)
 
 
 def test_cursors_of_a_topic_have_no_holes(journal: SqliteJournal) -> None:
@@ -277,9 +278,13 @@ def test_a_done_that_raises_is_logged_and_harms_nothing(
 
 def test_outcomes_are_reported_in_the_order_of_the_steps(journal: SqliteJournal) -> None:
     order: SimpleQueue[int] = SimpleQueue()
+
+    def report(number: int) -> Callable[[Outcome], None]:
+        return lambda _: order.put(number)
+
     for number in range(200):
         expected = 99 if number == 50 else 0
-        journal.append(step(f"s{number}", expected, Added(number)), lambda _, number=number: order.put(number))
+        journal.append(step(f"s{number}", expected, Added(number)), report(number))
 
     assert [order.get(timeout=30) for _ in range(200)] == list(range(200))
 
@@ -339,7 +344,7 @@ def test_a_closed_journal_takes_and_gives_nothing(path: Path) -> None:
     journal.close()
 
     with pytest.raises(RuntimeClosedError):
-        journal.append(step("s1", 0, Added(1)), pytest.fail)
+        journal.append(step("s1", 0, Added(1)), never)
     with pytest.raises(RuntimeClosedError):
         journal.recover("s1")
     with pytest.raises(RuntimeClosedError):
@@ -399,7 +404,6 @@ def test_more_streams_than_are_remembered_keep_their_ends(path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1), ("OFF", 0)])
-def test_the_writer_is_as_durable_as_it_was_asked_to_be(path: Path, synchronous: str, level: int) -> None:
-    assert synchronous in ("FULL", "NORMAL", "OFF")
-    with SqliteJournal.open(path, CODEC, synchronous=synchronous) as journal:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # narrowed above
+def test_the_writer_is_as_durable_as_it_was_asked_to_be(path: Path, synchronous: Synchronous, level: int) -> None:
+    with SqliteJournal.open(path, CODEC, synchronous=synchronous) as journal:
         assert journal.writer._connection.execute("PRAGMA synchronous").fetchone() == (level,)

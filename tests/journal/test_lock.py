@@ -15,7 +15,7 @@ import pytest
 from reenact.actors.journal.lock import WriterLock
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.errors import LogLockedError, StorageError
-from tests.journal.support import CODEC, Added, commit, step
+from tests.journal.support import CODEC, Added, commit, never, step
 
 OWNER = """
 import sys
@@ -36,6 +36,23 @@ journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
 child = subprocess.Popen(["cat"], stdin=0, close_fds=False)
 print(child.pid, flush=True)
 child.wait()
+"""
+
+
+FORKER = """
+import os, sys, warnings
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.sqlite import SqliteJournal
+
+warnings.simplefilter("ignore")
+journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
+child = os.fork()
+if child:
+    print(child, flush=True)
+    os.waitpid(child, 0)
+else:
+    os.read(0, 1)
+    os._exit(0)
 """
 
 
@@ -78,6 +95,18 @@ def test_the_lock_ends_with_its_process_however_it_ends(path: Path) -> None:
 
 def test_programs_that_the_owner_has_started_do_not_hold_the_lock(path: Path) -> None:
     with _owner(path, INHERITOR) as owner:
+        child = int(_line(owner))
+        owner.kill()
+        owner.wait()
+
+        os.kill(child, 0)
+        SqliteJournal.open(path, CODEC).close()
+        assert owner.stdin is not None
+        owner.stdin.close()
+
+
+def test_forked_children_of_the_owner_do_not_hold_the_lock(path: Path) -> None:
+    with _owner(path, FORKER) as owner:
         child = int(_line(owner))
         owner.kill()
         owner.wait()
@@ -160,7 +189,7 @@ def test_a_reader_appends_nothing(path: Path) -> None:
 
     with SqliteJournal.open(path, CODEC, read_only=True) as reader:
         with pytest.raises(StorageError, match="reading only"):
-            reader.append(step("s1", 0, Added(1)), pytest.fail)
+            reader.append(step("s1", 0, Added(1)), never)
         with pytest.raises(StorageError, match="reading only"):
             reader.recover("s1")
 

@@ -136,7 +136,7 @@ class JournalMachine(RuleBasedStateMachine):
     def check_log(self, journal: SqliteJournal) -> None:
         assert [each.stream for each in journal.read_all()] == self.order
         assert journal.head() == len(self.order)
-        heard = [p for p in self.heard]
+        heard = list(self.heard)
         for stream in STREAMS:
             assert [each.event for each in journal.read(stream)] == self.events[stream]
             expected = dict(enumerate(self.words[stream], 1))

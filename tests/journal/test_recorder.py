@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import ClassVar
 from uuid import UUID, uuid4
 
-import msgspec
 import pytest
 from eventsourcing.application import Application
 from eventsourcing.compressor import ZlibCompressor
@@ -18,7 +18,6 @@ from eventsourcing.persistence import (
     IntegrityError,
     Mapper,
     MapperDeserialisationError,
-    Notification,
     OperationalError,
     StoredEvent,
     Tracking,
@@ -32,9 +31,8 @@ from reenact.actors.journal.recorder import (
     JournalApplicationRecorder,
     JournalFactory,
     JournalProcessRecorder,
-    JournalTrackingRecorder,
 )
-from reenact.actors.journal.sqlite import SqliteJournal, Synchronous
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from tests.journal.support import Added, Cleared, Unregistered, commit, step, tamper
 
@@ -43,6 +41,14 @@ class OurMapper(MsgspecMapper[str]):
     """Named by its topic in the environment."""
 
     forms: ClassVar = (StoredForm("added", Added), StoredForm("cleared", Cleared))
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An event of another kind."""
+
+    originator_id: str
+    originator_version: int
 
 
 class Counter(Aggregate):
@@ -149,7 +155,7 @@ def test_the_mapper_takes_only_events_that_it_knows() -> None:
     with pytest.raises(TypeError, match="Unregistered"):
         OurMapper().to_stored_event(JournalEvent("s1", 1, 5, Unregistered()))
     with pytest.raises(TypeError, match="not a JournalEvent"):
-        OurMapper().to_stored_event(Notification("s1", 1, "topic", b"", 1))
+        OurMapper().to_stored_event(Foreign("s1", 1))
     with pytest.raises(MapperDeserialisationError, match="unknown:1"):
         OurMapper().to_domain_event(StoredEvent("s1", 1, "unknown:1", b""))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest import TestCase
 from uuid import UUID, uuid4
 
 from eventsourcing.persistence import InfrastructureFactory
@@ -30,7 +31,7 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 
 
-class _OnALog:
+class _OnALog(TestCase):
     """Opens a log for each test, and finds its chain whole afterwards."""
 
     id_type: IdType = "uuid"

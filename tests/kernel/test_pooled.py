@@ -315,6 +315,29 @@ def test_the_workers_end_with_the_last_actor() -> None:
     assert not worker.is_alive()
 
 
+def test_the_workers_end_also_if_the_last_actor_asks_while_it_stops() -> None:
+    class Inquisitive(Obedient):
+        """Waits, when it has left already, for what another thread says."""
+
+        asking = threading.Event()
+        answer: pykka.Future[int] = Obedient._create_future()
+
+        def on_stop(self) -> None:
+            self.asking.set()
+            self.heard.append(self.answer.get(timeout=5))
+
+    ref = Inquisitive.start()
+    worker = ask(ref, lambda _: threading.current_thread())
+
+    stopping = ref.stop(block=False)
+    assert Inquisitive.asking.wait(5)
+    Inquisitive.answer.set(1)
+    assert stopping.get(timeout=5)
+    worker.join(5)
+
+    assert not worker.is_alive()
+
+
 def test_one_may_wait_for_an_actor_to_stop(ref: pykka.ActorRef[Obedient]) -> None:
     heard: list[bool] = []
     waiter = threading.Thread(target=lambda: heard.append(ref.actor_stopped.wait(5)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from reenact.domain.agent import SoFar
+from reenact.domain.container import ContainerCreated
 from reenact.domain.image import Definition, ImageRegistered
 from reenact.domain.messages import Message
 from reenact.projections import questions
@@ -68,7 +70,7 @@ def test_every_answer_is_what_a_naive_reading_of_the_history_gives(chosen: list[
         assert model.unfinished() == naive.unfinished(rows)
         assert [model.container(one) for one in "xyz"] == _by_id(naive.containers(rows), "xyz")
         assert [model.image(one) for one in "xyz"] == _by_id(naive.images(rows), "xyz")
-        assert [model.latest_session()] == (naive.sessions(rows)[-1:] or [None])
+        assert model.latest_session() == next(reversed(naive.sessions(rows)), None)
         assert [model.agent(agent.id) for agent in naive.agents(rows)] == naive.agents(rows)
         for container_id in "xyz":
             expected = [session for session in naive.sessions(rows) if session.container_id == container_id]
@@ -132,6 +134,17 @@ def test_an_event_of_the_domain_that_has_no_projector_is_refused() -> None:
         ReadModel.of(log)
 
     assert failed.value.position == 1
+
+
+def test_what_users_said_is_in_no_error() -> None:
+    log = ListLog()
+    log.append("container-c", ContainerCreated("c", "a secret"), ContainerCreated("c", "a secret"))
+
+    with pytest.raises(ProjectionFailedError, match="UNIQUE constraint failed") as failed:
+        ReadModel.of(log)
+
+    assert failed.value.position == 2
+    assert "secret" not in "".join(traceback.format_exception(failed.value))
 
 
 def test_token_counts_beyond_all_reason_are_not_added_up() -> None:

@@ -1,0 +1,125 @@
+"""What a failure means to whoever called the command: an exit code, by the type of the failure and never by its text."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+from typer import TyperException
+
+from reenact.domain.errors import (
+    AlreadyExistsError,
+    ConfigurationError,
+    InvalidInputError,
+    LogLockedError,
+    LogUnusableError,
+    NotFoundError,
+    ReenactError,
+    RequestTimeoutError,
+)
+
+
+class ExitCode(IntEnum):
+    """The exit codes; the last three are 128 and the number of the signal, as shells have it."""
+
+    SUCCESS = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    AUTHENTICATION = 3
+    NETWORK = 4
+    TIMEOUT = 5
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    TERMINATED = 143
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why there is no result, or no whole one: the exit code, the stable name of the failure, and words for people."""
+
+    code: int
+    type: str
+    message: str
+
+
+class NothingToContinueError(ConfigurationError):
+    """There is no session that could be continued."""
+
+    code = "nothing_to_continue"
+
+
+class NoInputError(ConfigurationError):
+    """There is nobody and nothing that says anything."""
+
+    code = "no_input"
+
+
+class AnswerLostError(ReenactError):
+    """The agent ended without a word about the turn, because the log could not be written."""
+
+    code = "answer_lost"
+
+
+class TerminatedError(BaseException):
+    """The process was asked to end."""
+
+
+_USAGE: Final = (InvalidInputError, NotFoundError, AlreadyExistsError, LogLockedError, LogUnusableError)
+
+_OF_TURNS: Final = {
+    "authentication_error": ExitCode.AUTHENTICATION,
+    "permission_error": ExitCode.AUTHENTICATION,
+    "api_connection_error": ExitCode.NETWORK,
+    "api_error": ExitCode.NETWORK,
+    "incomplete_stream": ExitCode.NETWORK,
+    "overloaded_error": ExitCode.NETWORK,
+    "rate_limit_error": ExitCode.NETWORK,
+    "rate_limit_exceeded": ExitCode.NETWORK,
+    "timeout_error": ExitCode.NETWORK,
+    "billing_error": ExitCode.USAGE,
+    "invalid_request_error": ExitCode.USAGE,
+    "not_found_error": ExitCode.USAGE,
+    "request_too_large": ExitCode.USAGE,
+}
+
+INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
+
+
+def problem_of_turn(error_type: str, message: str) -> Problem:
+    """Return the problem that a failed turn is; `error_type` is that of its `error` event.
+
+    A silence of the network or a 504 is a failure of the network: the exit code for time says that the caller's own
+    patience, `--timeout`, has ended.
+    """
+    return Problem(_OF_TURNS.get(error_type, ExitCode.UNEXPECTED), error_type, printable(message))
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Return the problem that an exception is."""
+    match error:
+        case TyperException():
+            return Problem(ExitCode.USAGE, "invalid_arguments", printable(error.format_message()))
+        case KeyboardInterrupt():
+            return INTERRUPTED
+        case TerminatedError():
+            return Problem(ExitCode.TERMINATED, "terminated", "terminated")
+        case ReenactError():
+            return Problem(_code_of(error), error.code, printable(str(error)))
+        case _:
+            return Problem(ExitCode.UNEXPECTED, "internal_error", printable(f"{type(error).__name__}: {error}"))
+
+
+def timed_out(seconds: float) -> Problem:
+    """Return the problem that there was no answer within the time that was allowed."""
+    return Problem(ExitCode.TIMEOUT, "timeout", f"there was no whole answer within {seconds:g} s")
+
+
+def printable(text: str) -> str:
+    """Return the text as UTF-8 can hold it: an argument that is not, comes with lone surrogates."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _code_of(error: ReenactError) -> ExitCode:
+    if isinstance(error, _USAGE):
+        return ExitCode.USAGE
+    return ExitCode.TIMEOUT if isinstance(error, RequestTimeoutError) else ExitCode.UNEXPECTED

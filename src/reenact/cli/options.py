@@ -1,0 +1,79 @@
+"""What was asked for on the command line, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from reenact.cli.console import Console
+
+
+class OutputFormat(str, Enum):
+    """How the answer to a prompt is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM_JSON = "stream-json"
+
+
+class ListFormat(str, Enum):
+    """How a list is printed: lines for people, or one JSON object a line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TalkOptions:
+    """A conversation; `prompt` is None for a chat, and `-` for what standard input holds."""
+
+    prompt: str | None = None
+    output_format: OutputFormat = OutputFormat.TEXT
+    continue_latest: bool = False
+    resume: str | None = None
+    database: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """A look at the events of the log that fit every filter."""
+
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+    session: str | None = None
+    agent: str | None = None
+    types: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    text: str | None = None
+    after: int = 0
+    follow: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionsOptions:
+    """A look at the sessions."""
+
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+Command: TypeAlias = "Callable[[Console], int]"
+"""What a command line asks for, still to be done; it returns the exit code."""
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether a command line, which may be a bad one, asks for JSON on standard output."""
+    asked = False
+    for place, argument in enumerate(arguments):
+        if argument == "--output-format":
+            asked = arguments[place + 1 : place + 2] in (["json"], ["stream-json"])
+        elif argument.startswith("--output-format="):
+            asked = argument.partition("=")[2] in ("json", "stream-json")
+    return asked

@@ -1,0 +1,56 @@
+"""What the environment variables say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_CI: Final = (
+    "APPVEYOR",
+    "BITBUCKET_BUILD_NUMBER",
+    "BUILDKITE",
+    "CI",
+    "CIRCLECI",
+    "CODEBUILD_BUILD_ID",
+    "CONTINUOUS_INTEGRATION",
+    "DRONE",
+    "GITHUB_ACTIONS",
+    "GITLAB_CI",
+    "JENKINS_URL",
+    "TEAMCITY_VERSION",
+    "TF_BUILD",
+    "TRAVIS",
+)
+
+
+def in_ci(environ: Mapping[str, str]) -> bool:
+    """Return whether no person is there because a build runs."""
+    return any(is_on(environ.get(name)) for name in _CI)
+
+
+def is_on(value: str | None) -> bool:
+    """Return whether a variable is set to something other than nothing, `0` and `false`."""
+    return (value or "").strip().casefold() not in ("", "0", "false")
+
+
+def default_database(environ: Mapping[str, str]) -> Path:
+    """Return where the log is that no one has named: in the directory for the user's data."""
+    return _base(environ, "XDG_DATA_HOME", ".local/share") / "reenact.db"
+
+
+def state_directory(environ: Mapping[str, str]) -> Path:
+    """Return where the history of the line editor is, and the log of what nobody expected."""
+    return _base(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def given(environ: Mapping[str, str], name: str) -> str | None:
+    """Return the variable; None if it is blank."""
+    return environ.get(name, "").strip() or None
+
+
+def _base(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:
+    base = Path(environ.get(variable, ""))
+    if not base.is_absolute():  # the XDG specification: a relative path is to be ignored
+        base = (Path(environ["HOME"]) if environ.get("HOME") else Path.home()) / otherwise
+    return base / "reenact"

@@ -1,0 +1,47 @@
+"""What every test of an environment needs: actors, the outside loop, and a configuration that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
+from reenact.actors.kernel import ActorSystem
+from reenact.actors.outside import OutsideLoop
+from reenact.testing import FakeMessagesAPI
+from tests.kernel.memory import MemoryJournal
+
+
+@pytest.fixture
+def outside() -> Iterator[OutsideLoop]:
+    loop = OutsideLoop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def system() -> Iterator[ActorSystem]:
+    journal = MemoryJournal()
+    system = ActorSystem(journal)
+    yield system
+    system.close()
+    journal.close()
+
+
+@pytest.fixture
+def config(system: ActorSystem, outside: OutsideLoop) -> EnvironmentConfig:
+    return EnvironmentConfig(
+        agent_id="agt_1",
+        session_id="ses_1",
+        llm=LLMConfig(),
+        system=system,
+        outside=outside,
+        new_id=lambda prefix: f"{prefix}_1",
+    )
+
+
+@pytest.fixture
+def api() -> Iterator[FakeMessagesAPI]:
+    with FakeMessagesAPI() as api:
+        yield api

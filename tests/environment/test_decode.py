@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.actors.environment.claude_decode import MessageDecoder, blocks_of
+from reenact.actors.environment.sse import SseDecoder
+from reenact.actors.environment.wire import MalformedEventError, wire_event
+from reenact.domain.answer import Complete
+from reenact.domain.events import (
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
+    StreamData,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCall,
+)
+from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+
+Json = dict[str, Any]
+
+START: Json = {
+    "type": "message_start",
+    "message": {"id": "msg_1", "model": "claude", "content": [], "usage": {"input_tokens": 7, "output_tokens": 1}},
+}
+STOP: Json = {"type": "message_stop"}
+SEARCH: Json = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+RESULT: Json = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"x": None}]}
+
+
+def opened(index: int, **block: object) -> Json:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, kind: str, **fields: object) -> Json:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+
+
+def closed(index: int) -> Json:
+    return {"type": "content_block_stop", "index": index}
+
+
+def near_end(reason: str = "end_turn", **usage: object) -> Json:
+    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+
+
+def decoded(*events: Json) -> tuple[MessageDecoder, list[StreamData]]:
+    said: list[StreamData] = []
+    decoder = MessageDecoder(lambda event: said.append(event) if isinstance(event, StreamData) else None)
+    for event in events:
+        wired = wire_event(event["type"], json.dumps(event).encode())
+        if wired is not None:
+            decoder.take(wired)
+    return decoder, said
+
+
+TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
+    "text": (
+        [opened(0, type="text", text=""), delta(0, "text_delta", text="Hel"), delta(0, "text_delta", text="lo")],
+        [TextBlock("Hello")],
+        [TextDelta(text="Hel"), TextDelta(text="lo")],
+    ),
+    "text that is there from the start": (
+        [opened(0, type="text", text="Hel"), delta(0, "text_delta", text="lo"), closed(0)],
+        [TextBlock("Hello")],
+        [TextDelta(text="Hel"), TextDelta(text="lo")],
+    ),
+    "text of a block that was never opened": (
+        [delta(3, "text_delta", text="Hello")],
+        [TextBlock("Hello")],
+        [TextDelta(text="Hello")],
+    ),
+    "citations": (
+        [
+            opened(0, type="text", text="", citations=[]),
+            delta(0, "citations_delta", citation={"url": "u"}),
+            delta(0, "text_delta", text="Hi"),
+            closed(0),
+        ],
+        [TextBlock("Hi", ({"url": "u"},))],
+        [TextDelta(text="Hi")],
+    ),
+    "a thought and its signature": (
+        [
+            opened(0, type="thinking", thinking="", signature=""),
+            delta(0, "thinking_delta", thinking="hm"),
+            delta(0, "signature_delta", signature="sig"),
+            closed(0),
+        ],
+        [ThinkingBlock("hm", "sig")],
+        [ThinkingStart(), ThinkingDelta(text="hm"), ThinkingEnd(signature="sig")],
+    ),
+    "a thought that is never closed": (
+        [opened(0, type="thinking", thinking="hm")],
+        [ThinkingBlock("hm")],
+        [ThinkingStart(), ThinkingDelta(text="hm"), ThinkingEnd()],
+    ),
+    "a call": (
+        [
+            opened(0, type="tool_use", id="t", name="bash", input={}),
+            delta(0, "input_json_delta", partial_json=""),
+            delta(0, "input_json_delta", partial_json='{"a":'),
+            delta(0, "input_json_delta", partial_json=" 1}"),
+            closed(0),
+        ],
+        [ToolUseBlock("t", "bash", {"a": 1})],
+        [
+            InputJsonDelta(id="t", partial_json='{"a":'),
+            InputJsonDelta(id="t", partial_json=" 1}"),
+            ToolCall(id="t", name="bash", input={"a": 1}),
+        ],
+    ),
+    "calls without input": (
+        [
+            opened(0, type="tool_use", id="t", name="bash", input={}),
+            closed(0),
+            opened(1, type="tool_use", id="u", name="bash", input={}),
+            closed(1),
+        ],
+        [ToolUseBlock("t", "bash", {}), ToolUseBlock("u", "bash", {})],
+        [ToolCall(id="t", name="bash", input={}), ToolCall(id="u", name="bash", input={})],
+    ),
+    "a call whose input is there from the start": (
+        [opened(0, type="tool_use", id="t", name="bash", input={"a": 1}), closed(0)],
+        [ToolUseBlock("t", "bash", {"a": 1})],
+        [ToolCall(id="t", name="bash", input={"a": 1})],
+    ),
+    "a call whose input is no JSON": (
+        [
+            opened(0, type="tool_use", id="t", name="bash", input={}),
+            delta(0, "input_json_delta", partial_json='{"a":'),
+            closed(0),
+        ],
+        [],
+        [InputJsonDelta(id="t", partial_json='{"a":')],
+    ),
+    "a call whose input is no object": (
+        [
+            opened(0, type="tool_use", id="t", name="bash", input={}),
+            delta(0, "input_json_delta", partial_json="[1]"),
+            closed(0),
+        ],
+        [],
+        [InputJsonDelta(id="t", partial_json="[1]")],
+    ),
+    "a call that is never closed": (
+        [
+            opened(0, type="tool_use", id="t", name="bash", input={}),
+            delta(0, "input_json_delta", partial_json="{}"),
+        ],
+        [],
+        [InputJsonDelta(id="t", partial_json="{}")],
+    ),
+    "what the server does by itself": (
+        [
+            opened(0, **SEARCH),
+            delta(0, "input_json_delta", partial_json='{"query": "x"}'),
+            closed(0),
+            opened(1, **RESULT),
+            closed(1),
+            opened(2, type="redacted_thinking", data="xyz"),
+            closed(2),
+            opened(3, type="compaction", content=None),
+            delta(3, "compaction_delta", content="short"),
+            closed(3),
+        ],
+        [
+            OpaqueBlock({**SEARCH, "input": {"query": "x"}}),
+            OpaqueBlock(RESULT),
+            OpaqueBlock({"type": "redacted_thinking", "data": "xyz"}),
+            OpaqueBlock({"type": "compaction", "content": "short"}),
+        ],
+        [],
+    ),
+    "a server's call that was cut": (
+        [opened(0, **SEARCH), delta(0, "input_json_delta", partial_json='{"query'), closed(0)],
+        [],
+        [],
+    ),
+    "what means nothing": (
+        [
+            {"type": "ping"},
+            {"type": "news", "index": "x"},
+            opened(0, type="text", text=""),
+            delta(0, "news_delta", news=[1]),
+            delta(7, "thinking_delta", thinking="whose?"),
+            delta(0, "text_delta", text="Hi"),
+            START,
+            closed(0),
+            closed(0),
+            closed(9),
+        ],
+        [TextBlock("Hi")],
+        [TextDelta(text="Hi")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_a_message_is_put_together(case: str) -> None:
+    events, content, said = TABLE[case]
+
+    decoder, reported = decoded(START, *events, near_end(output_tokens=9), STOP)
+
+    assert decoder.complete
+    assert reported == [
+        MessageStart(message_id="msg_1", model="claude"),
+        *said,
+        MessageDelta(usage={"input_tokens": 7, "output_tokens": 9}),
+        Complete(stop_reason="end_turn", content=tuple(content)),
+    ]
+
+
+@given(case=st.sampled_from(sorted(TABLE)), crlf=st.booleans(), seed=st.randoms(use_true_random=False))
+def test_it_comes_out_the_same_wherever_the_stream_is_cut(case: str, crlf: bool, seed: Any) -> None:
+    events = [START, *TABLE[case][0], near_end(), STOP]
+    line_end = "\r\n" if crlf else "\n"
+    stream = "".join(
+        f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events
+    ).replace("\n", line_end).encode()  # fmt: skip
+    cuts = sorted(seed.sample(range(len(stream)), seed.randint(0, 30)))
+    said: list[object] = []
+    sse, decoder = SseDecoder(), MessageDecoder(said.append)
+
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        for name, data in sse.feed(stream[start:end]):
+            wired = wire_event(name, data)
+            if wired is not None:
+                decoder.take(wired)
+
+    assert said == decoded(*events)[1]
+
+
+@pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "stop_sequence", "refusal", "tool_use"])
+def test_the_stop_reason_is_the_apis(reason: str) -> None:
+    decoder, said = decoded(START, near_end(reason), STOP)
+
+    assert decoder.stop_reason == reason
+    assert said[-1] == Complete(stop_reason=reason, content=())
+
+
+@pytest.mark.parametrize("events", [(near_end(),), (STOP,), ()])
+def test_a_message_is_complete_only_with_its_stop_and_a_reason(events: tuple[Json, ...]) -> None:
+    decoder, said = decoded(START, opened(0, type="text", text="Hi"), *events)
+
+    assert not decoder.complete
+    assert not any(isinstance(event, Complete) for event in said)
+
+
+def test_a_call_that_was_cut_before_its_input_is_none() -> None:
+    call = opened(0, type="tool_use", id="t", name="rm", input={})
+
+    _, said = decoded(START, call, closed(0), near_end("max_tokens"), STOP)
+
+    assert said[-1] == Complete(stop_reason="max_tokens", content=())
+    assert not any(isinstance(event, ToolCall) for event in said)
+
+
+def test_content_that_stands_in_the_beginning_counts() -> None:
+    call = {"type": "tool_use", "id": "t", "name": "bash", "input": {"a": 1}}
+    message = {**START["message"], "content": [{"type": "text", "text": "Hi"}, call], "stop_reason": "tool_use"}
+
+    _, said = decoded({"type": "message_start", "message": message}, STOP)
+
+    assert said == [
+        MessageStart(message_id="msg_1", model="claude"),
+        TextDelta(text="Hi"),
+        ToolCall(id="t", name="bash", input={"a": 1}),
+        MessageDelta(usage={"input_tokens": 7, "output_tokens": 1}),
+        Complete(stop_reason="tool_use", content=(TextBlock("Hi"), ToolUseBlock("t", "bash", {"a": 1}))),
+    ]
+
+
+def test_usage_replaces_key_by_key_and_null_changes_nothing() -> None:
+    _, said = decoded(START, near_end(output_tokens=5, input_tokens=None), near_end(output_tokens=9), STOP)
+
+    deltas = [event.usage for event in said if isinstance(event, MessageDelta)]
+    assert deltas == [{"input_tokens": 7, "output_tokens": 5}, {"input_tokens": 7, "output_tokens": 9}]
+
+
+def test_nothing_is_said_before_there_is_something_to_say() -> None:
+    decoder, said = decoded(START, opened(0, type="text", text=""), opened(1, **SEARCH), closed(1))
+
+    assert said == []
+    assert not decoder.published
+
+
+def test_a_message_starts_over_without_a_trace_of_the_first_attempt() -> None:
+    decoder, said = decoded(START, opened(0, type="text", text=""), opened(1, **SEARCH), closed(1))
+
+    decoder.start_over()
+    for event in (START, opened(0, type="text", text="Hi"), near_end(), STOP):
+        wired = wire_event("", json.dumps(event).encode())
+        assert wired is not None
+        decoder.take(wired)
+
+    assert said[-1] == Complete(stop_reason="end_turn", content=(TextBlock("Hi"),))
+
+
+def test_lone_surrogates_and_broken_utf_8_become_replacement_characters() -> None:
+    surrogate = rb'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a\ud800b"}}'
+    broken = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a\xffb"}}'
+
+    for data in (surrogate, broken):
+        event = wire_event("content_block_delta", data)
+        assert event is not None
+        assert event.delta is not None
+        assert event.delta.text == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"[]", b'{"type":"content_block_delta","delta":{"type":"text_delta","text":5}}', b'{"type":5}']
+)
+def test_an_event_that_cannot_be_read_is_not_passed_over(data: bytes) -> None:
+    with pytest.raises(MalformedEventError):
+        wire_event("content_block_delta", data)
+
+
+def test_an_unknown_event_may_look_as_it_likes() -> None:
+    for data in (b"{", b"[]", b'{"type":"news","index":"x"}'):
+        assert wire_event("news", data) is None
+
+
+def test_a_whole_message_has_the_same_blocks() -> None:
+    content = [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "text", "text": "Hi", "citations": [{"url": "u"}]},
+        SEARCH,
+        RESULT,
+        {"type": "tool_use", "id": "t", "name": "bash", "input": {}},
+    ]
+
+    assert blocks_of({"content": content, "stop_reason": "tool_use"}) == (
+        ThinkingBlock("hm", "sig"),
+        TextBlock("Hi", ({"url": "u"},)),
+        OpaqueBlock(SEARCH),
+        OpaqueBlock(RESULT),
+        ToolUseBlock("t", "bash", {}),
+    )

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from reenact.actors.environment.incoming import incoming
+from reenact.actors.environment.scenarios import MockEvent
+from reenact.domain.answer import Complete
+from reenact.domain.events import (
+    MessageDelta,
+    MessageStop,
+    StreamData,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolResult,
+)
+from reenact.domain.messages import OpaqueBlock, TextBlock
+
+COMPLETE = Complete(stop_reason="end_turn", content=(TextBlock("ü"), OpaqueBlock({"type": "server_tool_use"})))
+
+
+@pytest.mark.parametrize(
+    "event", [TextDelta(text="ü😀"), ThinkingDelta(text=""), ToolCall(name="x", input={"a": [1, None]}), COMPLETE]
+)
+def test_a_ready_made_event_stays_what_it_is(event: StreamData) -> None:
+    assert incoming(event) == event
+    assert type(incoming(event)) is type(event)
+
+
+@pytest.mark.parametrize(
+    ("reported", "event"),
+    [
+        ({"type": "text_delta", "data": {"text": "a"}}, TextDelta(text="a")),
+        ({"type": "message_stop"}, MessageStop()),
+        (MockEvent("message_stop", 5, {"stop_reason": "max_tokens"}), MessageStop(stop_reason="max_tokens")),
+        (MockEvent("tool_result", data={"output": "x"}), ToolResult(result="x")),
+        (
+            MockEvent("error", data={"code": "rate_limit_exceeded"}),
+            StreamError(error_type="rate_limit_exceeded", message="rate_limit_exceeded", retryable=True),
+        ),
+        (
+            MockEvent("error", data={"message": "Rate limit exceeded"}),
+            StreamError(error_type="api_error", message="Rate limit exceeded", retryable=True),
+        ),
+        (
+            {"type": "error", "data": {"type": "invalid_request_error", "message": "no"}},
+            StreamError(error_type="invalid_request_error", message="no", retryable=False),
+        ),
+    ],
+)
+def test_each_spelling_is_understood(reported: object, event: StreamData) -> None:
+    assert incoming(reported) == event
+
+
+@pytest.mark.parametrize(
+    ("reported", "complaint"),
+    [
+        ({"type": "texts"}, "texts"),
+        ({"type": "agent_started", "data": {"agent_id": "a"}}, "agent_started"),
+        ({"type": "text_delta", "data": {"text": 5}}, "text_delta"),
+        ({"type": "text_delta"}, "text_delta"),
+        ({"type": "text_delta", "data": "a"}, "mapping"),
+        ({"type": 5}, "`type`"),
+        ("text", "str"),
+        (None, "NoneType"),
+        (TextDelta(text="\ud800"), "surrogates"),
+        (TextDelta(text=5), "text_delta"),  # type: ignore[arg-type]  # the type that a careless driver gives it
+        (ToolCall(name="x", input=object()), "tool_call"),
+        (ToolCall(name="x", input={"a": 1 << 70}), "tool_call"),
+        (ToolCall(name="x", input={"a": "\udfff"}), "surrogates"),
+        (MessageDelta(usage={"a": {1, 2} and object()}), "message_delta"),
+    ],
+)
+def test_what_is_no_stream_event_becomes_an_error_that_says_so(reported: object, complaint: str) -> None:
+    event = incoming(reported)
+
+    assert isinstance(event, StreamError)
+    assert event.error_type == "driver_error"
+    assert complaint in event.message

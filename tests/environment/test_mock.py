@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+
+import pytest
+
+from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMDriver, LLMProvider
+from reenact.actors.environment.model import ProviderEnvironmentFactory
+from reenact.actors.environment.scenarios import PREDEFINED
+from reenact.domain.errors import UnknownScenarioError
+from reenact.domain.events import TextDelta
+from reenact.domain.messages import Said
+from reenact.testing import (
+    MockClaudeDriver,
+    MockEnvironment,
+    MockEnvironmentFactory,
+    MockEvent,
+    MockLLMProvider,
+    MockScenario,
+)
+from tests.environment.support import HELLO, Bus, plain
+
+CHUNKS = [("text_delta", {"text": f"chunk-{number} "}) for number in range(100)]
+BASH = {"name": "bash", "input": {"command": "ls"}}
+SCENARIOS: dict[str, list[tuple[str, object]]] = {
+    "default": [
+        ("message_start", {}),
+        ("text_delta", {"text": "Hello"}),
+        ("text_delta", {"text": " from"}),
+        ("text_delta", {"text": " mock!"}),
+        ("message_stop", {}),
+    ],
+    "simple-text": [("message_start", {}), ("text_delta", {"text": "Hi"}), ("message_stop", {})],
+    "with-thinking": [
+        ("message_start", {}),
+        ("thinking_start", {}),
+        ("text_delta", {"text": "Let me analyze..."}),
+        ("thinking_end", {}),
+        ("text_delta", {"text": "Answer"}),
+        ("message_stop", {}),
+    ],
+    "with-tool": [
+        ("message_start", {}),
+        ("text_delta", {"text": "Let me check"}),
+        ("tool_call", BASH),
+        ("text_delta", {"text": "I found files"}),
+        ("message_stop", {}),
+    ],
+    "with-tool-use": [
+        ("message_start", {}),
+        ("tool_call", {"name": "bash", "input": "ls"}),
+        ("tool_result", {"result": "file1.txt\nfile2.txt"}),
+        ("text_delta", {"text": "I see 2 files"}),
+        ("message_stop", {}),
+    ],
+    "error": [("message_start", {}), ("error", {"message": "Rate limit exceeded", "retryable": True})],
+    "rate-limit-error": [
+        ("message_start", {}),
+        ("error", {"type": "rate_limit_exceeded", "message": "rate_limit_exceeded", "retryable": True}),
+    ],
+    "long-stream": [*CHUNKS, ("message_stop", {})],
+    "long-response": [*CHUNKS, ("message_stop", {})],
+}
+DELAYS = {
+    "default": [10, 10, 10, 10, 10],
+    "with-thinking": [10, 5, 10, 5, 10, 10],
+    "with-tool": [10, 10, 20, 10, 10],
+    "error": [10, 20],
+    "long-stream": [5] * 100 + [10],
+}
+
+
+@pytest.fixture
+def factory() -> Iterator[MockEnvironmentFactory]:
+    factory = MockEnvironmentFactory(delays=False)
+    yield factory
+    factory.dispose()
+
+
+def connected(factory: EnvironmentFactory, config: EnvironmentConfig) -> Bus:
+    bus = Bus()
+    bus.connect(factory.create(config))
+    return bus
+
+
+def test_the_mocks_are_what_the_protocols_ask_for(factory: MockEnvironmentFactory, config: EnvironmentConfig) -> None:
+    environment = factory.create(config)
+
+    assert isinstance(environment, Environment)
+    assert environment.name == "mock"
+    assert isinstance(factory, EnvironmentFactory)
+    assert isinstance(MockClaudeDriver(), LLMDriver)
+    assert isinstance(MockLLMProvider(), LLMProvider)
+    assert MockLLMProvider().name == "mock"
+
+
+@pytest.mark.parametrize("scenario", sorted(PREDEFINED))
+def test_each_predefined_scenario_says_exactly_this(
+    scenario: str, factory: MockEnvironmentFactory, config: EnvironmentConfig
+) -> None:
+    factory.set_scenario(scenario)
+
+    events = connected(factory, config).answer("trn_1")
+
+    assert plain(events) == SCENARIOS[scenario]
+
+
+@pytest.mark.parametrize("scenario", sorted(DELAYS))
+def test_the_delays_are_those_of_the_documents(scenario: str) -> None:
+    assert [event.delay for event in PREDEFINED[scenario].events] == DELAYS[scenario]
+
+
+def test_delays_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    asyncio.run(MockClaudeDriver("error").send_message(messages=HELLO, on_event=lambda _: None))
+
+    assert slept == [0.01, 0.02]
+
+
+@pytest.mark.parametrize("make", [MockEnvironmentFactory, MockClaudeDriver, MockLLMProvider])
+def test_an_unknown_scenario_is_refused_at_once(make: type[MockClaudeDriver]) -> None:
+    with pytest.raises(UnknownScenarioError, match="rate-limit-error"):
+        make("no such scenario")
+    mock = make("default")
+    with pytest.raises(UnknownScenarioError) as refused:
+        mock.set_scenario("nor such")
+
+    assert refused.value.name == "nor such"
+    assert "default" in refused.value.known
+
+
+def test_a_scenario_holds_for_environments_that_live_already(
+    factory: MockEnvironmentFactory, config: EnvironmentConfig
+) -> None:
+    bus = connected(factory, config)
+    first = bus.answer("trn_1")
+
+    factory.set_scenario("simple-text")
+    second = bus.answer("trn_2")
+
+    assert TextDelta(text="Hello") in first
+    assert TextDelta(text="Hi") in second
+
+
+def test_a_scenario_can_be_defined_in_three_ways(factory: MockEnvironmentFactory, config: EnvironmentConfig) -> None:
+    def echo(messages: Sequence[Said]) -> Iterable[MockEvent]:
+        yield MockEvent("text_delta", data={"text": messages[-1].text})
+        yield MockEvent("message_stop")
+
+    bye = (MockEvent("text_delta", data={"text": "bye"}), MockEvent("message_stop"))
+    factory.define_scenario("scenario", MockScenario("any name", bye))
+    factory.define_scenario("events", bye)
+    factory.define_scenario("function", echo)
+    bus = connected(factory, config)
+
+    for name, text in (("scenario", "bye"), ("events", "bye"), ("function", "Hello")):
+        factory.set_scenario(name)
+        assert TextDelta(text=text) in bus.answer(name)
+
+
+def test_one_environment_may_be_scripted_by_itself(config: EnvironmentConfig) -> None:
+    environment, bus = MockEnvironment(config, delays=False), Bus()
+    bus.connect(environment)
+
+    environment.define_scenario("mine", [MockEvent("text_delta", data={"text": "mine"}), MockEvent("message_stop")])
+    environment.set_scenario("mine")
+
+    assert TextDelta(text="mine") in bus.answer("trn_1")
+    environment.dispose()
+
+
+def test_a_provider_of_mocks_makes_environments(config: EnvironmentConfig) -> None:
+    provider, bus = MockLLMProvider("simple-text", delays=False), Bus()
+    provider.define_scenario("more", [MockEvent("text_delta", data={"text": "more"}), MockEvent("message_stop")])
+    environment = ProviderEnvironmentFactory(provider).create(config)
+    bus.connect(environment)
+
+    first = bus.answer("trn_1")
+    provider.set_scenario("more")
+    second = bus.answer("trn_2")
+
+    assert TextDelta(text="Hi") in first
+    assert TextDelta(text="more") in second
+    environment.dispose()
+
+
+def test_an_interrupt_ends_the_script(config: EnvironmentConfig) -> None:
+    factory = MockEnvironmentFactory()
+    hour = 3_600_000
+    factory.define_scenario("slow", [MockEvent("message_start"), MockEvent("text_delta", hour, {"text": "late"})])
+    factory.define_scenario("quick", [MockEvent("message_stop")])
+    factory.set_scenario("slow")
+    bus = connected(factory, config)
+    bus.start("trn_1")
+    bus.wait("trn_1", len)
+
+    bus.complete("trn_1")
+    factory.set_scenario("quick")
+    bus.answer("trn_2")
+
+    assert plain(bus.events("trn_1")) == [("message_start", {})]
+    factory.dispose()
+
+
+def test_the_driver_alone_can_be_scripted() -> None:
+    driver, heard = MockClaudeDriver(delays=False), list[object]()
+    driver.define_scenario("one", [MockEvent("message_stop")])
+    driver.set_scenario("one")
+
+    asyncio.run(driver.send_message(messages=HELLO, on_event=heard.append))
+    driver.interrupt()
+
+    assert heard == [{"type": "message_stop", "data": None}]

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from reenact.actors.outside import OutsideLoop
+from reenact.domain.errors import RuntimeClosedError
+from tests.environment.support import PATIENCE
+
+
+async def wait_for_ever(started: threading.Event, clean_up: Callable[[], object]) -> None:
+    started.set()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await asyncio.sleep(0)
+        clean_up()
+
+
+def test_no_thread_runs_before_there_is_work() -> None:
+    before = threading.active_count()
+
+    loop = OutsideLoop()
+    loop.close()
+
+    assert threading.active_count() == before
+
+
+def test_work_runs_on_one_thread_that_is_not_the_callers(outside: OutsideLoop) -> None:
+    threads: list[threading.Thread] = []
+
+    async def work() -> None:
+        threads.append(threading.current_thread())
+
+    outside.spawn(work()).result(PATIENCE)
+    outside.spawn(work()).result(PATIENCE)
+
+    assert threads[0] is threads[1] is not threading.current_thread()
+
+
+def test_what_work_raises_stands_in_its_future(outside: OutsideLoop) -> None:
+    async def work() -> None:
+        raise KeyError("lost")
+
+    with pytest.raises(KeyError, match="lost"):
+        outside.spawn(work()).result(PATIENCE)
+
+
+def test_cancelling_the_future_cancels_the_task(outside: OutsideLoop) -> None:
+    started, cleaned = threading.Event(), threading.Event()
+    future = outside.spawn(wait_for_ever(started, cleaned.set))
+    assert started.wait(PATIENCE)
+
+    future.cancel()
+
+    assert cleaned.wait(PATIENCE)
+
+
+def test_closing_runs_the_clean_up_of_what_it_cancels_and_ends_the_thread(outside: OutsideLoop) -> None:
+    before = threading.active_count()
+    started, cleaned = threading.Event(), threading.Event()
+    outside.spawn(wait_for_ever(started, cleaned.set))
+    assert started.wait(PATIENCE)
+
+    outside.close()
+    outside.close()
+
+    assert cleaned.is_set()
+    assert threading.active_count() == before
+
+
+def test_closing_does_not_interrupt_a_clean_up_that_is_under_way(outside: OutsideLoop) -> None:
+    cleaning, cleaned = threading.Event(), threading.Event()
+    started = threading.Event()
+
+    async def work() -> None:
+        go_on = asyncio.Event()
+        try:
+            started.set()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            cleaning.set()
+            asyncio.get_running_loop().call_later(0.05, go_on.set)
+            await go_on.wait()
+            cleaned.set()
+
+    future = outside.spawn(work())
+    assert started.wait(PATIENCE)
+    future.cancel()
+    assert cleaning.wait(PATIENCE)
+
+    outside.close()
+
+    assert cleaned.is_set()
+
+
+def test_work_that_ignores_its_cancellation_does_not_hold_up_closing(caplog: pytest.LogCaptureFixture) -> None:
+    outside, started = OutsideLoop(grace=0.02), threading.Event()
+
+    async def work() -> None:
+        started.set()
+        for _ in range(2):
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                continue
+        await asyncio.sleep(0.05)
+
+    outside.spawn(work())
+    assert started.wait(PATIENCE)
+
+    outside.close()
+
+    assert "ignores its cancellation" in caplog.text
+
+
+def test_nothing_can_be_spawned_once_it_is_closed(outside: OutsideLoop) -> None:
+    async def work() -> None: ...
+
+    outside.close()
+
+    with pytest.raises(RuntimeClosedError):
+        outside.spawn(work())
+
+
+def test_work_may_close_the_loop_that_it_runs_on() -> None:
+    outside, ended = OutsideLoop(), threading.Event()
+
+    async def work() -> None:
+        outside.close()
+        ended.set()
+
+    outside.spawn(work())
+
+    assert ended.wait(PATIENCE)
+    outside.close()

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.actors.environment.sse import SseDecoder
+
+STREAM = ": hello\n\nevent: one\ndata: {}\n\ndata:no space\ndata: two lines ü😀\nid: 7\n\nevent: empty\n\n\n\ndata\n\n".encode()
+EVENTS = [("one", b"{}"), ("", "no space\ntwo lines ü😀".encode()), ("", b"")]
+
+
+def decoded(*chunks: bytes) -> list[tuple[str, bytes]]:
+    decoder = SseDecoder()
+    return [event for chunk in chunks for event in decoder.feed(chunk)]
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_lines_may_end_in_each_of_the_three_ways(line_end: bytes) -> None:
+    assert decoded(STREAM.replace(b"\n", line_end)) == EVENTS
+
+
+@given(line_end=st.sampled_from([b"\n", b"\r\n", b"\r"]), cuts=st.lists(st.integers(0, 120)))
+def test_it_does_not_matter_where_the_stream_is_cut(line_end: bytes, cuts: list[int]) -> None:
+    stream = STREAM.replace(b"\n", line_end)
+    places = [0, *sorted(cuts), len(stream)]
+
+    chunks = [stream[start:end] for start, end in zip(places, places[1:], strict=False)]
+
+    assert decoded(*chunks) == EVENTS
+
+
+def test_each_byte_may_come_alone() -> None:
+    assert decoded(*(bytes([byte]) for byte in STREAM)) == EVENTS
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert decoded(b"\xef\xbb\xbfdata: 1\n\n") == [("", b"1")]
+
+
+def test_an_event_without_its_blank_line_is_never_seen() -> None:
+    assert decoded(b"data: 1\n\ndata: 2\n") == [("", b"1")]
+
+
+def test_an_event_is_seen_as_soon_as_its_blank_line_is_there() -> None:
+    decoder = SseDecoder()
+
+    assert list(decoder.feed(b"data: 1\r\n\r")) == [("", b"1")]
+    assert list(decoder.feed(b"\ndata: 2\r\r")) == [("", b"2")]
