@@ -102,9 +102,10 @@ def test_messages_of_one_sender_are_handled_in_order(ref: pykka.ActorRef[Obedien
 
 def test_an_actor_does_not_keep_others_waiting_for_more_than_a_slice(heard: list[object]) -> None:
     pool = WorkerPool(workers=1)
-    gate = threading.Event()
+    entered, gate = threading.Event(), threading.Event()
     first, second = Obedient.start_on(pool, heard), Obedient.start_on(pool, heard)
-    tell(first, lambda _: gate.wait(5))
+    tell(first, lambda _: (entered.set(), gate.wait(5)))
+    assert entered.wait(5)
     for _ in range(3 * SLICE):
         tell(first, lambda actor: actor.heard.append("first"))
     tell(second, lambda actor: actor.heard.append("second"))
