@@ -1,6 +1,6 @@
 """The bus: what has become durable is heard by every subscriber, in one order.
 
-Publishing appends one node to a linked list, which costs the publisher nothing more however many listen. One thread, the
+Publishing appends one node to a linked list, which costs the publisher the same however many listen. One thread, the
 dispatcher, walks that list and calls the handlers of each event before it goes on to the next, so that an effect is
 never handled anywhere before its cause. A handler that does not return within `GRACE` loses its place in the walk: its
 thread goes on for that subscription alone, another one dispatches to all others, and when the straggler has caught up
@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -57,7 +57,7 @@ class _Node:
 
 
 class Subscription:
-    """One handler and what it has yet to hear. Call it, or leave its `with` block, to unsubscribe; both are idempotent."""
+    """One handler and what it has yet to hear. Call it, as often as you like, or leave its `with` block to end it."""
 
     def __init__(self, forget: Callable[[Subscription], None], type: str | None, handler: Handler, begin: int) -> None:  # noqa: A002
         self._forget = forget
@@ -71,7 +71,7 @@ class Subscription:
         self.active = False
         self._forget(self)
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import msgspec
 
@@ -83,7 +83,11 @@ class Inlet:
 
     def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> None:
         """See `SystemBusProducer.emit`."""
-        said = event if isinstance(event, StreamData) else _typed(event)
+        self.emit_all((event,), turn_id=turn_id)
+
+    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> None:
+        """See `SystemBusProducer.emit_all`."""
+        said = [event if isinstance(event, StreamData) else _typed(event) for event in events]
         with self._lock:
             if not self._open or (turn_id is not None and turn_id != self._turn_id):
                 return
@@ -96,15 +100,17 @@ class Inlet:
             turn, so_far = self._turn_id, self._so_far()
         self._finish(turn, so_far)
 
-    def _entries(self, said: StreamData) -> tuple[Entry, ...]:
+    def _entries(self, said: Iterable[StreamData]) -> tuple[Entry, ...]:
         at = self._clock()
         entries: list[Entry] = []
-        for event in self._answer.accept(said):
-            if not self._responding and isinstance(event, TextDelta):
-                self._responding = True
-                change = AgentStateChanged(previous="thinking", current="responding")
-                entries.append(Entry(change.type, at, change))
-            entries.append(Entry(event.type, at, event))
+        accept = self._answer.accept
+        for one in said:
+            for event in accept(one):
+                if not self._responding and isinstance(event, TextDelta):
+                    self._responding = True
+                    change = AgentStateChanged(previous="thinking", current="responding")
+                    entries.append(Entry(change.type, at, change))
+                entries.append(Entry(event.type, at, event))
         return tuple(entries)
 
     def _keep(self, entries: tuple[Entry, ...]) -> None:
@@ -159,7 +165,7 @@ class Channel:
         return any(wanted is None or wanted == type for wanted, _ in self._handlers)
 
     def hear(self, envelope: Envelope) -> None:
-        """Tell the effector what has become durable; a handler may be a coroutine function. What it raises is logged."""
+        """Tell the effector what is durable now. A handler may be a coroutine function; what it raises is logged."""
         for type_, handler in tuple(self._handlers):
             if type_ is None or type_ == envelope.type:
                 try:
@@ -211,7 +217,7 @@ class _Off:
         if self._entry in self._handlers:
             self._handlers.remove(self._entry)
 
-    def __enter__(self) -> _Off:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

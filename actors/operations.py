@@ -42,7 +42,7 @@ PATIENCE: Final = 60.0
 
 
 class LiveAgents:
-    """The agents of this runtime that are live, which the log knows too: where they are, and what only they can tell."""
+    """The live agents of this runtime: in which session each is, and whether its answer has begun."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, str] = {}
@@ -75,7 +75,7 @@ class LiveAgents:
 class Operations:
     """Every operation, with the checks that come before it. `timeout` is in seconds; None waits as long as it takes."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a runtime
+    def __init__(
         self,
         *,
         system: ActorSystem,
@@ -193,7 +193,8 @@ class Operations:
         if not _sayable(session_id):
             raise SessionNotFoundError(session_id)
         command = Run(session_id=session_id, agent_id=self._new_id("agt"), at=self._now())
-        return self._ask_known(session_id, command, timeout)
+        agent_id: str = self._ask_known(session_id, command, timeout)
+        return agent_id
 
     def messages(self, session_id: str) -> list[Message]:
         """See `Sessions.messages`."""

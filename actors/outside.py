@@ -14,6 +14,7 @@ from reenact.domain.errors import RuntimeClosedError
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
+_MOST_GENERATIONS = 10
 
 
 class OutsideLoop:
@@ -70,6 +71,7 @@ class OutsideLoop:
             loop.close()
 
     async def _end_tasks(self) -> None:
+        await _all_begun()
         for task in _others():
             if not task.cancelling():
                 task.cancel()
@@ -86,6 +88,17 @@ class OutsideLoop:
 
 def _others() -> set[asyncio.Task[Any]]:
     return asyncio.all_tasks() - {asyncio.current_task()}
+
+
+async def _all_begun() -> None:
+    """Let each task take its first step: one that is cancelled before that never gets to its clean-up."""
+    seen: set[asyncio.Task[Any]] = set()
+    for _ in range(_MOST_GENERATIONS):
+        tasks = _others()
+        if tasks <= seen:
+            return
+        seen |= tasks
+        await asyncio.sleep(0)
 
 
 async def _ended(seconds: float) -> None:

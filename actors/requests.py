@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,9 +28,7 @@ DEFAULT_CONTAINER = "default"
 class Requests:
     """Carries out requests. Thread-safe."""
 
-    def __init__(
-        self, do: Operations, bus: SystemBus, *, now: Callable[[], int], new_id: Callable[[str], str]
-    ) -> None:
+    def __init__(self, do: Operations, bus: SystemBus, *, now: Callable[[], int], new_id: Callable[[str], str]) -> None:
         self._do = do
         self._bus = bus
         self._now = now
@@ -74,7 +73,7 @@ class Requests:
             msg = f"the data of {type_} does not fit: {wrong}"
             raise InvalidInputError(msg) from None
 
-    def _carry_out(self, request: asked.Request, timeout: float | None) -> object:  # noqa: C901, PLR0911, PLR0912 - a table of contents
+    def _carry_out(self, request: asked.Request, timeout: float | None) -> object:  # noqa: C901, PLR0912 - a table of contents
         do = self._do
         match request:
             case asked.ContainerCreateRequest():
@@ -106,9 +105,11 @@ class Requests:
             case asked.AgentListRequest():
                 return do.agents()
             case asked.AgentInterruptRequest():
-                return do.interrupt(request.agent_id, timeout=timeout)
+                do.interrupt(request.agent_id, timeout=timeout)
+                return None
             case asked.AgentDestroyRequest():
-                return do.destroy(request.agent_id, timeout=timeout)
+                do.destroy(request.agent_id, timeout=timeout)
+                return None
             case _:
                 raise UnknownCommandError(request.type)
 
@@ -136,10 +137,8 @@ class Requests:
         if container_id is None:
             container_id = DEFAULT_CONTAINER
             if self._do.container(container_id) is None:
-                try:
+                with contextlib.suppress(AlreadyExistsError):  # somebody else was as quick
                     self._do.create_container(None, container_id, timeout=timeout)
-                except AlreadyExistsError:  # somebody else was as quick
-                    pass
         elif self._do.container(container_id) is None:
             raise ContainerNotFoundError(container_id)
         number = 1

@@ -1,4 +1,4 @@
-"""A runtime: the actors, the log, the bus, the outside loop and the read model, put together, and taken apart in order."""
+"""A runtime: actors, log, bus, outside loop and read model, put together, and taken apart in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger("reenact.runtime")
 class _Ports:
     """What the session actors need of the runtime."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a runtime
+    def __init__(
         self,
         *,
         recovery: Recovery,
@@ -63,7 +63,9 @@ class _Ports:
 
     def make_environment(self, session: Session, agent_id: str) -> Environment:
         if self._environment is None or self.operations is None:
-            msg = "no model is configured: open the runtime with environment=, llm_provider=, or llm=LLMConfig(api_key=…)"
+            msg = (
+                "no model is configured: open the runtime with environment=, llm_provider=, or llm=LLMConfig(api_key=…)"
+            )
             raise ConfigurationError(msg)
         image = self.operations.definition(session.image_id, session.image_revision)
         config = EnvironmentConfig(
@@ -105,7 +107,7 @@ class _Ports:
 class LocalRuntime:
     """A runtime in this process, of parts that are given. `Runtime.open` makes the parts."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a runtime
+    def __init__(
         self,
         *,
         journal: Journal,

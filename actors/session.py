@@ -113,7 +113,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
             if turn is None:
                 return ()
-            lost = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
+            lost = Failure(
+                "storage_error", "the log could not be written; the rest of the answer is lost", retryable=True
+            )
             return (Finish(turn_id=turn.id, so_far=msgspec.structs.replace(published, failure=lost), at=at),)
         if self._ports.recovery == "resume" and turn is not None:
             self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
@@ -144,7 +146,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         after: Session,
         recorded_at: int,
     ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-        """Return what is kept in the session's feed, and the response that may not come later than what it brings about."""
+        """Return what the session's feed keeps, and the response that may not come later than what it brings about."""
         self._heard = tuple(announcing.announce(before, events))
         self._recorded_at = recorded_at
         self._answered = self._response(command, after, recorded_at)
@@ -194,8 +196,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _ends_turn(self, command: Interrupt | Stop | Delete) -> bool:
         """Return whether `decide` will end the turn under way, so that its answer must not grow any more."""
-        agent, deleted = self.state.agent, isinstance(command, Delete)
-        return deleted or (agent is not None and command.agent_id in (None, agent.id))
+        if isinstance(command, Delete):
+            return True
+        return self.state.agent is not None and command.agent_id in (None, self.state.agent.id)
 
     def _so_far(self, given: SoFar) -> SoFar:
         turn = self.state.turn
@@ -250,7 +253,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return ()
         result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
         response = response_to(MessageSendRequest.type)(request_id=command.request_id, result=result)
-        context = msgspec.structs.replace(announcing.about(after), turn_id=command.turn_id, correlation_id=command.request_id)
+        context = msgspec.structs.replace(
+            announcing.about(after), turn_id=command.turn_id, correlation_id=command.request_id
+        )
         return (Segment(flat(context), (Entry(response.type, at, response),)),)
 
 

@@ -9,12 +9,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from bench.ours import Ours
 from bench.raw import Raw
 from bench.workload import DELTAS
+from reenact._runtime import codec
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.domain.session import Session, evolve
 
 Sync: TypeAlias = Literal["FULL", "NORMAL"]
 Side: TypeAlias = type[Raw] | type[Ours]
@@ -108,12 +112,6 @@ def replay(turns: int) -> Measure:
 
 
 def _fold(path: Path, session: str) -> float:
-    from functools import reduce
-
-    from reenact._runtime import codec
-    from reenact.actors.journal.sqlite import SqliteJournal
-    from reenact.domain.session import Session, evolve
-
     with SqliteJournal.open(path, codec(), read_only=True) as journal:
         begun = time.perf_counter()
         recorded = journal.read(f"session/{session}")

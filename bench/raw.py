@@ -54,6 +54,7 @@ class Raw:
 
     def turns_at_once(self, sessions: list[str], turns: int) -> None:
         """Run so many turns in each session, all sessions at once."""
+
         def converse(session: str) -> None:
             for number in range(turns):
                 self.turn(session, number)

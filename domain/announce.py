@@ -133,13 +133,17 @@ def _completed(
     before: Session, after: Session, event: TurnCompleted
 ) -> Iterator[tuple[heard.Context, heard.EventData]]:
     begun = before.turn is not None and before.turn.id == event.turn_id
-    context = of_turn(before) if begun else heard.Context(
-        container_id=before.container_id,
-        image_id=before.image_id,
-        session_id=before.id,
-        agent_id=None if before.agent is None else before.agent.id,
-        turn_id=event.turn_id,
-        correlation_id=event.turn_id,
+    context = (
+        of_turn(before)
+        if begun
+        else heard.Context(
+            container_id=before.container_id,
+            image_id=before.image_id,
+            session_id=before.id,
+            agent_id=None if before.agent is None else before.agent.id,
+            turn_id=event.turn_id,
+            correlation_id=event.turn_id,
+        )
     )
     if event.failure is not None:
         failure = event.failure
@@ -147,12 +151,15 @@ def _completed(
         yield context, told
     if begun and after.agent is not None:
         yield context, heard.AgentStateChanged(previous=event.from_state, current=after.agent.state(None))
-    yield context, heard.TurnCompleted(
-        turn_id=event.turn_id,
-        outcome=event.outcome,
-        stop_reason=event.stop_reason,
-        usage=event.usage,
-        duration=event.duration,
+    yield (
+        context,
+        heard.TurnCompleted(
+            turn_id=event.turn_id,
+            outcome=event.outcome,
+            stop_reason=event.stop_reason,
+            usage=event.usage,
+            duration=event.duration,
+        ),
     )
 
 

@@ -29,7 +29,7 @@ from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBloc
 
 
 class Complete(MessageStop, frozen=True, kw_only=True):
-    """A `message_stop` from a driver that knows the whole message, with blocks no delta can carry (citations, server tools).
+    """A `message_stop` of a driver that knows the whole message, with blocks that no delta carries, such as citations.
 
     Subscribers hear a plain `message_stop`; the message is recorded with this content.
     """

@@ -196,10 +196,13 @@ _KINDS: tuple[type[Request], ...] = (
 
 
 def _response(request: type[Request]) -> type[Response]:
-    name = request.__name__.removesuffix("Request") + "Response"
-    kind = request.type.removesuffix("_request") + "_response"
-    namespace = {"type": kind, "__doc__": f"What came of `{request.type}`.", "__module__": __name__}
-    return msgspec.defstruct(name, [], bases=(Response,), namespace=namespace, frozen=True, kw_only=True)
+    # A class statement in a function, so that a request and its response cannot drift apart.
+    class Answer(Response, frozen=True, kw_only=True):
+        type: ClassVar[str] = request.type.removesuffix("_request") + "_response"
+
+    Answer.__name__ = Answer.__qualname__ = request.__name__.removesuffix("Request") + "Response"
+    Answer.__doc__ = f"What came of `{request.type}`."
+    return Answer
 
 
 REQUESTS: dict[str, type[Request]] = {kind.type: kind for kind in _KINDS}
@@ -223,9 +226,7 @@ def response_to(request_type: str) -> type[Response]:
 def json_schema() -> dict[str, Any]:
     """Return one JSON Schema (2020-12) that describes every envelope of the catalogue."""
     kinds = tuple(CATALOGUE.items())
-    data, definitions = msgspec.json.schema_components(
-        [kind for _, kind in kinds], ref_template="#/$defs/{name}"
-    )
+    data, definitions = msgspec.json.schema_components([kind for _, kind in kinds], ref_template="#/$defs/{name}")
     (context,), more = msgspec.json.schema_components([Context], ref_template="#/$defs/{name}")
     envelopes = [
         {
@@ -252,4 +253,3 @@ def json_schema() -> dict[str, Any]:
         "oneOf": envelopes,
         "$defs": {**definitions, **more},
     }
-

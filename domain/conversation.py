@@ -18,16 +18,14 @@ class Conversation(Sequence[Said]):
     __slots__ = ("_length", "_shared")
 
     def __init__(self, said: Sequence[Said] = ()) -> None:
-        self._shared = list(said)
-        self._length = len(self._shared)
+        self._share(list(said))
 
     def plus(self, said: Said) -> Conversation:
         """Return the conversation that goes on with `said`; this one stays what it is."""
         shared = self._shared if len(self._shared) == self._length else self._shared[: self._length]
         shared.append(said)
         grown = Conversation.__new__(Conversation)
-        grown._shared = shared
-        grown._length = self._length + 1
+        grown._share(shared)  # noqa: SLF001 - one of its own kind
         return grown
 
     def __len__(self) -> int:
@@ -54,6 +52,10 @@ class Conversation(Sequence[Said]):
 
     def __hash__(self) -> int:
         return hash(tuple(said.role for said in self))
+
+    def _share(self, said: list[Said]) -> None:
+        self._shared = said
+        self._length = len(said)
 
     def __repr__(self) -> str:
         return f"Conversation({list(self)!r})"

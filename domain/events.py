@@ -352,9 +352,7 @@ NOTIFICATIONS: tuple[type[EventData], ...] = (
     AgentStarted,
     AgentStopped,
 )
-STREAM: dict[str, type[StreamData]] = {
-    kind.type: kind for kind in NOTIFICATIONS if issubclass(kind, StreamData)
-}
+STREAM: dict[str, type[StreamData]] = {kind.type: kind for kind in NOTIFICATIONS if issubclass(kind, StreamData)}
 
 
 def stream_event(type: str, data: object) -> StreamData:  # noqa: A002 - the word users know it by

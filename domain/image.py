@@ -16,8 +16,8 @@ MAX_PROMPT_BYTES = 10 * 1024 * 1024
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """The definition of an agent.
 
-    `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` must be empty:
-    this version runs none.
+    `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` must be
+    empty: this version runs none.
     """
 
     id: str | None = None

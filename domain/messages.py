@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_MESSAGE_BYTES = 10 * 1024 * 1024
 """The largest message accepted, in bytes of UTF-8; the Messages API itself refuses requests above 32 MB."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -20,7 +20,7 @@ class Unsubscribe(Protocol):
     """Ends a subscription: call it, as often as you like, or leave the `with` block."""
 
     def __call__(self) -> None: ...
-    def __enter__(self) -> Unsubscribe: ...
+    def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...
 
 
@@ -36,6 +36,10 @@ class SystemBusProducer(Protocol):
             UnknownEventTypeError: the type is no stream event.
             InvalidInputError: the data does not fit the type.
         """
+        ...
+
+    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> None:
+        """Say several things at once, in order; cheaper than one after the other."""
         ...
 
 

@@ -46,7 +46,7 @@ class ClaudeClient:
         Raises:
             Fault: there is no answer, or no whole one.
         """
-        client = await self._connected()
+        client = self._connected()
         import anthropic  # noqa: PLC0415 - loaded with the client
 
         try:
@@ -70,18 +70,18 @@ class ClaudeClient:
         for loop, (_, keeper) in list(self._live.items()):
             del self._live[loop]
             with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
-                loop.call_soon_threadsafe(keeper.cancel)
+                # Two steps, so that the task has taken its first one: before that it would not close the client.
+                loop.call_soon_threadsafe(loop.call_soon, keeper.cancel)
 
     def without_key(self, text: str) -> str:
         """Return the text without the API key, should it be in there."""
         return text.replace(self._key, "…")
 
-    async def _connected(self) -> AsyncAnthropic:
+    def _connected(self) -> AsyncAnthropic:
         loop = asyncio.get_running_loop()
         if loop not in self._live:
             client = self._made()
             self._live[loop] = client, asyncio.create_task(_keep(client))
-            await asyncio.sleep(0)  # a task that is cancelled before its first step would close nothing
             return client
         return self._live[loop][0]
 

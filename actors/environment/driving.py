@@ -97,8 +97,8 @@ class Driving:
         """Stop what is under way and let go of the driver."""
         for turn_id in tuple(self._tasks):
             await self.stop(turn_id)
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._keeper is not None:  # cancelled before its first step it would clean up nothing; it is in front of this
+            asyncio.get_running_loop().call_soon(self._keeper.cancel)
 
     def _enter(self, turn_id: str) -> None:
         task = self._tasks[turn_id] = _current()
@@ -115,7 +115,6 @@ class Driving:
         provided = self._provide()
         self._driver = await provided if inspect.isawaitable(provided) else provided
         self._keeper = asyncio.create_task(_keep(self._driver))
-        await asyncio.sleep(0)  # a task that is cancelled before its first step would clean up nothing
         return self._driver
 
     async def _send(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> None:

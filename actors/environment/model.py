@@ -59,10 +59,10 @@ class ReceptorActor(PooledActor):
     def _emit(self, reports: Reports) -> None:
         pending = reports.take()
         while pending:
-            event = incoming(pending.popleft())
+            events = [incoming(pending.popleft()) for _ in range(len(pending))]
             if self._producer is not None:
                 with contextlib.suppress(ReenactError):  # the runtime was closed: nobody listens
-                    self._producer.emit(event, turn_id=reports.turn_id)
+                    self._producer.emit_all(events, turn_id=reports.turn_id)
 
 
 class EffectorActor(PooledActor):

@@ -85,7 +85,7 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
     """
     try:
         event: WireEvent | None = _decoder.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         event = _leniently(name, data)
     if event is None or (event.type or name) not in KNOWN:
         return None

@@ -151,9 +151,10 @@ class SqliteJournal:
 
     def recover(self, stream: str) -> list[Recorded]:
         """Wait for what is under way, accept steps of the stream again, and return its events from the first on."""
-        outcome = self.writer.wait(lambda done: Recovery(stream, done))
-        if isinstance(outcome, Exception):
-            raise outcome
+        if not self.writer.owes_nothing(stream):
+            outcome = self.writer.wait(lambda done: Recovery(stream, done))
+            if isinstance(outcome, Exception):
+                raise outcome
         return self.read(stream, after=-1)
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:

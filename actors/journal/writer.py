@@ -51,6 +51,8 @@ class Writer:
         # Held while something is handed over, so that nothing comes behind the end mark.
         self._gate = threading.Lock()
         self._is_open = True
+        self._accepted = 0
+        self._settled = 0
         self._thread = threading.Thread(target=self._run, name="reenact-journal", daemon=True)
         self._thread.start()
 
@@ -64,6 +66,7 @@ class Writer:
             if not self._is_open:
                 message = f"the log {self._path} is closed"
                 raise RuntimeClosedError(message)
+            self._accepted += 1
             self._queue.put(request)
 
     def wait(self, make: Callable[[Done], Request]) -> Outcome:
@@ -72,6 +75,11 @@ class Writer:
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
         self.submit(make(outcomes.put))
         return outcomes.get()
+
+    def owes_nothing(self, stream: str) -> bool:
+        """Return whether all that was handed over is settled, and nothing of the stream stands refused."""
+        with self._gate:
+            return self._is_open and self._accepted == self._settled and stream not in self._refused
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after each commit of events, on the writer's thread."""
@@ -118,6 +126,7 @@ class Writer:
             request = queue.get()
         if requests:
             self._settle(requests)
+            self._settled += len(requests)
         return request is not None
 
     def _settle(self, requests: list[Request]) -> None:

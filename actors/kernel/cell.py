@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel.mailbox import Envelope, Mailbox
@@ -12,9 +12,22 @@ from reenact.actors.kernel.persistent import ActorContext, Clock, EventSourcedAc
 from reenact.actors.kernel.pool import WorkerPool
 
 AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
+Key: TypeAlias = tuple[type[AnyActor], str]
 Factory: TypeAlias = Callable[[ActorContext], AnyActor]
 
 _log = logging.getLogger("reenact.kernel")
+
+
+class Directory(Protocol):
+    """Where cells stand; it knows how their actors are made."""
+
+    def make(self, key: Key, context: ActorContext) -> AnyActor:
+        """Return a new incarnation."""
+        ...
+
+    def retire(self, key: Key, cell: Cell) -> bool:
+        """Strike the cell out if nothing waits in it, and return whether that is so."""
+        ...
 
 
 class Cell:
@@ -23,24 +36,15 @@ class Cell:
     Since the mailbox is the identity's, not the incarnation's, a message cannot get lost between two of them.
     """
 
-    __slots__ = ("_context", "_factory", "_pool", "_retire", "mailbox")
+    __slots__ = ("_context", "_directory", "_key", "_pool", "mailbox")
 
-    def __init__(
-        self,
-        id: str,  # noqa: A002 - the word users know it by
-        stream: str,
-        *,
-        journal: Journal,
-        clock: Clock,
-        pool: WorkerPool,
-        factory: Factory,
-        retire: Callable[[Cell], bool],
-    ) -> None:
+    def __init__(self, key: Key, directory: Directory, *, journal: Journal, clock: Clock, pool: WorkerPool) -> None:
+        actor_class, id_ = key
         self.mailbox = Mailbox()
-        self._context = ActorContext(id, stream, journal, clock, pool, self.mailbox, self._ended)
+        self._context = ActorContext(id_, actor_class.stream(id_), journal, clock, pool, self.mailbox, self._ended)
+        self._key = key
+        self._directory = directory
         self._pool = pool
-        self._factory = factory
-        self._retire = retire
         self.mailbox.open(pool, self._turn)
         self.mailbox.let_go()
 
@@ -50,7 +54,7 @@ class Cell:
         while True:
             first = self.mailbox.first()
             if first is None:
-                if self._retire(self):
+                if self._directory.retire(self._key, self):
                     return
             elif first.stops:  # nobody is live: it has been done
                 self.mailbox.get()
@@ -64,7 +68,7 @@ class Cell:
 
     def _incarnation(self) -> AnyActor | None:
         try:
-            return self._factory(self._context)
+            return self._directory.make(self._key, self._context)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             _log.error("%s cannot be made", self._context.id, exc_info=error)
             fail_all(self.mailbox, error)
@@ -72,5 +76,5 @@ class Cell:
 
     def _ended(self) -> None:
         self.mailbox.open(self._pool, self._turn)
-        if self.mailbox.first() is not None or not self._retire(self):
+        if self.mailbox.first() is not None or not self._directory.retire(self._key, self):
             self.mailbox.again()

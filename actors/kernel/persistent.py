@@ -140,7 +140,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         try:
             self.on_start()
             self._recover()
-            self._opening = deque(self.on_recovered())
+            opening = self.on_recovered()
+            if opening:
+                self._opening = deque(opening)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             _log.error("%s cannot start", self, exc_info=error)
             self._leave()

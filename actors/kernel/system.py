@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import pykka
 
 from reenact.actors.journal.api import Journal
-from reenact.actors.kernel.cell import AnyActor, Cell, Factory
+from reenact.actors.kernel.cell import AnyActor, Cell, Factory, Key
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.mailbox import STOP, Envelope
 from reenact.actors.kernel.persistent import ActorContext, Clock, EventSourcedActor
@@ -25,8 +25,6 @@ ROUNDS: Final = 16
 Command = TypeVar("Command")
 Plain = TypeVar("Plain", bound=PooledActor)
 Sourced = TypeVar("Sourced", bound=EventSourcedActor[Any, Any, Any])
-
-Key: TypeAlias = tuple[type[AnyActor], str]
 
 
 def microseconds() -> int:
@@ -203,34 +201,34 @@ class ActorSystem:
             future.set(None)
         return future
 
-    def _cell(self, key: Key) -> Cell:
-        cell = self._cells.get(key)
-        if cell is None:
-            if self._closed:
-                raise _closed()
-            actor_class, id_ = key
-            cell = self._cells[key] = Cell(
-                id_,
-                actor_class.stream(id_),
-                journal=self._journal,
-                clock=self._clock,
-                pool=self._pool,
-                factory=lambda context: self._make(actor_class, context),
-                retire=lambda cell: self._retire(key, cell),
-            )
-        return cell
+    # For cells.
 
-    def _make(self, actor_class: type[AnyActor], context: ActorContext) -> AnyActor:
+    def make(self, key: Key, context: ActorContext) -> AnyActor:
+        """Return a new incarnation.
+
+        Raises:
+            RuntimeClosedError: the system is closed.
+        """
         if self._closed:
             raise _closed()
+        actor_class = key[0]
         return self._factories.get(actor_class, actor_class)(context)
 
-    def _retire(self, key: Key, cell: Cell) -> bool:
+    def retire(self, key: Key, cell: Cell) -> bool:
+        """Strike the cell out if nothing waits in it, and return whether that is so."""
         with self._lock:
             retired = cell.mailbox.shut_if_empty()
             if retired:
                 del self._cells[key]
             return retired
+
+    def _cell(self, key: Key) -> Cell:
+        cell = self._cells.get(key)
+        if cell is None:
+            if self._closed:
+                raise _closed()
+            cell = self._cells[key] = Cell(key, self, journal=self._journal, clock=self._clock, pool=self._pool)
+        return cell
 
     def _stop_everyone(self) -> bool:
         """Stop who is live, those with a log first, since they may need the others; tell whether there was anybody."""

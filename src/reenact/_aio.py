@@ -148,8 +148,8 @@ class AsyncSubscription:
 
     def __await__(self) -> Generator[None, None, Self]:
         """Return the subscription itself, at once."""
+        yield from ()
         return self
-        yield
 
     def __enter__(self) -> Self:
         return self
@@ -207,7 +207,7 @@ class _Opening:
 
 
 class AsyncRuntime:
-    """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` it and `close` it."""
+    """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` and `close` it."""
 
     def __init__(self, runtime: Runtime, threads: _Threads) -> None:
         self._runtime = runtime

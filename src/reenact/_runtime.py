@@ -33,7 +33,7 @@ class Runtime(LocalRuntime):
     """Containers, sessions and agents on one log. Use it as a context manager, or `close` it."""
 
     @classmethod
-    def open(  # noqa: PLR0913 - every setting of a runtime, by keyword
+    def open(
         cls,
         path: str | os.PathLike[str],
         *,
@@ -50,7 +50,7 @@ class Runtime(LocalRuntime):
 
         Args:
             path: the file, or a URL `sqlite:///relative.db` or `sqlite:////absolute.db`. Beside it stand
-                `<path>.lock` and the tables of the read model in `<path>.projections`, which may be deleted at any time.
+                `<path>.lock` and the read model's tables in `<path>.projections`, which may be deleted at any time.
             environment: makes the environment of each agent, such as `MockEnvironmentFactory()`.
             llm: how to reach Claude; used when neither `environment` nor `llm_provider` is given.
             llm_provider: a model of your own, in the standard environment.
@@ -78,14 +78,20 @@ class Runtime(LocalRuntime):
         if synchronous not in ("FULL", "NORMAL", "OFF"):
             msg = f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}"
             raise ConfigurationError(msg)
-        settings = llm if llm is not None else LLMConfig()
-        factory = environment or _factory(llm, llm_provider)
         return cls._put_together(
-            file_of(path), factory, settings, base_path, recovery, synchronous, clock, ids, lambda: None
+            file_of(path),
+            environment=environment or _factory(llm, llm_provider),
+            llm=llm,
+            base_path=base_path,
+            recovery=recovery,
+            synchronous=synchronous,
+            clock=clock,
+            ids=ids,
+            let_go=lambda: None,
         )
 
     @classmethod
-    def in_memory(  # noqa: PLR0913 - every setting of a runtime, by keyword
+    def in_memory(
         cls,
         *,
         environment: EnvironmentFactory | None = None,
@@ -104,25 +110,26 @@ class Runtime(LocalRuntime):
         try:
             return cls._put_together(
                 str(Path(directory) / "log.db"),
-                environment or _factory(llm, llm_provider),
-                llm if llm is not None else LLMConfig(),
-                base_path,
-                "close",
-                "OFF",
-                clock,
-                ids,
-                lambda: shutil.rmtree(directory, ignore_errors=True),
+                environment=environment or _factory(llm, llm_provider),
+                llm=llm,
+                base_path=base_path,
+                recovery="close",
+                synchronous="OFF",
+                clock=clock,
+                ids=ids,
+                let_go=lambda: shutil.rmtree(directory, ignore_errors=True),
             )
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
     @classmethod
-    def _put_together(  # noqa: PLR0913 - the two ways in share it
+    def _put_together(
         cls,
         path: str,
-        factory: EnvironmentFactory | None,
-        llm: LLMConfig,
+        *,
+        environment: EnvironmentFactory | None,
+        llm: LLMConfig | None,
         base_path: str | os.PathLike[str] | None,
         recovery: Recovery,
         synchronous: Synchronous,
@@ -150,8 +157,8 @@ class Runtime(LocalRuntime):
                 model=model,
                 follower=follower,
                 bus=bus,
-                environment=factory,
-                llm=llm,
+                environment=environment,
+                llm=llm if llm is not None else LLMConfig(),
                 base_path=None if base_path is None else os.fspath(base_path),
                 recovery=recovery,
                 now=clock,

@@ -1,4 +1,4 @@
-"""The order in which the events of a session may be heard, checked event by event, without a look at how they are made."""
+"""The order in which the events of a session may be heard, checked event by event."""
 
 from __future__ import annotations
 
@@ -157,7 +157,10 @@ class Grammar:
 
     def _streamed(self, turn: TurnSoFar, event: Heard, where: str) -> None:
         resumed = turn.id in self._resumed
-        assert not (turn.interrupted or turn.error or turn.answered is not None or turn.error_message), where
+        assert not turn.interrupted, where
+        assert not turn.error, where
+        assert turn.answered is None, where
+        assert turn.error_message is None, where
         assert not turn.closed or resumed, where
         match event.type:
             case "message_start":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -53,6 +53,10 @@ class Bus:
         self.handlers: dict[str, Handler] = {}
         self.emitted: list[tuple[str | None, StreamData]] = []
         self._changed = threading.Condition()
+
+    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> None:
+        for event in events:
+            self.emit(event, turn_id=turn_id)
 
     def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> None:
         with self._changed:

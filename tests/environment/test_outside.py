@@ -137,3 +137,24 @@ def test_work_may_close_the_loop_that_it_runs_on() -> None:
 
     assert ended.wait(PATIENCE)
     outside.close()
+
+
+def test_work_that_was_spawned_just_before_the_end_still_cleans_up(outside: OutsideLoop) -> None:
+    cleaned: list[int] = []
+
+    async def child(number: int) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            cleaned.append(number)
+
+    async def work(number: int) -> None:
+        task = asyncio.create_task(child(number))
+        await child(number)
+        await task
+
+    for number in range(20):
+        outside.spawn(work(number))
+    outside.close()
+
+    assert sorted(cleaned) == sorted([*range(20), *range(20)])

@@ -139,6 +139,38 @@ def test_work_that_breaks_does_not_break_its_worker(caplog: pytest.LogCaptureFix
     assert [record.levelname for record in caplog.records] == ["CRITICAL"]
 
 
+def test_a_spare_worker_goes_home_when_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.actors.kernel.pool._IDLE", 0.01)
+    pool = WorkerPool(workers=1)
+    waiting = _Waiting()
+    spare = _Nothing()
+
+    pool.enter(somebody := object())
+    pool.submit(waiting)
+    pool.submit(spare)
+    assert spare.ran.wait(5)
+    waiting.future.set(None)
+    assert waiting.ran.wait(5)
+    threads = list(pool._threads)
+
+    while all(thread.is_alive() for thread in threads):
+        threads[0].join(0.01)
+    assert len(threads) == 2
+    assert sum(thread.is_alive() for thread in threads) == 1
+    pool.leave(somebody)
+    pool.close()
+
+
+class _Waiting:
+    def __init__(self) -> None:
+        self.ran = threading.Event()
+        self.future: PooledFuture[None] = PooledFuture()
+
+    def run(self) -> None:
+        self.future.get()
+        self.ran.set()
+
+
 class _Nothing:
     def __init__(self) -> None:
         self.ran = threading.Event()

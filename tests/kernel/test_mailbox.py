@@ -90,6 +90,7 @@ def test_a_message_to_a_mailbox_that_is_shut_is_returned_or_drained_but_never_bo
     assert not mailbox.offer(late)
     assert mailbox.drain() == [early]
     assert mailbox.empty()
+    assert not mailbox._take_back(early)
 
 
 def test_a_mailbox_with_messages_is_not_shut_for_being_empty(mailbox: Mailbox) -> None:

@@ -12,7 +12,14 @@ import pytest
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.kernel import ActorSystem, EventSourcedActor, Reference
-from reenact.domain.errors import ConflictError, LogUnusableError, RuntimeClosedError, StorageError, StorageFullError
+from reenact.domain.errors import (
+    ConflictError,
+    LogUnusableError,
+    ReenactError,
+    RuntimeClosedError,
+    StorageError,
+    StorageFullError,
+)
 from tests.kernel.account import (
     Account,
     Audit,
@@ -390,3 +397,76 @@ def test_an_actor_may_send_commands_to_itself(journal: MemoryJournal) -> None:
         system.actor(Saver, "a").tell(Deposit(10))
 
     assert events_of(journal) == [Deposited(10)] * 5
+
+
+def test_an_actor_that_quits_while_it_starts_leaves_what_waits_to_the_next(journal: MemoryJournal) -> None:
+    quits = iter([True])
+
+    class Hesitant(Account):
+        def on_start(self) -> None:
+            if next(quits, False):
+                raise SystemExit
+
+    with ActorSystem(journal) as system:
+        assert system.actor(Hesitant, "a").ask(Deposit(1), timeout=10) == 1
+
+
+def test_who_cannot_read_again_after_a_conflict_is_lost(held: MemoryJournal, diary: Diary) -> None:
+    with holding(held, diary) as account:
+        deposit = account.ask_future(Deposit(5))
+        held.wait_for_appends()
+        held.write("a", Deposited(1))
+        held.fail_next_recovery(StorageError("unreadable"))
+
+        held.commit()
+
+        with pytest.raises(StorageError, match="unreadable"):
+            deposit.get(timeout=5)
+        assert account.ask(Audit(), timeout=5) == 1
+        assert len(diary.told("lost")) == 1
+
+
+def test_a_lost_command_that_was_told_is_logged(
+    journal: MemoryJournal, system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal.fail_next(StorageFullError("no space"))
+    account = system.actor(Account, "a")
+
+    account.tell(Deposit(5))
+
+    assert account.ask(Audit()) == 0
+    assert ["Deposit(amount=5)" in record.getMessage() for record in caplog.records] == [True]
+
+
+class Clumsy(Account):
+    """Falls over in every hook that only hears."""
+
+    def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
+        if command == Deposit(19):
+            raise SystemExit
+
+    def on_dead_letter(self, command: Command, refusal: ReenactError) -> None:
+        raise ZeroDivisionError
+
+    def on_lost(self, error: Exception) -> None:
+        raise ZeroDivisionError
+
+    def reply(self, command: Command, events: tuple[Event, ...]) -> int:
+        return 1 // self.state if command == Deposit(0) else super().reply(command, events)
+
+
+def test_hooks_that_fall_over_harm_nobody(
+    journal: MemoryJournal, system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    account = system.actor(Clumsy, "a")
+
+    account.tell(Withdraw(1))
+    with pytest.raises(ZeroDivisionError):
+        account.ask(Deposit(0))
+    journal.fail_next(StorageFullError("no space"))
+    with pytest.raises(StorageFullError):
+        account.ask(Deposit(1))
+
+    assert account.ask(Deposit(19)) == 19
+    assert account.ask(Audit()) == 19
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]

@@ -104,7 +104,12 @@ def test_an_actor_does_not_keep_others_waiting_for_more_than_a_slice(heard: list
     pool = WorkerPool(workers=1)
     entered, gate = threading.Event(), threading.Event()
     first, second = Obedient.start_on(pool, heard), Obedient.start_on(pool, heard)
-    tell(first, lambda _: (entered.set(), gate.wait(5)))
+
+    def enter(_: object) -> None:
+        entered.set()
+        gate.wait(5)
+
+    tell(first, enter)
     assert entered.wait(5)
     for _ in range(3 * SLICE):
         tell(first, lambda actor: actor.heard.append("first"))

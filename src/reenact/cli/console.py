@@ -8,8 +8,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -87,7 +87,7 @@ class Console:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     @contextlib.contextmanager
-    def logging(self, directory: Path) -> Iterator[None]:
+    def logging(self, directory: Path) -> Generator[None]:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
         stderr = logging.StreamHandler(self.err)
         stderr.setFormatter(_Lines(self) if self.in_ci else _Words(self))
@@ -139,7 +139,7 @@ class _Lines(_Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, timezone.utc).isoformat(),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": printable(record.getMessage()),

@@ -1,4 +1,4 @@
-"""What a failure means to whoever called the command: an exit code, by the type of the failure and never by its text."""
+"""What a failure means to who called the command: an exit code, by the type of the failure and never by its text."""
 
 from __future__ import annotations
 

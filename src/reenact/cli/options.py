@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    from reenact.cli.console import Console
+from enum import StrEnum
 
 
-class OutputFormat(str, Enum):
+class OutputFormat(StrEnum):
     """How the answer to a prompt is printed."""
 
     TEXT = "text"
@@ -19,7 +15,7 @@ class OutputFormat(str, Enum):
     STREAM_JSON = "stream-json"
 
 
-class ListFormat(str, Enum):
+class ListFormat(StrEnum):
     """How a list is printed: lines for people, or one JSON object a line."""
 
     TEXT = "text"
@@ -62,10 +58,6 @@ class SessionsOptions:
 
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
-
-
-Command: TypeAlias = "Callable[[Console], int]"
-"""What a command line asks for, still to be done; it returns the exit code."""
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

@@ -53,7 +53,8 @@ class FakeMessagesAPI:
 
     Requests that find the script empty get `default`, which may be a function of the request. With an `api_key`, any
     other key is answered with 401; unless `strict` is False, so is whatever the API would refuse with 400. The server
-    lives on a thread of its own, from `start` (or the `with` line) to `close`.
+    lives on a thread of its own, from `start` (or the `with` line) to `close`. `requests` are those that have come,
+    `connections` how many have been opened, and `hung_up` how many clients closed theirs in the middle of an answer.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class FakeMessagesAPI:
     ) -> None:
         self.requests: list[FakeRequest] = []
         self.hung_up = 0
+        self.connections = 0
         self.url = ""
         self._default = default or FakeReply()
         self._api_key = api_key
@@ -152,6 +154,7 @@ class FakeMessagesAPI:
             await asyncio.wait(self._connections)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         task = asyncio.current_task()
         if task is not None:
             self._connections.add(task)

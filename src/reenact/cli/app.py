@@ -1,0 +1,226 @@
+"""The command `reenact`: what may be asked for, read here, done elsewhere, and the exit code that comes of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, TypeAlias
+
+import typer
+
+from reenact.cli.console import Console
+from reenact.cli.failures import ExitCode, TerminatedError, problem_of
+from reenact.cli.options import ListFormat, LogOptions, OutputFormat, SessionsOptions, TalkOptions, wants_json
+from reenact.cli.settings import in_ci, state_directory
+
+_EPILOG = (
+    "Exit codes: 0 success, 1 unexpected, 2 arguments or configuration, 3 authentication, 4 network, 5 --timeout; "
+    "130 Ctrl+C, 141 nobody reads the output, 143 terminated. Environment: ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, "
+    "ANTHROPIC_MODEL, REENACT_DB, MOCK_LLM, MOCK_SCENARIO, NO_COLOR."
+)
+_ONLY_WHILE_TALKING = "belongs to a conversation, not to a subcommand"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+Command: TypeAlias = Callable[[Console], int]
+"""What a command line asks for, still to be done; it returns the exit code."""
+
+Database: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="PATH|URL",
+        help="The log: a file or sqlite:/// URL. Default: REENACT_DB, else reenact.db in the user's data directory.",
+    ),
+]
+Lines: TypeAlias = Annotated[
+    ListFormat, typer.Option("--output-format", help="Lines for people, or one JSON object a line.")
+]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line asks for and return the exit code."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
+    as_json = wants_json(arguments)
+    console.prepare(utf8=as_json)
+    with console.logging(state_directory(os.environ)), _termination():
+        try:
+            command: Command | int | None = app(arguments, prog_name="reenact", standalone_mode=False)
+            code = command(console) if callable(command) else command or ExitCode.SUCCESS
+            console.out.flush()
+        except BrokenPipeError:
+            console.abandon()
+            return ExitCode.CLOSED_PIPE
+        except (Exception, KeyboardInterrupt, TerminatedError) as error:  # noqa: BLE001 - the last one to know
+            return _give_up(error, console, as_json=as_json)
+        return int(code)
+
+
+@app.callback(invoke_without_command=True, epilog=_EPILOG)
+def _talk(
+    *,
+    context: typer.Context,
+    prompt: Annotated[
+        str | None,
+        typer.Option("--print", "-p", metavar="TEXT", help="Answer this and exit; - takes it from standard input."),
+    ] = None,
+    output_format: Annotated[
+        OutputFormat, typer.Option("--output-format", help="How an answer is printed.")
+    ] = OutputFormat.TEXT,
+    continue_latest: Annotated[bool, typer.Option("--continue", "-c", help="Go on with the newest session.")] = False,
+    resume: Annotated[str | None, typer.Option("--resume", "-r", metavar="ID", help="Go on with this session.")] = None,
+    database: Database = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", help="The model; in a session that goes on, for this run only."),
+    ] = None,
+    system_prompt: Annotated[
+        str | None,
+        typer.Option("--system-prompt", metavar="TEXT", help="The instructions; likewise, for this run only."),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Interrupt an answer that takes longer.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> Command | None:
+    """Talk to an agent whose every event is kept.
+
+    With a terminal this is a chat. Without one, each line of standard input is a prompt.
+    """
+    del debug  # it is looked for before anything can go wrong
+    if version:
+        return _print_version
+    if context.invoked_subcommand is not None:
+        _refuse(prompt, "-p")
+        _refuse(continue_latest or None, "--continue")
+        _refuse(resume, "--resume")
+        context.obj = database
+        return None
+    if continue_latest and resume is not None:
+        raise typer.BadParameter("--continue and --resume name two sessions; give one of them")
+    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
+        raise typer.BadParameter(f"--timeout is a number of seconds above 0, not {timeout:g}")
+    options = TalkOptions(
+        prompt=prompt,
+        output_format=output_format,
+        continue_latest=continue_latest,
+        resume=resume,
+        database=database,
+        model=model,
+        system_prompt=system_prompt,
+        timeout=timeout,
+    )
+
+    def talk(console: Console) -> int:
+        from reenact.cli import talk as talking  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        return talking.talk(options, console)
+
+    return talk
+
+
+@app.command("log")
+def _log(
+    *,
+    context: typer.Context,
+    database: Database = None,
+    output_format: Lines = ListFormat.TEXT,
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Only this session.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only while this agent was live.")] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; may be given more than once.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only from then on: 2026-11-21T08:30, or 15m, 2h, 7d.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only up to then.")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Only where this is said, in capitals or not.")] = None,
+    after: Annotated[int, typer.Option("--after", metavar="POSITION", help="Only what comes behind this.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is still to come.")] = False,
+) -> Command:
+    """List the events of the log, also while it is being written."""
+    options = LogOptions(
+        database=database or context.obj,
+        output_format=output_format,
+        session=session,
+        agent=agent,
+        types=tuple(types or ()),
+        since=since,
+        until=until,
+        text=text,
+        after=after,
+        follow=follow,
+    )
+
+    def log(console: Console) -> int:
+        from reenact.cli import log as logs  # noqa: PLC0415 - likewise
+
+        return logs.log(options, console)
+
+    return log
+
+
+@app.command("sessions")
+def _sessions(*, context: typer.Context, database: Database = None, output_format: Lines = ListFormat.TEXT) -> Command:
+    """List the sessions, the newest first: id, beginning, messages, first words."""
+    options = SessionsOptions(database=database or context.obj, output_format=output_format)
+
+    def sessions(console: Console) -> int:
+        from reenact.cli import listing  # noqa: PLC0415 - likewise
+
+        return listing.sessions(options, console)
+
+    return sessions
+
+
+def _print_version(console: Console) -> int:
+    from reenact.cli.version import version  # noqa: PLC0415 - likewise
+
+    console.write(f"reenact {version()}\n")
+    return ExitCode.SUCCESS
+
+
+def _refuse(value: object, option: str) -> None:
+    if value is not None:
+        raise typer.BadParameter(f"{option} {_ONLY_WHILE_TALKING}")
+
+
+def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
+    """Say why there is no result, and return the exit code for it."""
+    problem = problem_of(error)
+    console.report(problem, error if problem.code == ExitCode.UNEXPECTED else None)
+    if isinstance(error, typer.TyperException):
+        console.say("reenact --help lists what may be asked for")
+    if as_json:
+        from reenact.cli.output import Result, write_result  # noqa: PLC0415 - likewise
+
+        try:
+            write_result(console, Result(success=False, error=problem))
+        except BrokenPipeError:
+            console.abandon()
+    return problem.code
+
+
+@contextmanager
+def _termination() -> Generator[None]:
+    """Let a request to end come as an exception, so that turns are ended and the terminal is left as it was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _terminate) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminate(_signal: int, _frame: object) -> None:
+    raise TerminatedError

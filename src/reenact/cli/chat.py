@@ -1,0 +1,140 @@
+"""The chat with a person at a terminal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.output.vt100 import Vt100_Output
+from rich.console import Console as Screen
+
+from reenact.cli.commands import Commands
+from reenact.cli.console import Console
+from reenact.cli.conversation import Answer, Conversation
+from reenact.cli.failures import ExitCode
+from reenact.cli.listing import visible
+from reenact.cli.settings import state_directory
+from reenact.cli.version import version
+from reenact.domain.errors import InvalidMessageError
+from reenact.domain.events import Envelope, TextDelta, ThinkingDelta, ThinkingEnd, ToolCall
+from reenact.domain.messages import check_message
+
+_PROMPT = FormattedText([("bold", "> ")])
+
+
+def chat(conversation: Conversation, console: Console, *, who: str, timeout: float | None) -> int:
+    """Talk until the person leaves."""
+    screen = Screen(file=console.err, highlight=False, markup=False, soft_wrap=True)
+    _welcome(conversation, screen, who)
+    commands = Commands(conversation, lambda line: screen.print(visible(line), style="dim"))
+    editor = _editor(console)
+    leaving = False
+    while True:
+        try:
+            line = editor.prompt(_PROMPT).strip()
+        except EOFError:
+            return ExitCode.SUCCESS
+        except KeyboardInterrupt:
+            if leaving:
+                return ExitCode.SUCCESS
+            leaving = True
+            screen.print("Ctrl+C again, or Ctrl+D, leaves.", style="dim")
+            continue
+        leaving = False
+        if line.startswith("/"):
+            if not commands.obey(line):
+                return ExitCode.SUCCESS
+        elif line:
+            _answer(line, conversation, console, screen, timeout)
+
+
+class Page:
+    """Where a person reads an answer: the text, and dimmed beside it what the model thinks and does."""
+
+    def __init__(self, console: Console, screen: Screen) -> None:
+        self._console = console
+        self._screen = screen
+        self._at_line_start = True
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Show what there is to see."""
+        match event.data:
+            case TextDelta(text=text):
+                self._write(visible(text))
+            case ThinkingDelta(text=text):
+                self._screen.print(visible(text), style="dim italic", end="")
+                self._at_line_start = False
+            case ThinkingEnd():
+                self.end_line()
+            case ToolCall(name=name):
+                self.end_line()
+                self._screen.print(f"[{visible(name)}]", style="dim")
+            case _:
+                pass
+
+    def end(self, answer: Answer) -> None:
+        """End the answer, and say why it is not whole."""
+        self.end_line()
+        if answer.problem is None:
+            self._screen.print()
+        elif answer.problem.code == ExitCode.INTERRUPTED:
+            self._screen.print("Interrupted.\n", style="yellow")
+        else:
+            self._screen.print(f"{visible(self._console.without_key(answer.problem.message))}\n", style="red")
+
+    def end_line(self) -> None:
+        """Let what follows begin a line."""
+        if not self._at_line_start:
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._console.write(text)
+            self._at_line_start = text.endswith("\n")
+
+
+def _answer(line: str, conversation: Conversation, console: Console, screen: Screen, timeout: float | None) -> None:
+    try:
+        check_message(line)
+    except InvalidMessageError as error:
+        screen.print(str(error), style="red")
+        return
+    page = Page(console, screen)
+    page.end(conversation.ask(line, page.hear, timeout=timeout))
+
+
+def _welcome(conversation: Conversation, screen: Screen, who: str) -> None:
+    screen.print(f"Reenact {version()}", style="bold", end="")
+    screen.print(f" · {who}")
+    if conversation.is_new:
+        screen.print(f"Session {conversation.session_id}", style="dim")
+    else:
+        count = len(conversation.runtime.sessions.messages(conversation.session_id))
+        screen.print(f"Session {conversation.session_id}, {count} messages so far", style="dim")
+    screen.print("/help lists the commands, Ctrl+C interrupts an answer, Ctrl+D leaves.\n", style="dim")
+
+
+def _editor(console: Console) -> PromptSession[str]:
+    """Return a line editor whose prompt is no part of the result, and whose history outlives it."""
+    output = Vt100_Output.from_pty(_terminal(console), term=console.environ.get("TERM"))
+    output.enable_cpr = False  # a simple terminal never answers where its cursor is, and would be waited for
+    return PromptSession(history=_history(console), output=output)
+
+
+def _terminal(console: Console) -> TextIO:
+    return next((stream for stream in (console.err, console.out) if stream.isatty()), sys.__stdin__ or console.err)
+
+
+def _history(console: Console) -> History:
+    path: Path = state_directory(console.environ) / "history"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError as error:
+        console.warn(f"what is typed will not be remembered: {error}")
+        return InMemoryHistory()
+    return FileHistory(str(path))

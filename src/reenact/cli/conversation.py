@@ -1,0 +1,165 @@
+"""A conversation: one session, the questions that are asked in it, and what is heard of each until it is answered."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol
+
+import msgspec
+
+from reenact._runtime import Runtime
+from reenact.cli.failures import INTERRUPTED, AnswerLostError, Problem, problem_of_turn, timed_out
+from reenact.domain.errors import SessionNotFoundError
+from reenact.domain.events import AssistantMessage, Envelope, ErrorMessage, TurnCompleted
+from reenact.domain.image import Image
+from reenact.domain.messages import Usage
+
+CONTAINER: Final = "default"
+IMAGE: Final = "chat"
+_LOOK_AROUND = 1.0
+"""Seconds of silence after which to see whether the agent is still there."""
+
+
+class Hear(Protocol):
+    """Hears an event of the session; `is_own` when it is of the turn that answers the question."""
+
+    def __call__(self, event: Envelope, *, is_own: bool) -> None: ...
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a question."""
+
+    session_id: str
+    agent_id: str
+    turn_id: str
+    text: str
+    stop_reason: str | None
+    usage: Usage
+    duration: float
+    problem: Problem | None
+
+
+class _Interrupt:
+    """Says that the person wants no more of this answer."""
+
+
+class Conversation:
+    """A session of the runtime, made when the first question is asked, unless there is one to go on with."""
+
+    def __init__(self, runtime: Runtime, image: Image, *, session_id: str, is_new: bool) -> None:
+        """Go on with the session, or prepare for a new one.
+
+        Raises:
+            SessionNotFoundError: the session to go on with does not exist.
+        """
+        self.runtime = runtime
+        self.session_id = session_id
+        self.is_new = is_new
+        self._image = image
+        self._agent_id: str | None = None
+        self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
+        if not is_new and runtime.sessions.get(session_id) is None:
+            raise SessionNotFoundError(session_id)
+        runtime.events.on_all(self._heard.put)
+
+    def run(self) -> str:
+        """Return the id of the session's agent; what it needs is made now."""
+        if self.is_new:
+            if self.runtime.containers.get(CONTAINER) is None:
+                self.runtime.containers.create(container_id=CONTAINER)
+            self.runtime.images.register(self._image)
+            self.runtime.sessions.create(CONTAINER, IMAGE, session_id=self.session_id)
+            self.is_new = False
+        if self._agent_id is None:
+            self._agent_id = self.runtime.sessions.run(self.session_id)
+        return self._agent_id
+
+    def ask(self, question: str, hear: Hear, *, timeout: float | None = None) -> Answer:
+        """Ask, let every event of the session be heard as it happens, and return when the question's turn is over.
+
+        Ctrl+C interrupts the turn; a second one raises `KeyboardInterrupt`. So does the end of `timeout` seconds.
+        """
+        with _interrupting(lambda: self._heard.put(_Interrupt())):
+            agent_id = self.run()
+            turn_id = self.runtime.agents.receive(agent_id, question)
+            return self._hear_out(agent_id, turn_id, hear, timeout)
+
+    def _hear_out(self, agent_id: str, turn_id: str, hear: Hear, timeout: float | None) -> Answer:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        text: list[str] = []
+        failure: Problem | None = None
+        why_ended = INTERRUPTED
+        while True:
+            heard = self._next(agent_id, deadline)
+            if not isinstance(heard, Envelope):
+                if timeout is not None and heard is None:
+                    why_ended, deadline = timed_out(timeout), None
+                self.runtime.agents.interrupt(agent_id)
+                continue
+            if heard.context.session_id != self.session_id:
+                continue
+            is_own = heard.context.turn_id == turn_id
+            hear(heard, is_own=is_own)
+            if not is_own:
+                continue
+            match heard.data:
+                case AssistantMessage(message=message):
+                    text.append(message.text)
+                case ErrorMessage():
+                    failure = problem_of_turn(heard.data.error_type, heard.data.message)
+                case TurnCompleted():
+                    return self._answer(agent_id, "".join(text), heard.data, failure or why_ended)
+                case _:
+                    pass
+
+    def _answer(self, agent_id: str, text: str, turn: TurnCompleted, why_ended: Problem) -> Answer:
+        return Answer(
+            session_id=self.session_id,
+            agent_id=agent_id,
+            turn_id=turn.turn_id,
+            text=text,
+            stop_reason=turn.stop_reason,
+            usage=turn.usage,
+            duration=turn.duration,
+            problem=None if turn.outcome in ("completed", "waiting") else why_ended,
+        )
+
+    def _next(self, agent_id: str, deadline: float | None) -> Envelope | _Interrupt | None:
+        """Return what is heard next, None if the deadline passes before.
+
+        Raises:
+            AnswerLostError: nothing will come any more.
+        """
+        while True:
+            left = _LOOK_AROUND if deadline is None else min(_LOOK_AROUND, max(0.0, deadline - time.monotonic()))
+            try:
+                return self._heard.get(timeout=left)
+            except Empty:
+                if deadline is not None and time.monotonic() >= deadline:
+                    return None
+            if self.runtime.agents.get(agent_id) is None and self._heard.empty():
+                raise AnswerLostError("the agent has ended without an answer; see whether the log can still be written")
+
+
+@contextlib.contextmanager
+def _interrupting(interrupt: Callable[[], None]) -> Generator[None]:
+    """Let the first Ctrl+C call `interrupt`, and only the second raise `KeyboardInterrupt`."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def first(_signal: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupt()  # it puts something into a SimpleQueue, which a signal handler may do
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

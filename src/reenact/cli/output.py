@@ -1,0 +1,122 @@
+"""The three forms of an answer: text as it comes, one JSON object, or every event as a line of JSON."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from reenact.cli.console import Console
+from reenact.cli.conversation import Answer
+from reenact.cli.failures import Problem
+from reenact.cli.options import OutputFormat
+from reenact.domain.events import Envelope, TextDelta
+from reenact.domain.messages import Usage
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
+    """What a program reads at the end. `cost` is null while no prices are known, and this version runs no tools."""
+
+    success: bool
+    result: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    turn_id: str | None = None
+    stop_reason: str | None = None
+    usage: Usage | None = None
+    cost: float | None = None
+    duration: float | None = None
+    tool_calls: tuple[Any, ...] = ()
+    error: Problem | None = None
+
+
+class Output(Protocol):
+    """Where an answer goes."""
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print what the form has for an event; `is_own` for one of the turn that is printed."""
+        ...
+
+    def end(self, answer: Answer) -> None:
+        """Print what comes after the last event."""
+        ...
+
+
+class TextOutput:
+    """The text of the answer, as it comes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = "\n"
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print the text of a delta."""
+        if is_own and isinstance(event.data, TextDelta) and event.data.text:
+            self._console.write(event.data.text)
+            self._last = event.data.text[-1]
+
+    def end(self, answer: Answer) -> None:
+        """End the line, and say why the answer is not whole."""
+        if self._last != "\n":
+            self._console.write("\n")
+            self._last = "\n"
+        if answer.problem is not None:
+            self._console.report(answer.problem)
+
+
+class JsonOutput:
+    """One object, at the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print nothing."""
+
+    def end(self, answer: Answer) -> None:
+        """Print the object; a failure is told to people as well."""
+        write_result(self._console, result_of(answer))
+        if answer.problem is not None:
+            self._console.report(answer.problem)
+
+
+class StreamJsonOutput(JsonOutput):
+    """Every event of the session when it happens, each an object on a line of its own, and then the same object."""
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print the envelope."""
+        self._console.write_line(msgspec.json.encode(event))
+
+
+def output(form: OutputFormat, console: Console) -> Output:
+    """Return where an answer goes that is wanted in this form."""
+    match form:
+        case OutputFormat.TEXT:
+            return TextOutput(console)
+        case OutputFormat.JSON:
+            return JsonOutput(console)
+        case OutputFormat.STREAM_JSON:
+            return StreamJsonOutput(console)
+
+
+def result_of(answer: Answer) -> Result:
+    """Return the answer as the object that a program reads."""
+    return Result(
+        success=answer.problem is None,
+        result=None if answer.problem is not None and not answer.text else answer.text,
+        session_id=answer.session_id,
+        agent_id=answer.agent_id,
+        turn_id=answer.turn_id,
+        stop_reason=answer.stop_reason,
+        usage=answer.usage,
+        duration=answer.duration,
+        error=answer.problem,
+    )
+
+
+def write_result(console: Console, result: Result) -> None:
+    """Print the object on a line of its own."""
+    if result.error is not None:
+        error = msgspec.structs.replace(result.error, message=console.without_key(result.error.message))
+        result = msgspec.structs.replace(result, error=error)
+    console.write_line(msgspec.json.encode(result))

@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from reenact.actors.environment.api import (
+    Environment,
+    EnvironmentConfig,
+    EnvironmentFactory,
+    LLMConfig,
+    LLMDriver,
+)
+from reenact.actors.environment.claude import (
+    DEFAULT_MODEL,
+    MAX_CONTINUATIONS,
+    ClaudeDriver,
+    ClaudeEnvironment,
+    ClaudeEnvironmentFactory,
+)
+from reenact.actors.outside import OutsideLoop
+from reenact.domain.answer import Complete
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
+from reenact.domain.messages import Said, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.testing import FakeError, FakeMessagesAPI, FakeReply
+from tests.environment.support import HELLO, PATIENCE, Bus, until
+
+KEY = "sk-ant-very-secret"
+
+
+class Conversation:
+    """Talks to the fake API with a driver that notes the waits instead of waiting."""
+
+    def __init__(self, api: FakeMessagesAPI, **config: Any) -> None:
+        self.heard: list[StreamData] = []
+        self.waits: list[float] = []
+        self.driver = ClaudeDriver(
+            msgspec.convert({"api_key": KEY, "base_url": api.url, **config}, LLMConfig),
+            sleep=self._wait,
+            chance=lambda: 0.0,
+        )
+
+    async def _wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def hear(self, event: object) -> None:
+        assert isinstance(event, StreamData)
+        self.heard.append(event)
+
+    def ask(self, messages: Sequence[Said] = HELLO, **request: Any) -> list[StreamData]:
+        asyncio.run(self._ask(messages, request))
+        return self.heard
+
+    async def _ask(self, messages: Sequence[Said], request: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.driver.send_message(messages=messages, on_event=self.hear, **request)
+        finally:
+            await self.driver.aclose()
+            await until(lambda: len(asyncio.all_tasks()) == 1)
+
+
+def said(events: Sequence[StreamData]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def failure(events: Sequence[StreamData]) -> StreamError:
+    failed = events[-1]
+    assert isinstance(failed, StreamError)
+    return failed
+
+
+def test_an_answer_is_reported_as_it_streams(api: FakeMessagesAPI) -> None:
+    api.reply(deltas=["Hel", "lo"], usage={"input_tokens": 3, "output_tokens": 2})
+
+    assert Conversation(api).ask() == [
+        MessageStart(message_id="msg_fake", model=DEFAULT_MODEL),
+        TextDelta(text="Hel"),
+        TextDelta(text="lo"),
+        MessageDelta(usage={"input_tokens": 3, "output_tokens": 2}),
+        Complete(stop_reason="end_turn", content=(TextBlock("Hello"),)),
+    ]
+
+
+def test_the_request_carries_what_was_configured(api: FakeMessagesAPI) -> None:
+    Conversation(api, model="configured", max_tokens=9000, thinking_budget=2000).ask(
+        system="Be brief.", tools=[{"name": "bash", "input_schema": {"type": "object"}}]
+    )
+    Conversation(api, model="configured").ask(model="asked", max_tokens=5, system=" ")
+
+    assert api.requests[0].body == {
+        "model": "configured",
+        "max_tokens": 9000,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
+        "stream": True,
+        "system": "Be brief.",
+        "tools": [{"name": "bash", "input_schema": {"type": "object"}}],
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+    }
+    assert api.requests[1].body["model"] == "asked"
+    assert api.requests[1].body["max_tokens"] == 5
+    assert "system" not in api.requests[1].body
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 7])
+def test_thoughts_text_and_calls_come_whole_however_they_are_cut(chunk_size: int | None, api: FakeMessagesAPI) -> None:
+    api.reply(
+        thinking="Let me see. Hm …",
+        signature="sig",
+        text="Grüße 😀",
+        tools=[("bash", {"command": "ls ü"})],
+        stop_reason="tool_use",
+        chunk_size=chunk_size,
+        line_end="\r\n",
+        ping_every=2,
+        repeat_message_start=True,
+    )
+
+    assert Conversation(api).ask()[-1] == Complete(
+        stop_reason="tool_use",
+        content=(
+            ThinkingBlock("Let me see. Hm …", "sig"),
+            TextBlock("Grüße 😀"),
+            ToolUseBlock("toolu_fake_1", "bash", {"command": "ls ü"}),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        FakeError(408),
+        FakeError(409),
+        FakeError(429),
+        FakeError(500),
+        FakeError(529),
+        FakeError(400, should_retry=True),
+        FakeReply(drop_after=0),
+        FakeReply(drop_after=1, drop_mode="fin"),
+        FakeReply(drop_after=2, drop_mode="eof"),
+        FakeReply(error_after=0),
+        FakeReply(error_after=2, error_type="api_error"),
+        FakeReply(stop_reason=None, text=None, content=[]),
+    ],
+)
+def test_a_request_is_sent_again_while_nothing_was_published(fault: FakeError | FakeReply, api: FakeMessagesAPI) -> None:
+    api.script([fault, fault, FakeReply(text="at last", message_id="msg_2")])
+
+    heard = (talk := Conversation(api)).ask()
+
+    assert heard[0] == MessageStart(message_id="msg_2", model=DEFAULT_MODEL)
+    assert heard[-1] == Complete(stop_reason="end_turn", content=(TextBlock("at last"),))
+    assert talk.waits == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error_type"),
+    [
+        (FakeReply(text="first words, then silence", drop_after=3), "api_connection_error"),
+        (FakeReply(text="first words, then silence", drop_after=3, drop_mode="fin"), "api_connection_error"),
+        (FakeReply(text="first words, then silence", drop_after=3, drop_mode="eof"), "incomplete_stream"),
+        (FakeReply(text="first words, then silence", error_after=3), "overloaded_error"),
+        (FakeReply(text="first words ", drop_after=5, drop_mode="eof"), "incomplete_stream"),
+    ],
+)
+def test_what_was_published_is_never_said_twice(fault: FakeReply, error_type: str, api: FakeMessagesAPI) -> None:
+    api.script([fault])
+
+    heard = (talk := Conversation(api)).ask()
+
+    assert said(heard) == "first words "
+    assert (failure(heard).error_type, failure(heard).retryable) == (error_type, True)
+    assert talk.waits == []
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "error_type"),
+    [
+        (FakeError(400), "invalid_request_error"),
+        (FakeError(401), "authentication_error"),
+        (FakeError(403), "permission_error"),
+        (FakeError(404), "not_found_error"),
+        (FakeError(529, should_retry=False), "overloaded_error"),
+        (FakeReply(error_after=1, error_type="invalid_request_error"), "invalid_request_error"),
+    ],
+)
+def test_a_refusal_that_will_not_change_is_not_asked_for_again(
+    fault: FakeError | FakeReply, error_type: str, api: FakeMessagesAPI
+) -> None:
+    api.script([fault])
+
+    heard = Conversation(api).ask()
+
+    assert [event.type for event in heard] == ["error"]
+    assert failure(heard).error_type == error_type
+    assert len(api.requests) == 1
+
+
+def test_attempts_come_to_an_end(api: FakeMessagesAPI) -> None:
+    api.script([FakeError(529)] * 9)
+
+    heard = (talk := Conversation(api, max_retries=3)).ask()
+
+    assert (failure(heard).error_type, failure(heard).retryable) == ("overloaded_error", True)
+    assert len(api.requests) == 4
+    assert talk.waits == [0.5, 1.0, 2.0]
+
+
+def test_the_server_is_given_the_time_it_asks_for_but_not_for_ever(api: FakeMessagesAPI) -> None:
+    api.error(429, retry_after=7)
+    api.error(529, retry_after=86_400)
+
+    (talk := Conversation(api)).ask()
+
+    assert talk.waits == [7.0, 60.0]
+
+
+@pytest.mark.parametrize(("after", "text"), [(1, ""), (3, "first words ")])
+def test_silence_is_a_timeout(after: int, text: str, api: FakeMessagesAPI) -> None:
+    api.reply(text="first words, then silence", stall_after=after)
+
+    heard = Conversation(api, timeout=0.1, max_retries=0).ask()
+
+    assert said(heard) == text
+    assert failure(heard).error_type == "timeout_error"
+
+
+def test_nobody_at_the_other_end_is_a_connection_error(api: FakeMessagesAPI) -> None:
+    api.close()
+
+    heard = (talk := Conversation(api)).ask()
+
+    assert (failure(heard).error_type, failure(heard).retryable) == ("api_connection_error", True)
+    assert len(talk.waits) == 4
+
+
+@pytest.mark.parametrize("reason", ["refusal", "max_tokens", "stop_sequence"])
+def test_a_stop_reason_ends_the_message(reason: str, api: FakeMessagesAPI) -> None:
+    api.reply("so far", stop_reason=reason)
+
+    assert Conversation(api).ask()[-1] == Complete(stop_reason=reason, content=(TextBlock("so far"),))
+
+
+def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI) -> None:
+    api.reply("one", stop_reason="pause_turn", usage={"input_tokens": 3, "output_tokens": 2, "tier": "x"})
+    api.error(529)
+    api.reply(" two", message_id="msg_other", usage={"input_tokens": 5, "output_tokens": 4, "tier": "y"})
+
+    heard = Conversation(api).ask()
+
+    assert [event for event in heard if not isinstance(event, MessageDelta)] == [
+        MessageStart(message_id="msg_fake", model=DEFAULT_MODEL),
+        TextDelta(text="one"),
+        TextDelta(text=" two"),
+        Complete(stop_reason="end_turn", content=(TextBlock("one"), TextBlock(" two"))),
+    ]
+    assert heard[-2] == MessageDelta(usage={"input_tokens": 8, "output_tokens": 6, "tier": "y"})
+    assert api.requests[-1].body["messages"][1:] == [{"role": "assistant", "content": [{"type": "text", "text": "one"}]}]
+
+
+def test_a_message_that_is_paused_again_and_again_ends_at_last(api: FakeMessagesAPI) -> None:
+    api.script([FakeReply(text="x", stop_reason="pause_turn")] * (MAX_CONTINUATIONS + 5))
+
+    heard = Conversation(api).ask()
+
+    assert heard[-1] == Complete(stop_reason="pause_turn", content=(TextBlock("x"),) * MAX_CONTINUATIONS)
+    assert len(api.requests) == MAX_CONTINUATIONS
+
+
+def test_an_interrupt_closes_the_stream_at_once(api: FakeMessagesAPI) -> None:
+    api.reply(text="first words, then silence", stall_after=3)
+    talk = Conversation(api)
+
+    async def interrupted() -> None:
+        asking = asyncio.create_task(talk.driver.send_message(messages=HELLO, on_event=talk.hear))
+        await until(lambda: said(talk.heard))
+
+        talk.driver.interrupt()
+        talk.driver.interrupt()
+
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert await asyncio.to_thread(api.wait_for_hang_up)
+        talk.driver.interrupt()
+        await talk.driver.aclose()
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    asyncio.run(interrupted())
+
+    assert said(talk.heard) == "first words "
+
+
+def test_a_connection_serves_one_message_after_the_other(api: FakeMessagesAPI) -> None:
+    talk = Conversation(api)
+
+    async def twice() -> None:
+        for _ in range(2):
+            await talk.driver.send_message(messages=HELLO, on_event=talk.hear)
+        await talk.driver.aclose()
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    asyncio.run(twice())
+
+    assert len(api.requests) == 2
+    assert api.connections == 1
+
+
+def test_the_key_is_told_to_the_api_and_to_nobody_else(
+    api: FakeMessagesAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = LLMConfig(api_key=KEY, base_url=api.url)
+    caplog.set_level(logging.DEBUG)
+    api.error(400, message=f"your key {KEY} is odd")
+    api.error(529)
+
+    refused = Conversation(api).ask()
+    Conversation(api).ask()
+
+    assert "very-secret" not in failure(refused).message
+    assert "odd" in failure(refused).message
+    assert "very-secret" not in caplog.text
+    assert "very-secret" not in repr((config, Conversation(api).driver, ClaudeEnvironmentFactory(config)))
+
+
+def test_the_environment_of_the_process_is_not_consulted(
+    api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-other")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "other")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+
+    with FakeMessagesAPI(api_key=KEY) as picky:
+        assert isinstance(Conversation(picky).ask()[-1], Complete)
+    with pytest.raises(ConfigurationError, match="API key"):
+        ClaudeDriver(LLMConfig())
+
+
+def test_a_wrong_key_is_an_authentication_error() -> None:
+    with FakeMessagesAPI(api_key="another") as api:
+        failed = failure(Conversation(api).ask())
+
+    assert (failed.error_type, failed.retryable) == ("authentication_error", False)
+
+
+@pytest.mark.parametrize("key", [None, "", "  "])
+def test_a_factory_without_a_key_is_refused_at_once(key: str | None) -> None:
+    with pytest.raises(ConfigurationError, match="API key"):
+        ClaudeEnvironmentFactory(LLMConfig(api_key=key))
+
+
+def test_importing_reenact_does_not_load_the_sdk() -> None:
+    code = "import reenact.actors.environment.claude, sys; sys.exit('anthropic' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_environments_of_a_factory_share_its_connections(
+    api: FakeMessagesAPI, config: EnvironmentConfig, outside: OutsideLoop
+) -> None:
+    factory = ClaudeEnvironmentFactory(LLMConfig(api_key=KEY, base_url=api.url, model="factory's"))
+    environments = [factory.create(config) for _ in range(3)]
+
+    for environment in environments:
+        bus = Bus()
+        bus.connect(environment)
+        assert bus.answer("trn_1")[-1] == Complete(stop_reason="end_turn", content=(TextBlock(FakeReply().text or ""),))
+        environment.dispose()
+    factory.dispose()
+    factory.dispose()
+
+    assert isinstance(factory, EnvironmentFactory)
+    assert isinstance(environments[0], Environment)
+    assert environments[0].name == "claude"
+    assert {request.body["model"] for request in api.requests} == {"factory's"}
+    assert api.connections == 1
+    outside.close()
+    factory.dispose()
+
+
+def test_an_interrupted_turn_hangs_up_and_the_next_one_is_answered(
+    api: FakeMessagesAPI, config: EnvironmentConfig
+) -> None:
+    llm = LLMConfig(api_key=KEY, base_url=api.url)
+    environment, bus = ClaudeEnvironment(msgspec.structs.replace(config, llm=llm)), Bus()
+    bus.connect(environment)
+    api.reply(text="first words, then silence", stall_after=3)
+    bus.start("trn_1")
+    bus.wait("trn_1", said)
+
+    bus.complete("trn_1")
+
+    assert api.wait_for_hang_up()
+    assert isinstance(bus.answer("trn_2")[-1], Complete)
+    assert said(bus.events("trn_1")) == "first words "
+    environment.dispose()
+
+
+def test_the_driver_is_what_the_protocol_asks_for() -> None:
+    assert isinstance(ClaudeDriver(LLMConfig(api_key=KEY)), LLMDriver)
