@@ -27,6 +27,8 @@ logger = logging.getLogger("reenact.events")
 Handler = Callable[[Envelope], object]
 GRACE: Final = 0.25
 """How long, in seconds, a handler may hold up the handlers of others."""
+UNHEARD: Final = 256
+"""So many commits that nobody wants to hear of may be kept before the dispatcher passes over them."""
 PATIENCE: Final = 5.0
 """How long, in seconds, closing waits for handlers that do not return."""
 
@@ -34,26 +36,33 @@ PATIENCE: Final = 5.0
 class _Node:
     """Publications of one commit, and those of the next. Events are numbered from 0 since the bus began."""
 
-    __slots__ = ("_envelopes", "_lock", "_new_id", "_publications", "end", "next", "start")
+    __slots__ = ("_entries", "_envelopes", "_lock", "_new_id", "end", "next", "start")
 
-    def __init__(self, publications: tuple[Publication, ...], start: int, new_id: Callable[[str], str]) -> None:
-        self._publications = publications
+    def __init__(self, publications: Iterable[Publication], start: int, new_id: Callable[[str], str]) -> None:
+        self._entries = tuple(
+            (publication, offset, entry)
+            for publication in publications
+            for offset, entry in enumerate(publication.segment.entries)
+        )
+        self._envelopes: dict[int, Envelope] = {}
         self._new_id = new_id
-        self._envelopes: tuple[Envelope, ...] | None = None
         self._lock = threading.Lock()
         self.start = start
-        self.end = start + sum(len(publication.segment.entries) for publication in publications)
+        self.end = start + len(self._entries)
         self.next: _Node | None = None
 
-    def envelopes(self) -> tuple[Envelope, ...]:
-        """Return what is heard; made when somebody first listens, and then the same for all."""
+    def types(self) -> Iterator[str]:
+        """Yield the type of each event."""
+        return (entry.type for _, _, entry in self._entries)
+
+    def envelope(self, index: int) -> Envelope:
+        """Return what is heard of an event; made when somebody first listens, and then the same for all."""
         with self._lock:
-            if self._envelopes is None:
-                self._envelopes = tuple(
-                    envelope for publication in self._publications for envelope in open_up(publication, self._new_id)
-                )
-                self._publications = ()
-            return self._envelopes
+            made = self._envelopes.get(index)
+            if made is None:
+                publication, offset, entry = self._entries[index]
+                made = self._envelopes[index] = _envelope(publication, offset, entry, self._new_id)
+            return made
 
 
 class Subscription:
@@ -77,9 +86,9 @@ class Subscription:
     def __exit__(self, *exc: object) -> None:
         self()
 
-    def wants(self, envelope: Envelope, number: int) -> bool:
+    def wants(self, type: str, number: int) -> bool:  # noqa: A002 - the word users know it by
         """Return whether the handler is to be called with this event."""
-        return self.active and number >= self.begin and (self.type is None or self.type == envelope.type)
+        return self.active and number >= self.begin and (self.type is None or self.type == type)
 
     def handle(self, envelope: Envelope) -> None:
         """Call the handler; what it raises is logged."""
@@ -92,9 +101,9 @@ class Subscription:
 class _Walk:
     """Where a dispatching thread stands: the event it is at, and the subscription whose handler it is calling."""
 
-    def __init__(self, node: _Node, index: int, passed: set[Subscription]) -> None:
+    def __init__(self, node: _Node, begin: int, passed: set[Subscription]) -> None:
         self.node = node
-        self.index = index
+        self.begin = self.index = begin
         self.passed = passed
         """Who has had the event at `index`."""
         self.calling: Subscription | None = None
@@ -121,6 +130,8 @@ class SystemBus:
         self._tail = _Node((), 0, new_id)
         self._changed = threading.Condition()
         self._subscriptions: tuple[Subscription, ...] = ()
+        self._wanted: frozenset[str] | None = frozenset()
+        self._unheard = 0
         self._walk: _Walk | None = None
         self._threads: set[threading.Thread] = set()
         self._busy = threading.Event()
@@ -132,10 +143,16 @@ class SystemBus:
         with self._changed:
             if self._closed:
                 return
-            node = _Node(tuple(publications), self._tail.end, self._new_id)
+            node = _Node(publications, self._tail.end, self._new_id)
             self._tail.next = node
             self._tail = node
-            if self._walk is not None:
+            if self._walk is None:
+                return
+            # Waking a thread costs more than all the rest: it can wait until there is something that somebody wants.
+            self._unheard += 1
+            wanted = self._wanted
+            if wanted is None or self._unheard > UNHEARD or not wanted.isdisjoint(node.types()):
+                self._unheard = 0
                 self._changed.notify_all()
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> None:
@@ -160,7 +177,7 @@ class SystemBus:
                 raise RuntimeClosedError(msg)
             begin = _here.number + 1 if _here.bus is self else self._tail.end
             subscription = Subscription(self._forget, type, handler, begin)
-            self._subscriptions = (*self._subscriptions, subscription)
+            self._serve((*self._subscriptions, subscription))
             if self._walk is None:
                 tail = self._tail
                 self._walk = _Walk(tail, tail.end - tail.start, set())
@@ -185,7 +202,12 @@ class SystemBus:
 
     def _forget(self, subscription: Subscription) -> None:
         with self._changed:
-            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+            self._serve(tuple(other for other in self._subscriptions if other is not subscription))
+
+    def _serve(self, subscriptions: tuple[Subscription, ...]) -> None:
+        self._subscriptions = subscriptions
+        types = [subscription.type for subscription in subscriptions]
+        self._wanted = None if None in types else frozenset(type_ for type_ in types if type_ is not None)
 
     def _start(self, work: Callable[..., None], *given: object) -> None:
         def run() -> None:
@@ -202,28 +224,29 @@ class SystemBus:
         """Call the handlers of one event after the other, until the bus is closed and all is heard."""
         _here.bus = self
         while True:
-            envelopes = walk.node.envelopes()
-            while walk.index < len(envelopes):
-                if not self._tell_all(walk, envelopes[walk.index]):
+            for index, type_ in enumerate(walk.node.types()):
+                if index < walk.begin:
+                    continue
+                walk.index = index
+                if (self._wanted is None or type_ in self._wanted) and not self._tell_all(walk, type_):
                     return
                 walk.passed.clear()
-                walk.index += 1
             following = self._after(walk.node)
             if following is None:
                 return
-            walk.node, walk.index = following, 0
+            walk.node, walk.begin = following, 0
 
-    def _tell_all(self, walk: _Walk, envelope: Envelope) -> bool:
+    def _tell_all(self, walk: _Walk, type_: str) -> bool:
         """Call the handlers that want the event; return False if this thread has lost its place meanwhile."""
         number = walk.node.start + walk.index
         for subscription in self._subscriptions:
-            if subscription.alone or subscription in walk.passed or not subscription.wants(envelope, number):
+            if subscription.alone or subscription in walk.passed or not subscription.wants(type_, number):
                 continue
             _here.number = number
             walk.calling, walk.since = subscription, time.monotonic()
             if not self._busy.is_set():
                 self._busy.set()
-            subscription.handle(envelope)
+            subscription.handle(walk.node.envelope(walk.index))
             with self._changed:
                 walk.calling = None
             if walk.taken_over:
@@ -263,11 +286,10 @@ class SystemBus:
     def _go_on_alone(self, subscription: Subscription, node: _Node, index: int) -> None:
         """Catch up with the others on this thread, then let the dispatcher serve the subscription again."""
         while True:
-            for place, envelope in enumerate(node.envelopes()[index:], index):
-                number = node.start + place
-                if subscription.wants(envelope, number):
-                    _here.number = number
-                    subscription.handle(envelope)
+            for place, type_ in enumerate(node.types()):
+                if place >= index and subscription.wants(type_, node.start + place):
+                    _here.number = node.start + place
+                    subscription.handle(node.envelope(place))
             with self._changed:
                 if node.next is None or not subscription.active:
                     subscription.begin = max(subscription.begin, node.end)
@@ -276,25 +298,28 @@ class SystemBus:
                 node, index = node.next, 0
 
 
-def open_up(publication: Publication, new_id: Callable[[str], str]) -> Iterator[Envelope]:
-    """Yield the envelopes of a publication; ids of what a feed keeps are made of its topic and cursor."""
-    context = Context(**publication.segment.context)
-    cursor = publication.first_cursor
-    for entry in publication.segment.entries:
-        kind = CATALOGUE[entry.type]
-        yield Envelope(
-            id=_passing_id(entry, new_id) if cursor is None else f"{publication.topic}:{cursor}",
-            type=entry.type,
-            timestamp=instant(entry.at),
-            source=kind.source,
-            category=kind.category,
-            intent=kind.intent,
-            context=context,
-            cursor=cursor,
-            data=typed(kind, entry.data),
-        )
-        if cursor is not None:
-            cursor += 1
+def open_up(segment: Segment, new_id: Callable[[str], str]) -> Iterator[Envelope]:
+    """Yield the envelopes of a segment that no feed keeps."""
+    publication = Publication(None, None, segment)
+    for offset, entry in enumerate(segment.entries):
+        yield _envelope(publication, offset, entry, new_id)
+
+
+def _envelope(publication: Publication, offset: int, entry: Entry, new_id: Callable[[str], str]) -> Envelope:
+    """Return the envelope of an entry; the id of one that a feed keeps is made of its topic and cursor."""
+    cursor = None if publication.first_cursor is None else publication.first_cursor + offset
+    kind = CATALOGUE[entry.type]
+    return Envelope(
+        id=_passing_id(entry, new_id) if cursor is None else f"{publication.topic}:{cursor}",
+        type=entry.type,
+        timestamp=instant(entry.at),
+        source=kind.source,
+        category=kind.category,
+        intent=kind.intent,
+        context=Context(**publication.segment.context),
+        cursor=cursor,
+        data=typed(kind, entry.data),
+    )
 
 
 def _passing_id(entry: Entry, new_id: Callable[[str], str]) -> str:

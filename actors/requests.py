@@ -159,7 +159,7 @@ class Requests:
         return segment
 
     def _open(self, published: Segment) -> Envelope:
-        (envelope,) = open_up(Publication(None, None, published), self._new_id)
+        (envelope,) = open_up(published, self._new_id)
         return envelope
 
 

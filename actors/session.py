@@ -11,7 +11,7 @@ import msgspec
 from reenact.actors.bus import flat, open_up
 from reenact.actors.environment.api import Environment
 from reenact.actors.inlet import Channel, Inlet, published_of
-from reenact.actors.journal.api import Entry, Journal, Publication, Segment
+from reenact.actors.journal.api import Entry, Journal, Segment
 from reenact.actors.kernel import ActorContext, EventSourcedActor
 from reenact.domain import announce as announcing
 from reenact.domain import events as heard_events
@@ -242,7 +242,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if channel is None or not channel.wants(data.type):
             return
         segment = Segment(flat(context), (Entry(data.type, self._ports.now(), data),))
-        for envelope in open_up(Publication(None, None, segment), self._ports.new_id):
+        for envelope in open_up(segment, self._ports.new_id):
             channel.hear(envelope)
 
     def _finish(self, turn_id: str, so_far: SoFar) -> None:

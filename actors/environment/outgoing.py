@@ -29,9 +29,8 @@ _NOT_ACCEPTED_BACK = "file_id"  # the API adds it to citations, and refuses it i
 def api_messages(conversation: Sequence[Said]) -> list[Json]:
     """Return the `messages` of a request: what was said, without what would make the API refuse all of it."""
     turns = _merged((said.role, [block for block in said.content if _is_sendable(block)]) for said in conversation)
-    turns = _merged(_with_paired_calls(turns))
-    if turns and turns[0][0] == "assistant":
-        del turns[0]
+    while (valid := _merged(_with_paired_calls(_from_first_question(turns)))) != turns:
+        turns = valid  # what was left out may have been what something else needed
     messages: list[Json] = [{"role": role, "content": api_blocks(blocks)} for role, blocks in turns]
     if messages and messages[-1]["role"] == "assistant":
         _trim(messages)
@@ -83,18 +82,28 @@ def _speaker(turn: _Turn) -> Role:
     return turn[0]
 
 
+def _from_first_question(turns: list[_Turn]) -> list[_Turn]:
+    return turns[1:] if turns and turns[0][0] == "assistant" else turns
+
+
 def _with_paired_calls(turns: list[_Turn]) -> Iterable[_Turn]:
-    """Leave out calls that the next message does not answer, and answers to no call; answers come first."""
+    """Leave out calls that the next message does not answer, answers to no call, and repetitions; answers come first."""
     asked: set[str] = set()
     for number, (role, blocks) in enumerate(turns):
         if role == "user":
-            results = [block for block in blocks if isinstance(block, ToolResultBlock) and block.tool_use_id in asked]
-            yield role, [*results, *(block for block in blocks if not isinstance(block, ToolResultBlock))]
+            results = {block.tool_use_id: block for block in blocks if isinstance(block, ToolResultBlock)}
+            others = (block for block in blocks if not isinstance(block, ToolResultBlock))
+            yield role, [*(result for call_id, result in results.items() if call_id in asked), *others]
             asked = set()
         else:
             answered = _answered_by(turns[number + 1 : number + 2])
-            kept = [block for block in blocks if not isinstance(block, ToolUseBlock) or block.id in answered]
-            asked = {block.id for block in kept if isinstance(block, ToolUseBlock)}
+            kept: list[Block] = []
+            for block in blocks:
+                if not isinstance(block, ToolUseBlock):
+                    kept.append(block)
+                elif block.id in answered - asked:
+                    asked.add(block.id)
+                    kept.append(block)
             yield role, kept
 
 

@@ -150,7 +150,9 @@ def test_thoughts_text_and_calls_come_whole_however_they_are_cut(chunk_size: int
         FakeReply(stop_reason=None, text=None, content=[]),
     ],
 )
-def test_a_request_is_sent_again_while_nothing_was_published(fault: FakeError | FakeReply, api: FakeMessagesAPI) -> None:
+def test_a_request_is_sent_again_while_nothing_was_published(
+    fault: FakeError | FakeReply, api: FakeMessagesAPI
+) -> None:
     api.script([fault, fault, FakeReply(text="at last", message_id="msg_2")])
 
     heard = (talk := Conversation(api)).ask()
@@ -167,7 +169,7 @@ def test_a_request_is_sent_again_while_nothing_was_published(fault: FakeError | 
         (FakeReply(text="first words, then silence", drop_after=3, drop_mode="fin"), "api_connection_error"),
         (FakeReply(text="first words, then silence", drop_after=3, drop_mode="eof"), "incomplete_stream"),
         (FakeReply(text="first words, then silence", error_after=3), "overloaded_error"),
-        (FakeReply(text="first words ", drop_after=5, drop_mode="eof"), "incomplete_stream"),
+        (FakeReply(text="first words,", drop_after=5, drop_mode="eof"), "incomplete_stream"),
     ],
 )
 def test_what_was_published_is_never_said_twice(fault: FakeReply, error_type: str, api: FakeMessagesAPI) -> None:
@@ -175,7 +177,7 @@ def test_what_was_published_is_never_said_twice(fault: FakeReply, error_type: st
 
     heard = (talk := Conversation(api)).ask()
 
-    assert said(heard) == "first words "
+    assert said(heard) == "first words,"
     assert (failure(heard).error_type, failure(heard).retryable) == (error_type, True)
     assert talk.waits == []
     assert len(api.requests) == 1
@@ -223,7 +225,7 @@ def test_the_server_is_given_the_time_it_asks_for_but_not_for_ever(api: FakeMess
     assert talk.waits == [7.0, 60.0]
 
 
-@pytest.mark.parametrize(("after", "text"), [(1, ""), (3, "first words ")])
+@pytest.mark.parametrize(("after", "text"), [(1, ""), (3, "first words,")])
 def test_silence_is_a_timeout(after: int, text: str, api: FakeMessagesAPI) -> None:
     api.reply(text="first words, then silence", stall_after=after)
 
@@ -263,7 +265,9 @@ def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI)
         Complete(stop_reason="end_turn", content=(TextBlock("one"), TextBlock(" two"))),
     ]
     assert heard[-2] == MessageDelta(usage={"input_tokens": 8, "output_tokens": 6, "tier": "y"})
-    assert api.requests[-1].body["messages"][1:] == [{"role": "assistant", "content": [{"type": "text", "text": "one"}]}]
+    assert api.requests[-1].body["messages"][1:] == [
+        {"role": "assistant", "content": [{"type": "text", "text": "one"}]}
+    ]
 
 
 def test_a_message_that_is_paused_again_and_again_ends_at_last(api: FakeMessagesAPI) -> None:
@@ -295,7 +299,7 @@ def test_an_interrupt_closes_the_stream_at_once(api: FakeMessagesAPI) -> None:
 
     asyncio.run(interrupted())
 
-    assert said(talk.heard) == "first words "
+    assert said(talk.heard) == "first words,"
 
 
 def test_a_connection_serves_one_message_after_the_other(api: FakeMessagesAPI) -> None:
@@ -313,9 +317,7 @@ def test_a_connection_serves_one_message_after_the_other(api: FakeMessagesAPI) -
     assert api.connections == 1
 
 
-def test_the_key_is_told_to_the_api_and_to_nobody_else(
-    api: FakeMessagesAPI, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_key_is_told_to_the_api_and_to_nobody_else(api: FakeMessagesAPI, caplog: pytest.LogCaptureFixture) -> None:
     config = LLMConfig(api_key=KEY, base_url=api.url)
     caplog.set_level(logging.DEBUG)
     api.error(400, message=f"your key {KEY} is odd")
@@ -330,9 +332,7 @@ def test_the_key_is_told_to_the_api_and_to_nobody_else(
     assert "very-secret" not in repr((config, Conversation(api).driver, ClaudeEnvironmentFactory(config)))
 
 
-def test_the_environment_of_the_process_is_not_consulted(
-    api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_of_the_process_is_not_consulted(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-other")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "other")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
@@ -399,7 +399,7 @@ def test_an_interrupted_turn_hangs_up_and_the_next_one_is_answered(
 
     assert api.wait_for_hang_up()
     assert isinstance(bus.answer("trn_2")[-1], Complete)
-    assert said(bus.events("trn_1")) == "first words "
+    assert said(bus.events("trn_1")) == "first words,"
     environment.dispose()
 
 

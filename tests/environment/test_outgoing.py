@@ -28,7 +28,9 @@ def user(text: str = "Hi") -> Said:
 
 
 def sent(*conversation: Said) -> list[tuple[str, list[str]]]:
-    return [(message["role"], [block["type"] for block in message["content"]]) for message in api_messages(conversation)]
+    return [
+        (message["role"], [block["type"] for block in message["content"]]) for message in api_messages(conversation)
+    ]
 
 
 def test_a_plain_conversation_goes_out_as_it_was() -> None:
@@ -41,7 +43,9 @@ def test_a_plain_conversation_goes_out_as_it_was() -> None:
 
 def test_signed_thoughts_and_blocks_of_other_kinds_go_back_unmodified() -> None:
     opaque = {"type": "redacted_thinking", "data": "xyz"}
-    answer = said("assistant", ThinkingBlock("hm", "sig"), OpaqueBlock(opaque), TextBlock("Hi", ({"file_id": 1, "a": 2},)))
+    answer = said(
+        "assistant", ThinkingBlock("hm", "sig"), OpaqueBlock(opaque), TextBlock("Hi", ({"file_id": 1, "a": 2},))
+    )
 
     assert api_messages([user(), answer, user()])[1]["content"] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
@@ -93,7 +97,9 @@ blocks = st.one_of(
     st.builds(ToolUseBlock, ids, st.just("bash"), st.just({})),
     st.builds(ToolResultBlock, ids, texts),
 )
-conversations = st.lists(st.builds(Said, st.sampled_from(["user", "assistant"]), st.lists(blocks, max_size=4).map(tuple)))
+conversations = st.lists(
+    st.builds(Said, st.sampled_from(["user", "assistant"]), st.lists(blocks, max_size=4).map(tuple))
+)
 
 
 @given(conversations)

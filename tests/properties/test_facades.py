@@ -182,7 +182,7 @@ class FacadesMachine(RuleBasedStateMachine):
     def furnish(self) -> None:
         self.create_container("c1", None)
         self.register_image("i1", None)
-        self.create_session("s1", "c1", "i1")
+        self.begin()
 
     @rule(container_id=container_ids, name=names)
     def create_container(self, container_id: str, name: str | None) -> None:
@@ -219,7 +219,18 @@ class FacadesMachine(RuleBasedStateMachine):
             self.sessions[session_id] = Conversation(session_id, container_id, image_id, revision)
             assert created == self.runtime.sessions.get(session_id)
 
-    @rule(session_id=session_ids)
+    @precondition(lambda self: len([session for session in self.sessions.values() if session.agent]) <= 1)
+    @rule()
+    def begin(self) -> None:
+        """Create a session and run it, so that there is always somebody to talk to."""
+        session_id = f"s{len(self.sessions) + 4}"
+        self.create_session(session_id, "c1", "i1")
+        self.run(session_id)
+
+    @rule(data=st.data())
+    def run_again(self, data: st.DataObject) -> None:
+        self.run(data.draw(st.sampled_from(["s_unknown", *self.sessions])))
+
     def run(self, session_id: str) -> None:
         agent_id = self.attempt(lambda: self.runtime.sessions.run(session_id))
 
@@ -248,6 +259,14 @@ class FacadesMachine(RuleBasedStateMachine):
             assert isinstance(turn_id, str)
             session.turns.append(Turn(turn_id, question))
             self.answered(session)
+
+    @precondition(lambda self: any(session.agent for session in self.sessions.values()))
+    @rule(data=st.data(), question=st.sampled_from(["Hello", "And then?"]), scenario=scenarios)
+    def say(self, data: st.DataObject, question: str, scenario: str) -> None:
+        live = [session for session in self.sessions.values() if session.agent]
+        self.set_scenario(scenario)
+
+        self.send(data.draw(st.sampled_from(live)), question)
 
     @rule(scenario=scenarios)
     def set_scenario(self, scenario: str) -> None:
@@ -289,8 +308,9 @@ class FacadesMachine(RuleBasedStateMachine):
             session.cut()
             session.agent = None
 
-    @rule(session_id=session_ids)
-    def delete(self, session_id: str) -> None:
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        session_id = data.draw(st.sampled_from(["s_unknown", *self.sessions]))
         deleted = self.runtime.sessions.delete(session_id)
 
         session = self.sessions.get(session_id)
@@ -331,7 +351,7 @@ class FacadesMachine(RuleBasedStateMachine):
 
         at_every_commit(self.runtime, copy)
         self.set_scenario(scenario)
-        self.receive_for(session)
+        self.send(session, "Hello")
         self.runtime.close()
         self.path = copies[0] if copies else self.path
         if not copies:
@@ -342,9 +362,10 @@ class FacadesMachine(RuleBasedStateMachine):
         self.open()
         self._remember_what_is_there(session, acknowledged)
 
-    def receive_for(self, session: Conversation) -> None:
-        agent_id = session.agent or ""
-        session.turns.append(Turn(self.runtime.agents.receive(agent_id, "Hello"), "Hello"))
+    def send(self, session: Conversation, question: str) -> None:
+        """Have the session's live agent answer a question, or let it wait."""
+        turn_id = self.runtime.agents.receive(session.agent or "", question)
+        session.turns.append(Turn(turn_id, question))
         self.answered(session)
 
     def _remember_what_is_there(self, session: Conversation, acknowledged: list[str]) -> None:
@@ -429,4 +450,4 @@ def _told(message: Message) -> tuple[str, str, str | None, bool]:
 
 
 TestFacades = FacadesMachine.TestCase
-TestFacades.settings = settings(max_examples=max(10, settings().max_examples // 3), stateful_step_count=30)
+TestFacades.settings = settings(max_examples=max(30, settings().max_examples // 2), stateful_step_count=40)

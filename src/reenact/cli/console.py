@@ -77,8 +77,9 @@ class Console:
 
     def prepare(self, *, utf8: bool) -> None:
         """Let no character that a stream cannot show be a failure; JSON is UTF-8 whatever the locale is."""
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8" if utf8 else None, errors="replace")
+        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        if callable(reconfigure):
+            reconfigure(encoding="utf-8" if utf8 else None, errors="replace")
 
     def abandon(self) -> None:
         """Forget what nobody reads any more, so that the end of the process does not stumble over it."""

@@ -1,0 +1,123 @@
+"""The command, in this process or in one of its own, with nobody else's settings and files."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+import reenact
+from reenact.cli import main
+from reenact.testing import FakeMessagesAPI
+
+KEY = "sk-ant-this-is-a-secret"
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass
+class Outcome:
+    """What became of a run of the command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def objects(self) -> list[Json]:
+        """Standard output as lines of JSON."""
+        return [msgspec.json.decode(line) for line in self.out.splitlines()]
+
+    @property
+    def result(self) -> Json:
+        """The only line of standard output."""
+        (result,) = self.objects
+        return result
+
+
+Run: TypeAlias = Callable[..., Outcome]
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """Return the environment of a user who has just come."""
+    home = tmp_path / "home"
+    home.mkdir()
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {
+        **inherited,
+        "HOME": str(home),
+        "PYTHONPATH": str(Path(reenact.__file__).parent.parent),
+        "TERM": "xterm",
+    }
+
+
+@pytest.fixture
+def run(
+    environ: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """Return what runs the command in this process: `run("-p", "Hello", stdin=b"…", MOCK_SCENARIO="…")`."""
+
+    def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Outcome:
+        with monkeypatch.context() as patch:
+            for name in set(os.environ) - set(_INHERITED):
+                patch.delenv(name)
+            for name, value in {**environ, **variables}.items():
+                patch.setenv(name, value)
+            patch.chdir(tmp_path)
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            capsys.readouterr()
+            code = main(arguments)
+            return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def command() -> list[str]:
+    """Return how the command is started in a process of its own."""
+    return [sys.executable, "-P", "-m", "reenact"]
+
+
+@pytest.fixture
+def start(environ: dict[str, str], command: list[str], tmp_path: Path) -> Run:
+    """Return what runs the command in a process of its own."""
+
+    def start(*arguments: str, stdin: bytes = b"", **variables: str) -> Outcome:
+        done = subprocess.run(
+            [*command, *arguments],
+            input=stdin,
+            capture_output=True,
+            env={**environ, **variables},
+            cwd=tmp_path,
+            timeout=30,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return start
+
+
+@pytest.fixture
+def api() -> Iterator[FakeMessagesAPI]:
+    """Return a Messages API that knows the key."""
+    with FakeMessagesAPI(api_key=KEY) as api:
+        yield api
+
+
+@pytest.fixture
+def claude(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    """Return the variables with which that API answers; it is asked again without a pause."""
+    monkeypatch.setattr("reenact.actors.environment.claude.backoff", lambda *_: 0.0)
+    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
