@@ -70,8 +70,7 @@ class ClaudeClient:
         for loop, (_, keeper) in list(self._live.items()):
             del self._live[loop]
             with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
-                # Two steps, so that the task has taken its first one: before that it would not close the client.
-                loop.call_soon_threadsafe(loop.call_soon, keeper.cancel)
+                loop.call_soon_threadsafe(_cancel_next, keeper)
 
     def without_key(self, text: str) -> str:
         """Return the text without the API key, should it be in there."""
@@ -125,6 +124,11 @@ async def _keep(client: AsyncAnthropic) -> None:
     """Keep the client until this task is cancelled, then close it."""
     async with client:
         await asyncio.get_running_loop().create_future()
+
+
+def _cancel_next(keeper: asyncio.Task[None]) -> None:
+    """Cancel the task after the step that it may be about to take: before its first one it would not close anything."""
+    asyncio.get_running_loop().call_soon(keeper.cancel)
 
 
 def _failed(error: ApiError) -> Fault:

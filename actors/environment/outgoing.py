@@ -87,7 +87,7 @@ def _from_first_question(turns: list[_Turn]) -> list[_Turn]:
 
 
 def _with_paired_calls(turns: list[_Turn]) -> Iterable[_Turn]:
-    """Leave out calls that the next message does not answer, answers to no call, and repetitions; answers come first."""
+    """Leave out calls that the next message does not answer, and answers to no call; answers come first."""
     asked: set[str] = set()
     for number, (role, blocks) in enumerate(turns):
         if role == "user":

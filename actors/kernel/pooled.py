@@ -21,6 +21,7 @@ SLICE: Final = 64
 
 _PYKKAS_OWN: Final = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 
+_KERNEL: Final = "reenact.actors.kernel."
 _log = logging.getLogger("pykka")
 
 A = TypeVar("A", bound="PooledActor")
@@ -82,6 +83,17 @@ class PooledActor(pykka.Actor):
     _begun: bool = False
     _over: bool = False
     _pool: WorkerPool
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as every class takes
+        """Refuse a subclass that overrides, by an accident of names, what an actor runs on."""
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith(_KERNEL):
+            return
+        kernel = (base for base in cls.__mro__[1:] if base.__module__.startswith(_KERNEL))
+        ours = {name for base in kernel for name in vars(base) if name.startswith("_") and not name.startswith("__")}
+        clash = sorted(ours & vars(cls).keys())
+        if clash:
+            raise TypeError(f"{cls.__name__}.{clash[0]} is a name that the kernel uses itself; choose another")
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:  # noqa: ANN401 - pykka's own signature
         self._assemble(self._create_actor_inbox())

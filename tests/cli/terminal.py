@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[=>()][0-9A-B]?")
 # After `setsid`, the first terminal that is opened becomes the controlling one, so that Ctrl+C reaches the program.
@@ -46,7 +47,7 @@ class Terminal:
         finally:
             os.close(other_end)
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timezone
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Self
 
 import msgspec
 
@@ -38,7 +38,7 @@ class Subscription:
     def __call__(self) -> None:
         self._forget()
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -108,7 +108,7 @@ class Bus:
                 Envelope(
                     id="evt",
                     type=data.type,
-                    timestamp=datetime.now(timezone.utc),
+                    timestamp=datetime.now(UTC),
                     source=data.source,
                     category=data.category,
                     intent=data.intent,
@@ -120,7 +120,7 @@ class Bus:
 
 def plain(events: Sequence[StreamData]) -> list[tuple[str, object]]:
     """Return the events as type and data, without what was left at its default."""
-    return [(event.type, {name: value for name, value in _given(event)}) for event in events]
+    return [(event.type, dict(_given(event))) for event in events]
 
 
 def _given(event: StreamData) -> list[tuple[str, object]]:
@@ -135,5 +135,5 @@ def _given(event: StreamData) -> list[tuple[str, object]]:
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop go on until the condition holds."""
     async with asyncio.timeout(PATIENCE):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what is waited for is no event of the test's
             await asyncio.sleep(0)

@@ -38,7 +38,7 @@ KEY = "sk-ant-very-secret"
 class Conversation:
     """Talks to the fake API with a driver that notes the waits instead of waiting."""
 
-    def __init__(self, api: FakeMessagesAPI, **config: Any) -> None:
+    def __init__(self, api: FakeMessagesAPI, **config: object) -> None:
         self.heard: list[StreamData] = []
         self.waits: list[float] = []
         self.driver = ClaudeDriver(
@@ -54,7 +54,7 @@ class Conversation:
         assert isinstance(event, StreamData)
         self.heard.append(event)
 
-    def ask(self, messages: Sequence[Said] = HELLO, **request: Any) -> list[StreamData]:
+    def ask(self, messages: Sequence[Said] = HELLO, **request: Any) -> list[StreamData]:  # noqa: ANN401 - what `send_message` takes
         asyncio.run(self._ask(messages, request))
         return self.heard
 

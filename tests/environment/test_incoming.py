@@ -65,7 +65,7 @@ def test_each_spelling_is_understood(reported: object, event: StreamData) -> Non
         ("text", "str"),
         (None, "NoneType"),
         (TextDelta(text="\ud800"), "surrogates"),
-        (TextDelta(text=5), "text_delta"),  # type: ignore[arg-type]  # the type that a careless driver gives it
+        (TextDelta(text=5), "text_delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as careless drivers do
         (ToolCall(name="x", input=object()), "tool_call"),
         (ToolCall(name="x", input={"a": 1 << 70}), "tool_call"),
         (ToolCall(name="x", input={"a": "\udfff"}), "surrogates"),

@@ -170,7 +170,7 @@ def test_events_keep_their_order_however_many_they_are(config: EnvironmentConfig
     ],
 )
 def test_what_the_driver_raises_becomes_an_error_of_its_type(
-    error: BaseException, error_type: str, retryable: bool, config: EnvironmentConfig
+    error: BaseException, error_type: str, *, retryable: bool, config: EnvironmentConfig
 ) -> None:
     async def act(on_event: OnEvent) -> None:
         on_event(TextDelta(text="half"))

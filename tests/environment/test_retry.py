@@ -10,7 +10,7 @@ from reenact.actors.environment.retry import LONGEST_WAIT, backoff, may_be_sent_
     [(400, False), (401, False), (403, False), (404, False), (413, False), (408, True), (409, True), (429, True),
      (500, True), (503, True), (529, True)],
 )  # fmt: skip
-def test_only_some_refusals_are_worth_another_attempt(status: int, again: bool) -> None:
+def test_only_some_refusals_are_worth_another_attempt(status: int, *, again: bool) -> None:
     assert may_be_sent_again(status, {}) is again
 
 

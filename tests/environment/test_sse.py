@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.actors.environment.sse import SseDecoder
 
-STREAM = ": hello\n\nevent: one\ndata: {}\n\ndata:no space\ndata: two lines ü😀\nid: 7\n\nevent: empty\n\n\n\ndata\n\n".encode()
+STREAM = (
+    ": hello\n\nevent: one\ndata: {}\n\ndata:no space\ndata: two lines ü😀\nid: 7\n\nevent: empty\n\n\n\ndata\n\n"
+).encode()
 EVENTS = [("one", b"{}"), ("", "no space\ntwo lines ü😀".encode()), ("", b"")]
 
 
@@ -25,7 +29,7 @@ def test_it_does_not_matter_where_the_stream_is_cut(line_end: bytes, cuts: list[
     stream = STREAM.replace(b"\n", line_end)
     places = [0, *sorted(cuts), len(stream)]
 
-    chunks = [stream[start:end] for start, end in zip(places, places[1:], strict=False)]
+    chunks = [stream[start:end] for start, end in pairwise(places)]
 
     assert decoded(*chunks) == EVENTS
 

@@ -17,21 +17,25 @@ class Answering:
     """
 
     def __init__(
-        self, factory: EnvironmentFactory, words: str, *, model: str | None = None, system_prompt: str | None = None
+        self,
+        factory: EnvironmentFactory,
+        *,
+        mock: str | None = None,
+        model: str | None = None,
+        system_prompt: str | None = None,
     ) -> None:
-        self.words = words
-        self.created_with: str | None = None
+        """Take the factory and, if it is one of mocks, the words for it."""
+        self.mock = mock
         self._factory = factory
-        self._instead: dict[str, str] = {}
-        if model is not None:
-            self._instead["model"] = model
-        if system_prompt is not None:
-            self._instead["system_prompt"] = system_prompt
+        self._instead = {"model": model, "system_prompt": system_prompt}
+        self._created_with: dict[str, str | None] = {}
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
-        self.created_with = config.model
-        return self._factory.create(msgspec.structs.replace(config, **self._instead))
+        self._created_with = {"model": config.model, "system_prompt": config.system_prompt}
+        model = self._instead["model"] or config.model
+        system_prompt = self._instead["system_prompt"] or config.system_prompt
+        return self._factory.create(msgspec.structs.replace(config, model=model, system_prompt=system_prompt))
 
     def dispose(self) -> None:
         """Release what the environments share. Idempotent."""
@@ -39,9 +43,17 @@ class Answering:
         if callable(dispose):
             dispose()
 
-    def name(self, model: str | None) -> str:
-        """Return who answers, with the model that was asked for."""
-        return self.words.format(model=self._instead.get("model") or self.created_with or model)
+    def name(self, otherwise: str) -> str:
+        """Return who answers; Claude is the model `otherwise` unless a session asks for another."""
+        return self.mock or f"Claude ({self._instead['model'] or self._created_with.get('model') or otherwise}) answers"
+
+    def departures(self) -> list[str]:
+        """Return what is not in this run as the session was created, in words."""
+        return [
+            f"the session was created with {_words(name, old)}; this run has {_words(name, new)}"
+            for name, old in self._created_with.items()
+            if (new := self._instead[name]) is not None and new != old
+        ]
 
 
 def answering(
@@ -61,10 +73,17 @@ def answering(
         from reenact.actors.environment.claude import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
         claude = ClaudeEnvironmentFactory(llm)
-        return Answering(claude, "Claude ({model}) answers", model=model, system_prompt=system_prompt), llm
+        return Answering(claude, model=model, system_prompt=system_prompt), llm
     from reenact.actors.environment.mock import MockEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
     scenario = given(environ, "MOCK_SCENARIO") or "default"
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
-    return Answering(MockEnvironmentFactory(scenario), words, model=model, system_prompt=system_prompt), llm
+    return Answering(MockEnvironmentFactory(scenario), mock=words, model=model, system_prompt=system_prompt), llm
+
+
+def _words(name: str, value: str | None) -> str:
+    what = name.replace("_", " ")
+    if value is None:
+        return f"no {what} of its own"
+    return f"the model {value}" if name == "model" else f"another {what}"

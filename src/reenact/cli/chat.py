@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TextIO
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
@@ -120,13 +118,9 @@ def _welcome(conversation: Conversation, screen: Screen, who: str) -> None:
 
 def _editor(console: Console) -> PromptSession[str]:
     """Return a line editor whose prompt is no part of the result, and whose history outlives it."""
-    output = Vt100_Output.from_pty(_terminal(console), term=console.environ.get("TERM"))
+    output = Vt100_Output.from_pty(console.terminal or console.err, term=console.environ.get("TERM"))
     output.enable_cpr = False  # a simple terminal never answers where its cursor is, and would be waited for
     return PromptSession(history=_history(console), output=output)
-
-
-def _terminal(console: Console) -> TextIO:
-    return next((stream for stream in (console.err, console.out) if stream.isatty()), sys.__stdin__ or console.err)
 
 
 def _history(console: Console) -> History:

@@ -17,6 +17,7 @@ from reenact.cli.failures import Problem, printable
 
 logger: Final = logging.getLogger("reenact.cli")
 _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
+_ERRORS = "errors.log"
 _PARTS: Final = {"turn_id", "session_id", "code", "type"}
 
 
@@ -42,8 +43,13 @@ class Console:
 
     @property
     def has_person(self) -> bool:
-        """Whether somebody types the input."""
-        return sys.stdin is not None and sys.stdin.isatty()
+        """Whether somebody types the input and sees what is asked."""
+        return sys.stdin is not None and sys.stdin.isatty() and self.terminal is not None
+
+    @property
+    def terminal(self) -> TextIO | None:
+        """Where somebody sees what is no result; None if nobody does."""
+        return next((stream for stream in (self.err, self.out) if stream.isatty()), None)
 
     def input(self) -> io.BufferedIOBase | io.BytesIO:
         """Return what standard input holds, as bytes; nothing if it is closed."""
@@ -91,8 +97,8 @@ class Console:
     def logging(self, directory: Path) -> Generator[None]:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
         stderr = logging.StreamHandler(self.err)
-        stderr.setFormatter(_Lines(self) if self.in_ci else _Words(self))
-        file = _Tracebacks(directory / "errors.log", encoding="utf-8", errors="backslashreplace", delay=True)
+        stderr.setFormatter(_Lines(self) if self.in_ci else _Words(self, directory / _ERRORS))
+        file = _Tracebacks(directory / _ERRORS, encoding="utf-8", errors="backslashreplace", delay=True)
         file.setFormatter(_Whole(self))
         root, ours = logging.getLogger(), logging.getLogger("reenact")
         levels = root.level, ours.level, logger.level
@@ -126,12 +132,17 @@ class _Formatter(logging.Formatter):
 class _Words(_Formatter):
     """For people: a line of words, and the traceback only if they ask for it."""
 
+    def __init__(self, console: Console, errors: Path) -> None:
+        super().__init__(console)
+        self._errors = errors
+
     def format(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
         if record.levelno > logging.INFO:
             message = f"reenact: {record.levelname.lower()}: {message}"
-        if record.exc_info and self._console.debug:
-            message = f"{message}\n{self.traceback(record)}"
+        if record.exc_info:
+            debug = self._console.debug
+            message += f"\n{self.traceback(record)}" if debug else f" ({self._errors} says where; so does --debug)"
         return self._console.without_key(message)
 
 

@@ -21,7 +21,7 @@ from reenact.domain.messages import Usage
 
 CONTAINER: Final = "default"
 IMAGE: Final = "chat"
-_LOOK_AROUND = 1.0
+LOOK_AROUND: Final = 1.0
 """Seconds of silence after which to see whether the agent is still there."""
 
 
@@ -136,7 +136,7 @@ class Conversation:
             AnswerLostError: nothing will come any more.
         """
         while True:
-            left = _LOOK_AROUND if deadline is None else min(_LOOK_AROUND, max(0.0, deadline - time.monotonic()))
+            left = LOOK_AROUND if deadline is None else min(LOOK_AROUND, max(0.0, deadline - time.monotonic()))
             try:
                 return self._heard.get(timeout=left)
             except Empty:

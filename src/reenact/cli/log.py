@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from time import sleep as pause
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -63,7 +63,7 @@ def log(options: LogOptions, console: Console) -> int:
                     _print(entry, text, options.output_format, console)
             if not options.follow:
                 return ExitCode.SUCCESS
-            threading.Event().wait(_PAUSE)  # nobody tells another process that something was written
+            pause(_PAUSE)  # nobody tells another process that something was written
 
 
 class Filter:

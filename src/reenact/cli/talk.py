@@ -36,12 +36,13 @@ def talk(options: TalkOptions, console: Console) -> int:
     from reenact.cli.chat import chat  # noqa: PLC0415 - the line editor is loaded when somebody types
 
     with _conversation(options, console) as (conversation, answerer):
-        return chat(conversation, console, who=_who(answerer, options, console), timeout=options.timeout)
+        who = _introduce(conversation, answerer, options, console)
+        return chat(conversation, console, who=who, timeout=options.timeout)
 
 
 def _ask_once(question: str, options: TalkOptions, console: Console) -> int:
     with _conversation(options, console) as (conversation, answerer):
-        _introduce(conversation, answerer, options, console)
+        _announce(conversation, answerer, options, console)
         out = output(options.output_format, console)
         answer = conversation.ask(question, out.hear, timeout=options.timeout)
         out.end(answer)
@@ -58,7 +59,7 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
         return ExitCode.SUCCESS
     code: int = ExitCode.SUCCESS
     with _conversation(options, console) as (conversation, answerer):
-        _introduce(conversation, answerer, options, console)
+        _announce(conversation, answerer, options, console)
         commands = Commands(conversation, console.say)
         out = output(options.output_format, console)
         line: str | None = first
@@ -119,15 +120,20 @@ def _latest(runtime: Runtime) -> str:
     return sessions[-1].id
 
 
-def _introduce(conversation: Conversation, answerer: Answering, options: TalkOptions, console: Console) -> None:
-    """Say on standard error what a caller should know; that Claude answers is what everybody expects."""
-    who = _who(answerer, options, console)
-    if console.in_ci or who.startswith("the mock"):
-        console.say(f"{who} (session {conversation.session_id})")
-
-
-def _who(answerer: Answering, options: TalkOptions, console: Console) -> str:
+def _introduce(conversation: Conversation, answerer: Answering, options: TalkOptions, console: Console) -> str:
+    """Return who answers, and warn of what is not as the session was created."""
+    if not conversation.is_new:
+        conversation.run()  # whoever answers learns what the session was created with
+        for departure in answerer.departures():
+            console.warn(departure)
     return answerer.name(options.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL)
+
+
+def _announce(conversation: Conversation, answerer: Answering, options: TalkOptions, console: Console) -> None:
+    """Say on standard error what a caller should know; that Claude answers is what everybody expects."""
+    who = _introduce(conversation, answerer, options, console)
+    if console.in_ci or answerer.mock:
+        console.say(f"{who} (session {conversation.session_id})")
 
 
 def _all_of_it(console: Console) -> str:

@@ -9,5 +9,5 @@ def version() -> str:
     """Return the version of the package that is installed."""
     try:
         return metadata.version("reenact")
-    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
-        return "unknown"
+    except metadata.PackageNotFoundError:  # nothing is installed that would know
+        return "from a checkout"

@@ -1,0 +1,230 @@
+"""One answer for a program, or one for each line of the input: what is printed where, and the exit code."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+
+import pytest
+
+from reenact.testing import FakeMessagesAPI
+from tests.cli.conftest import Outcome, Run
+
+FIELDS = [
+    "type",
+    "success",
+    "result",
+    "session_id",
+    "agent_id",
+    "turn_id",
+    "stop_reason",
+    "usage",
+    "cost",
+    "duration",
+    "tool_calls",
+    "error",
+]
+
+
+def test_an_answer_and_nothing_else_is_on_standard_output(run: Run) -> None:
+    done = run("-p", "Hello")
+
+    assert (done.code, done.out) == (0, "Hello from mock!\n")
+    assert "the mock answers" in done.err
+
+
+def test_the_prompt_may_be_all_of_standard_input(run: Run) -> None:
+    run("-p", "-", stdin="Zwei\nZeilen 🎭\n".encode())
+
+    (accepted,) = run("log", "--type", "message-accepted", "--output-format", "json").objects
+    assert accepted["data"]["content"] == [{"type": "text", "text": "Zwei\nZeilen 🎭\n"}]
+
+
+def test_each_line_of_the_input_is_answered_in_order_in_one_session(run: Run) -> None:
+    done = run(stdin=b"first\n\n  \nsecond\n")
+
+    assert (done.code, done.out) == (0, "Hello from mock!\n" * 2)
+    accepted = run("log", "--type", "message-accepted", "--output-format", "json").objects
+    assert [event["data"]["content"][0]["text"] for event in accepted] == ["first", "second"]
+    assert len({event["session_id"] for event in accepted}) == 1
+
+
+def test_lines_may_be_commands_as_in_a_chat(run: Run) -> None:
+    done = run(stdin=b"/help\n/sessions\nHi\n/sessions\n/exit\nnever asked\n")
+
+    assert (done.code, done.out) == (0, "Hello from mock!\n")
+    assert "/exit" in done.err
+    assert "There are no sessions yet" in done.err
+    assert "2 messages  Hi" in done.err
+
+
+def test_no_input_is_the_end_and_not_a_failure(run: Run) -> None:
+    done = run()
+
+    assert (done.code, done.out) == (0, "")
+
+
+def test_a_json_answer_is_exactly_one_object(run: Run) -> None:
+    done = run("-p", "Hello", "--output-format", "json")
+
+    assert list(done.result) == FIELDS
+    assert done.result["type"] == "result"
+    assert done.result["success"] is True
+    assert done.result["result"] == "Hello from mock!"
+    assert done.result["stop_reason"] == "end_turn"
+    assert done.result["duration"] > 0
+    assert done.result["error"] is None
+    assert done.result["session_id"].startswith("ses_")
+
+
+def test_a_json_answer_has_what_the_model_used(run: Run, api: FakeMessagesAPI, claude: dict[str, str]) -> None:
+    api.reply(text="Yes", usage={"input_tokens": 7, "output_tokens": 3})
+
+    done = run("-p", "Hello", "--output-format", "json", **claude)
+
+    assert done.result["usage"] == {"input_tokens": 7, "output_tokens": 3}
+    assert done.err == ""
+
+
+def test_a_json_stream_is_every_event_of_the_session_and_then_the_same_object(run: Run) -> None:
+    done = run("-p", "Hello", "--output-format", "stream-json")
+
+    *events, result = done.objects
+    assert [event["cursor"] for event in events] == list(range(1, len(events) + 1))
+    assert events[0]["type"] == "session_created"
+    assert events[-1]["type"] == "turn_completed"
+    assert "".join(event["data"]["text"] for event in events if event["type"] == "text_delta") == result["result"]
+    assert list(result) == FIELDS
+
+
+def test_each_line_has_a_json_object_of_its_own(run: Run) -> None:
+    done = run("--output-format=json", stdin=b"one\ntwo\n")
+
+    assert [answer["result"] for answer in done.objects] == ["Hello from mock!"] * 2
+
+
+def test_an_event_is_printed_when_it_happens(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr("reenact.cli.console.Console.write", lambda _, text: written.append(text))
+
+    run("-p", "Hello", "--output-format", "stream-json", MOCK_SCENARIO="long-stream")
+
+    assert sum("chunk-" in line for line in written) > 100, "each delta is written by itself"
+
+
+def test_an_empty_answer_is_a_success(run: Run, api: FakeMessagesAPI, claude: dict[str, str]) -> None:
+    api.reply(content=[])
+    api.reply(content=[])
+
+    as_text = run("-p", "Hello", **claude)
+    as_json = run("-p", "Hello", "--output-format", "json", **claude)
+
+    assert (as_text.code, as_text.out) == (0, "")
+    assert as_json.result["success"] is True
+    assert as_json.result["result"] == ""
+
+
+def test_continuing_goes_on_with_the_newest_session(run: Run, api: FakeMessagesAPI, claude: dict[str, str]) -> None:
+    run("-p", "an older one", **claude)
+    first = run("-p", "My name is Ada", "--output-format", "json", **claude)
+
+    second = run("-p", "What is my name?", "--continue", "--output-format", "json", **claude)
+
+    assert second.result["session_id"] == first.result["session_id"]
+    said = [message["content"][0]["text"] for message in api.requests[-1].body["messages"]]
+    assert said == ["My name is Ada", "Hello from the fake API!", "What is my name?"]
+
+
+def test_resuming_goes_on_with_the_session_that_is_named(run: Run) -> None:
+    older = run("-p", "older", "--output-format", "json").result["session_id"]
+    run("-p", "newer")
+
+    done = run("-p", "again", "--resume", older, "--output-format", "json")
+
+    assert done.result["session_id"] == older
+
+
+def test_model_and_instructions_are_those_of_the_session_unless_others_are_given(
+    run: Run, api: FakeMessagesAPI, claude: dict[str, str]
+) -> None:
+    run("-p", "one", "--model", "claude-a", "--system-prompt", "Be brief", **claude)
+    run("-p", "two", "--continue", **claude, ANTHROPIC_MODEL="claude-b")
+    other = run("-p", "three", "--continue", "--model", "claude-c", "--system-prompt", "Be long", **claude)
+    run("-p", "four", **claude, ANTHROPIC_MODEL="claude-b")
+
+    asked = [(request.body["model"], request.body.get("system")) for request in api.requests]
+    assert asked == [("claude-a", "Be brief"), ("claude-a", "Be brief"), ("claude-c", "Be long"), ("claude-b", None)]
+    assert "claude-a" in other.err
+    assert "claude-c" in other.err
+
+
+def test_the_mock_answers_when_it_is_wanted_although_there_is_a_key(run: Run, claude: dict[str, str]) -> None:
+    done = run("-p", "Hello", **claude, MOCK_LLM="true")
+
+    assert done.out == "Hello from mock!\n"
+    assert "the mock answers" in done.err
+
+
+def test_the_log_is_where_it_is_said_to_be(run: Run, environ: dict[str, str]) -> None:
+    named = run("-p", "x", "--db", "named.db")
+    by_url = run("-p", "x", "--db", "sqlite:///named.db", "--continue")
+    by_variable = run("-p", "x", "--continue", REENACT_DB="named.db")
+    in_data = run("-p", "x", XDG_DATA_HOME=f"{environ['HOME']}/data")
+    counts = [run("sessions", "--db", name).out for name in ("named.db", f"{environ['HOME']}/data/reenact/reenact.db")]
+
+    assert [done.code for done in (named, by_url, by_variable, in_data)] == [0] * 4
+    assert [" 6 messages " in counts[0], " 2 messages " in counts[1]] == [True, True]
+
+
+class InterruptingOutput(io.StringIO):
+    """Presses Ctrl+C, as often as it is told to, when the answer begins."""
+
+    times = 1
+
+    def write(self, text: str) -> int:
+        if "chunk-" in text and self.times:
+            self.times -= 1
+            signal.raise_signal(signal.SIGINT)
+        return super().write(text)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_the_answer_with_130(run: Run, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    out = InterruptingOutput()
+    out.times = times
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        done: Outcome = run("-p", "Hello", MOCK_SCENARIO="long-stream")
+
+    assert done.code == 130
+    assert "chunk-0 " in out.getvalue()
+    assert "chunk-99 " not in out.getvalue()
+    (completed,) = run("log", "--type", "turn_completed", "--output-format", "json").objects
+    assert completed["data"]["outcome"] == "interrupted"
+
+
+def test_ctrl_c_ends_a_list_of_prompts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", InterruptingOutput())
+        done = run(stdin=b"one\ntwo\n", MOCK_SCENARIO="long-stream")
+
+    assert done.code == 130
+    assert len(run("log", "--type", "message-accepted").out.splitlines()) == 1
+
+
+class NobodyReads(io.StringIO):
+    """A pipe whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_a_reader_who_has_gone_is_not_complained_about(run: Run, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", NobodyReads())
+        done = run("-p", "Hello", "--output-format", form)
+
+    assert done.code == 141
+    assert "error" not in done.err

@@ -1,0 +1,123 @@
+"""The command as its users start it: in a process of its own, in a pipe, in a build, and quickly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from reenact.cli.settings import in_ci, is_on
+from tests.cli.conftest import Run
+
+
+def test_the_exit_code_and_the_answer_reach_the_caller(start: Run) -> None:
+    done = start("-p", "Hello")
+
+    assert (done.code, done.out) == (0, "Hello from mock!\n")
+
+
+def test_bad_arguments_reach_the_caller_as_an_object(start: Run) -> None:
+    done = start("--output-format", "json", "--nonsense")
+
+    assert done.code == 2
+    assert done.result["error"]["type"] == "invalid_arguments"
+
+
+def test_json_is_utf_8_whatever_the_locale_is(start: Run) -> None:
+    done = start("--output-format", "json", "--resume", "sés", "-p", "x", PYTHONIOENCODING="ascii")
+
+    assert "sés" in done.result["error"]["message"]
+
+
+def test_a_pipe_that_is_closed_ends_the_command_quietly(
+    command: list[str], environ: dict[str, str], tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [*command, "-p", "x", "--output-format", "stream-json"],
+        env={**environ, "MOCK_SCENARIO": "long-stream"},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        code = process.wait(20)
+
+    assert code == 141
+    assert "Broken" not in errors
+    assert "Exception" not in errors
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("log", "--help")])
+def test_help_does_not_wait_for_what_it_does_not_need(
+    command: list[str], environ: dict[str, str], arguments: tuple[str, ...]
+) -> None:
+    heavy = {"anthropic", "prompt_toolkit", "rich"}
+    loaded = [command[0], "-P", "-X", "importtime", *command[2:], *arguments]
+
+    done = subprocess.run(loaded, capture_output=True, text=True, env=environ, check=True, timeout=30)
+
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert done.stdout
+    assert imported & heavy == set()
+    assert "typer" in imported, "the list of what is imported must be one"
+
+
+def test_help_names_every_option_and_the_exit_codes(run: Run) -> None:
+    shown = run("--help").out
+
+    for word in ("--continue", "--resume", "--output-format", "--timeout", "--db", "log", "sessions", "5 --timeout"):
+        assert word in shown
+
+
+def test_the_version_is_said(run: Run) -> None:
+    done = run("--version")
+
+    assert (done.code, done.out.partition(" ")[0]) == (0, "reenact")
+
+
+def test_in_a_build_all_that_is_logged_is_a_json_line(run: Run) -> None:
+    done = run("-p", "Hello", CI="true", MOCK_SCENARIO="error")
+
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    assert done.code == 4
+    assert [line["level"] for line in lines] == ["info", "error"]
+    assert lines[1]["message"] == "Rate limit exceeded"
+    assert (lines[1]["code"], lines[1]["type"]) == (4, "api_error")
+
+
+def test_the_unexpected_in_a_build_is_a_line_with_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("reenact.cli.conversation.Conversation.ask", fail)
+
+    done = run("-p", "Hello", GITHUB_ACTIONS="true")
+
+    assert done.code == 1
+    assert "ZeroDivisionError" in json.loads(done.err.splitlines()[-1])["traceback"]
+
+
+def test_in_a_build_without_input_there_is_a_hint_instead_of_silence(run: Run) -> None:
+    done = run(CI="1")
+
+    assert done.code == 2
+    assert "-p TEXT" in msgspec.json.decode(done.err.splitlines()[-1])["message"]
+
+
+@pytest.mark.parametrize("value", ["", " ", "0", "false", "False"])
+def test_a_variable_may_say_that_it_is_off(value: str) -> None:
+    assert not is_on(value)
+    assert not in_ci({"CI": value, "JENKINS_URL": value})
+
+
+@pytest.mark.parametrize("name", ["CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL"])
+def test_a_build_is_recognised(name: str) -> None:
+    assert in_ci({name: "https://jenkins.example"})
