@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -97,11 +98,12 @@ class Operations:
         self._definitions: dict[tuple[str, int], Definition] = {}
         self._newest: dict[str, int] = {}
         self._newest_lock = threading.Lock()
+        self.closing = False
         self.closed = False
 
     def check_open(self) -> None:
-        """Raise `RuntimeClosedError` once the runtime is closed."""
-        if self.closed:
+        """Raise `RuntimeClosedError` once the runtime has begun to close."""
+        if self.closing:
             msg = "the runtime is closed; open it again to go on"
             raise RuntimeClosedError(msg)
 
@@ -265,19 +267,21 @@ class Operations:
             future.get()
 
     def shut_down(self) -> None:
-        """Stop every agent; running turns end as interrupted."""
-        stopping = [
-            self._session(session_id).ask_future(Stop(agent_id=agent_id, reason="shutdown", at=self._now()))
-            for agent_id, session_id in self._live.items()
-        ]
-        for future in stopping:
-            try:
-                future.get()
-            except ReenactError:  # the log cannot be written: the next start finds the agent and ends it
-                continue
+        """Stop every agent, also one whose start was under way; running turns end as interrupted."""
+        tried: set[str] = set()
+        while live := [(agent_id, session_id) for agent_id, session_id in self._live.items() if agent_id not in tried]:
+            stopping = [
+                self._session(session_id).ask_future(Stop(agent_id=agent_id, reason="shutdown", at=self._now()))
+                for agent_id, session_id in live
+            ]
+            tried.update(agent_id for agent_id, _ in live)
+            for future in stopping:
+                with contextlib.suppress(ReenactError):  # the log fails: the next start finds the agent and ends it
+                    future.get()
 
     def _read(self) -> ReadModel:
-        self.check_open()
+        if self.closed:
+            self.check_open()
         self._follower.wait_for(self._journal.head(), PATIENCE)
         return self._model
 

@@ -191,13 +191,14 @@ class LocalRuntime:
             if self._closed:
                 return
             self._closed = True
+            self._do.closing = True
             self._do.shut_down()
-            self._do.closed = True
             self._outside.close()
             self._system.close()
-            self._journal.close()
-            self._bus.close()
+            self._bus.close()  # nothing more is published; handlers that are still at it may read until they return
+            self._do.closed = True
             self._follower.close()
+            self._journal.close()
             dispose = getattr(self._environment, "dispose", None)
             if callable(dispose):
                 try:

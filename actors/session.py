@@ -33,6 +33,7 @@ from reenact.domain.session import (
 )
 
 logger = logging.getLogger("reenact.session")
+LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
 Reply: TypeAlias = str | int | Segment | None
 
@@ -109,16 +110,13 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return ()
         at = self._ports.now()
         published = SoFar() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
-        if self._ports.agent_is_known(agent.id):  # the log failed under this very agent, and can be written again
-            self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
-            if turn is None:
-                return ()
-            lost = Failure(
-                "storage_error", "the log could not be written; the rest of the answer is lost", retryable=True
-            )
-            return (Finish(turn_id=turn.id, so_far=msgspec.structs.replace(published, failure=lost), at=at),)
-        if self._ports.recovery == "resume" and turn is not None:
-            self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
+        if self._ports.agent_is_known(agent.id):  # the log failed under this very agent, and can be read again
+            if self._revive(agent.id):
+                if turn is None:
+                    return ()
+                lost = msgspec.structs.replace(published, failure=LOST)
+                return (Finish(turn_id=turn.id, so_far=lost, at=at),)
+        elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
             if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
             started = heard_events.TurnStarted(turn_id=turn.id, message_id=turn.message_id)
@@ -199,6 +197,16 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if isinstance(command, Delete):
             return True
         return self.state.agent is not None and command.agent_id in (None, self.state.agent.id)
+
+    def _revive(self, agent_id: str) -> bool:
+        """Give an agent that the log says is live an environment again; False if there is none to be had."""
+        try:
+            environment = self._ports.make_environment(self.state, agent_id)
+        except Exception:
+            logger.exception("agent %s cannot go on: no environment could be made for it", agent_id)
+            return False
+        self._connect(agent_id, environment)
+        return True
 
     def _so_far(self, given: SoFar) -> SoFar:
         turn = self.state.turn

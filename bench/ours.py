@@ -1,18 +1,18 @@
-"""Reenact through its public facades, with the mock for a model."""
+"""Reenact through its public facades, with a model that answers at once."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Literal
+from typing import Any, Literal
 
 from bench.workload import deltas, question
 from reenact import Image, Runtime
+from reenact.actors.environment.api import OnEvent
 from reenact.domain.messages import Said
-from reenact.events import Envelope
-from reenact.testing import MockEnvironmentFactory, MockEvent
+from reenact.events import Envelope, MessageStop, TextDelta
 
 
 class Ours:
@@ -21,10 +21,7 @@ class Ours:
     name = "reenact"
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> None:
-        mock = MockEnvironmentFactory(delays=False)
-        mock.define_scenario("bench", _answer)
-        mock.set_scenario("bench")
-        self._runtime = Runtime.open(path, environment=mock, synchronous=synchronous)
+        self._runtime = Runtime.open(path, llm_provider=_Provider(), synchronous=synchronous)
         self._sessions: dict[str, str] = {}
         self._done = threading.Semaphore(0)
         self._ended: SimpleQueue[str] | None = None
@@ -81,9 +78,29 @@ class Ours:
             self._done.release()
 
 
-def _answer(messages: Sequence[Said]) -> Iterable[MockEvent]:
-    number = int(messages[-1].text.split()[1])
-    yield MockEvent("message_start")
-    for delta in deltas(number):
-        yield MockEvent("text_delta", data={"text": delta})
-    yield MockEvent("message_stop")
+class _Driver:
+    """A model without a network: all that it costs is to say its deltas."""
+
+    async def send_message(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None,
+        model: str | None,
+        max_tokens: int | None,
+        tools: Sequence[Mapping[str, Any]],
+        on_event: OnEvent,
+    ) -> None:
+        for delta in deltas(int(messages[-1].text.split()[1])):
+            on_event(TextDelta(text=delta))
+        on_event(MessageStop())
+
+    def interrupt(self) -> None:
+        """Nothing is ever under way for long."""
+
+
+class _Provider:
+    name = "bench"
+
+    def provide(self) -> _Driver:
+        return _Driver()

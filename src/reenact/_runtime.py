@@ -19,6 +19,7 @@ from reenact.actors.kernel.system import microseconds
 from reenact.actors.runtime import LocalRuntime
 from reenact.actors.session import Recovery
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.image import Image
 from reenact.domain.stored import STORED
 from reenact.projections.opening import open_read_model
 
@@ -41,6 +42,7 @@ class Runtime(LocalRuntime):
         llm: LLMConfig | None = None,
         llm_provider: LLMProvider | None = None,
         base_path: str | os.PathLike[str] | None = None,
+        default_image: Image | None = None,
         recovery: Recovery = "close",
         synchronous: Synchronous = "FULL",
         clock: Clock = microseconds,
@@ -55,6 +57,7 @@ class Runtime(LocalRuntime):
             llm: how to reach Claude; used when neither `environment` nor `llm_provider` is given.
             llm_provider: a model of your own, in the standard environment.
             base_path: the directory that agents work in.
+            default_image: an image to register when the runtime opens.
             recovery: what becomes of turns that a crash cut short: `close` ends them as interrupted, with the part of
                 the answer that there is; `resume` asks the model again, under the same turn id.
             synchronous: SQLite's setting. FULL: what was acknowledged survives a loss of power. NORMAL: it survives a
@@ -83,6 +86,7 @@ class Runtime(LocalRuntime):
             environment=environment or _factory(llm, llm_provider),
             llm=llm,
             base_path=base_path,
+            default_image=default_image,
             recovery=recovery,
             synchronous=synchronous,
             clock=clock,
@@ -98,6 +102,7 @@ class Runtime(LocalRuntime):
         llm: LLMConfig | None = None,
         llm_provider: LLMProvider | None = None,
         base_path: str | os.PathLike[str] | None = None,
+        default_image: Image | None = None,
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -113,6 +118,7 @@ class Runtime(LocalRuntime):
                 environment=environment or _factory(llm, llm_provider),
                 llm=llm,
                 base_path=base_path,
+                default_image=default_image,
                 recovery="close",
                 synchronous="OFF",
                 clock=clock,
@@ -131,6 +137,7 @@ class Runtime(LocalRuntime):
         environment: EnvironmentFactory | None,
         llm: LLMConfig | None,
         base_path: str | os.PathLike[str] | None,
+        default_image: Image | None,
         recovery: Recovery,
         synchronous: Synchronous,
         clock: Clock,
@@ -168,6 +175,8 @@ class Runtime(LocalRuntime):
             undo.pop_all()
         try:
             runtime.recover()
+            if default_image is not None:
+                runtime.images.register(default_image)
         except BaseException:
             runtime.close()
             raise

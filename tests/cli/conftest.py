@@ -79,7 +79,8 @@ def run(
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             capsys.readouterr()
             code = main(arguments)
-            return Outcome(code, *capsys.readouterr())
+            printed = capsys.readouterr()
+            return Outcome(code, printed.out, printed.err)
 
     return run
 
@@ -119,5 +120,9 @@ def api() -> Iterator[FakeMessagesAPI]:
 @pytest.fixture
 def claude(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
     """Return the variables with which that API answers; it is asked again without a pause."""
-    monkeypatch.setattr("reenact.actors.environment.claude.backoff", lambda *_: 0.0)
+
+    def at_once(_attempt: int, _wait: float | None, _chance: float) -> float:
+        return 0.0
+
+    monkeypatch.setattr("reenact.actors.environment.claude.backoff", at_once)
     return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from reenact.cli.console import Console
 from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Outcome, Run
 
@@ -106,7 +107,11 @@ def test_each_line_has_a_json_object_of_its_own(run: Run) -> None:
 
 def test_an_event_is_printed_when_it_happens(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    monkeypatch.setattr("reenact.cli.console.Console.write", lambda _, text: written.append(text))
+
+    def write(_console: Console, text: str) -> None:
+        written.append(text)
+
+    monkeypatch.setattr("reenact.cli.console.Console.write", write)
 
     run("-p", "Hello", "--output-format", "stream-json", MOCK_SCENARIO="long-stream")
 

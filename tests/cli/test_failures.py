@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -247,7 +248,11 @@ def test_a_state_directory_that_cannot_be_written_hides_no_failure(
 
 def test_an_agent_that_ends_without_a_word_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reenact.cli.conversation.LOOK_AROUND", 0.0)
-    monkeypatch.setattr("reenact.actors.facades.Agents.get", lambda *_: None)
+
+    def gone(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr("reenact.actors.facades.Agents.get", gone)
 
     done = run("-p", "x", "--output-format", "json")
 
@@ -260,8 +265,6 @@ def test_a_failure_of_no_known_type_is_unexpected(error_type: str) -> None:
 
 
 def test_a_request_to_end_has_the_exit_code_that_shells_give_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import signal  # noqa: PLC0415
-
     def end(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 

@@ -65,6 +65,11 @@ class Ears:
             assert came, f"waited for {count} of {type_} {turn_id}, heard {[event.type for event in self._heard]}"
             return found()
 
+    def next(self, timeout: float) -> None:
+        """Return when something more is heard, or after some seconds."""
+        with self._changed:
+            self._changed.wait(timeout)
+
 
 def journal_of(runtime: Runtime) -> SqliteJournal:
     """Return the log under the runtime."""
@@ -80,7 +85,7 @@ def heard_of(journal: SqliteJournal, session_id: str) -> list[Heard]:
         cursor = row.first_cursor
         for segment in row.segments:
             for entry in segment.entries:
-                data: dict[str, Any] = msgspec.to_builtins(entry.data, builtin_types=())
+                data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(entry.data))
                 heard.append(Heard(cursor, entry.type, segment.context.get("turn_id"), data))
                 cursor += 1
     return heard
@@ -88,7 +93,7 @@ def heard_of(journal: SqliteJournal, session_id: str) -> list[Heard]:
 
 def plain(event: Envelope) -> Heard:
     """Return the event as the log holds it."""
-    data: dict[str, Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(event.data))
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event.data))
     assert event.cursor is not None
     return Heard(event.cursor, event.type, event.context.turn_id, data)
 

@@ -14,7 +14,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from reenact.cli.console import Console
-from reenact.cli.failures import ExitCode, TerminatedError, problem_of
+from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
 from reenact.cli.options import ListFormat, LogOptions, OutputFormat, SessionsOptions, TalkOptions, wants_json
 from reenact.cli.settings import in_ci, state_directory
 
@@ -195,7 +195,7 @@ def _refuse(value: object, option: str) -> None:
 def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
     """Say why there is no result, and return the exit code for it."""
     problem = problem_of(error)
-    console.report(problem, error if problem.code == ExitCode.UNEXPECTED else None)
+    console.report(problem, error if problem.type == UNEXPECTED else None)
     if isinstance(error, typer.TyperException):
         console.say("reenact --help lists what may be asked for")
     if as_json:

@@ -17,6 +17,8 @@ from reenact.cli.failures import Problem, printable
 
 logger: Final = logging.getLogger("reenact.cli")
 _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
+_SECRET_LENGTH: Final = 8
+"""A key that is shorter opens nothing, and stands by chance in many words."""
 _ERRORS = "errors.log"
 _PARTS: Final = {"turn_id", "session_id", "code", "type"}
 
@@ -29,7 +31,8 @@ class Console:
         self.in_ci = in_ci
         self.debug = debug
         self._nowhere = io.StringIO()
-        self._key = environ.get(_SECRET, "").strip()
+        key = environ.get(_SECRET, "").strip()
+        self._key = key if len(key) >= _SECRET_LENGTH else ""
 
     @property
     def out(self) -> TextIO:

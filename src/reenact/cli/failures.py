@@ -82,6 +82,8 @@ _OF_TURNS: Final = {
     "request_too_large": ExitCode.USAGE,
 }
 
+UNEXPECTED: Final = "internal_error"
+"""The type of a failure that nobody has thought of."""
 INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
 
 
@@ -106,7 +108,7 @@ def problem_of(error: BaseException) -> Problem:
         case ReenactError():
             return Problem(_code_of(error), error.code, printable(str(error)))
         case _:
-            return Problem(ExitCode.UNEXPECTED, "internal_error", printable(f"{type(error).__name__}: {error}"))
+            return Problem(ExitCode.UNEXPECTED, UNEXPECTED, printable(f"{type(error).__name__}: {error}"))
 
 
 def timed_out(seconds: float) -> Problem:

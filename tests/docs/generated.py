@@ -1,0 +1,76 @@
+"""What stands in the documentation but is made from the code. `python -m tests.docs.generated` writes it anew."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schema
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CATALOGUE_PAGE = ROOT / "docs" / "events.md"
+SCHEMA_FILE = ROOT / "docs" / "schema" / "events.json"
+BEGIN, END = "<!-- catalogue -->\n", "<!-- /catalogue -->\n"
+
+
+def main() -> None:
+    """Write the tables of the catalogue into their page, and the schema into its file."""
+    CATALOGUE_PAGE.write_text(with_catalogue(CATALOGUE_PAGE.read_text()))
+    SCHEMA_FILE.write_text(schema())
+
+
+def schema() -> str:
+    """Return the JSON Schema of all events, as a file holds it."""
+    return json.dumps(json_schema(), indent=1, sort_keys=True) + "\n"
+
+
+def with_catalogue(page: str) -> str:
+    """Return the page with the tables as they ought to be."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{catalogue()}{END}{after}"
+
+
+def catalogue() -> str:
+    """Return the tables of all types: those that notify, then the requests."""
+    responses = {kind.type for kind in RESPONSES.values()}
+    notifications = [kind for name, kind in CATALOGUE.items() if name not in REQUESTS and name not in responses]
+    return (
+        "\n"
+        + _table(("type", "category", "data", "says"), map(_notification, notifications))
+        + "\nEvery request may bring a `request_id` of its own, and has a response: `session_run_request` has "
+        "`session_run_response`, with\n`request_id`, `result?` and `error?`.\n\n"
+        + _table(("request", "data", "asks to"), map(_request, REQUESTS.values()))
+        + "\n"
+    )
+
+
+def _notification(kind: type[EventData]) -> tuple[str, ...]:
+    return f"`{kind.type}`", kind.category, _fields(kind), _promise(kind)
+
+
+def _request(kind: type[EventData]) -> tuple[str, ...]:
+    promise = _promise(kind)
+    return f"`{kind.type}`", _fields(kind), promise[0].lower() + promise[1:].rstrip(".")
+
+
+def _fields(kind: type[EventData]) -> str:
+    fields = (field for field in msgspec.structs.fields(kind) if field.encode_name != "request_id")
+    return ", ".join(f"`{field.encode_name}{'' if field.required else '?'}`" for field in fields)
+
+
+def _promise(kind: type[EventData]) -> str:
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main()

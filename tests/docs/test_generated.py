@@ -1,0 +1,66 @@
+"""What the documentation says of the catalogue is what the code has, and what is heard fits the published schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+
+from reenact import Image, Runtime, SessionNotFoundError
+from reenact.events import CATALOGUE, Envelope
+from reenact.testing import MockEnvironmentFactory
+from tests.docs.generated import CATALOGUE_PAGE, SCHEMA_FILE, schema, with_catalogue
+
+HOW = "make it anew: .venv/bin/python -m tests.docs.generated"
+
+
+@pytest.fixture(scope="module")
+def published() -> Draft202012Validator:
+    document: dict[str, Any] = json.loads(SCHEMA_FILE.read_text())
+    Draft202012Validator.check_schema(document)
+    return Draft202012Validator(document, format_checker=FormatChecker())
+
+
+def test_the_schema_in_the_documentation_is_that_of_the_code() -> None:
+    assert SCHEMA_FILE.read_text() == schema(), HOW
+
+
+def test_the_catalogue_in_the_documentation_is_that_of_the_code() -> None:
+    page = CATALOGUE_PAGE.read_text()
+
+    assert page == with_catalogue(page), HOW
+
+
+def test_the_catalogue_in_the_documentation_names_every_type() -> None:
+    page = CATALOGUE_PAGE.read_text()
+
+    unnamed = [name for name in CATALOGUE if f"| `{name}` |" not in page and not name.endswith("_response")]
+
+    assert unnamed == []
+
+
+def test_what_is_heard_fits_the_schema_in_the_documentation(published: Draft202012Validator) -> None:
+    heard: list[Envelope] = []
+    mock = MockEnvironmentFactory("with-thinking", delays=False)
+
+    with Runtime.in_memory(environment=mock) as runtime:
+        runtime.events.on_all(heard.append)
+        runtime.images.register(Image(id="chat"))
+        sent = runtime.request("message_send_request", {"image_id": "chat", "content": "Hello"})
+        mock.set_scenario("error")
+        runtime.request("message_send_request", {"image_id": "chat", "content": "Hello again"})
+        runtime.request("session_delete_request", {"session_id": sent.data.result["session_id"]})
+        with pytest.raises(SessionNotFoundError):
+            runtime.request("session_run_request", {"session_id": sent.data.result["session_id"]})
+
+    assert {"turn_completed", "session_deleted", "session_run_response"} <= {envelope.type for envelope in heard}
+    for envelope in heard:
+        published.validate(json.loads(msgspec.json.encode(envelope)))
+
+
+def test_the_schema_in_the_documentation_refuses_what_is_no_event(published: Draft202012Validator) -> None:
+    with pytest.raises(ValidationError):
+        published.validate({"type": "text_delta", "data": {"text": "Hello"}})
