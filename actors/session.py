@@ -114,8 +114,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             if self._revive(agent.id):
                 if turn is None:
                     return ()
-                lost = msgspec.structs.replace(published, failure=LOST)
-                return (Finish(turn_id=turn.id, so_far=lost, at=at),)
+                if published.stop_reason is None and published.failure is None:
+                    published = msgspec.structs.replace(published, failure=LOST)
+                return (Finish(turn_id=turn.id, so_far=published, at=at),)
         elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
             if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
