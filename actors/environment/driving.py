@@ -97,9 +97,8 @@ class Driving:
         """Stop what is under way and let go of the driver."""
         for turn_id in tuple(self._tasks):
             await self.stop(turn_id)
-        if (
-            self._keeper is not None
-        ):  # cancelled before its first step it would clean up nothing; it is in front of this
+        if self._keeper is not None:
+            # Not at once: a task that is cancelled before its first step never gets to its clean-up.
             asyncio.get_running_loop().call_soon(self._keeper.cancel)
 
     def _enter(self, turn_id: str) -> None:

@@ -229,7 +229,7 @@ def test_the_server_is_given_the_time_it_asks_for_but_not_for_ever(api: FakeMess
 def test_silence_is_a_timeout(after: int, text: str, api: FakeMessagesAPI) -> None:
     api.reply(text="first words, then silence", stall_after=after)
 
-    heard = Conversation(api, timeout=0.1, max_retries=0).ask()
+    heard = Conversation(api, timeout=0.5, max_retries=0).ask()
 
     assert said(heard) == text
     assert failure(heard).error_type == "timeout_error"

@@ -11,8 +11,9 @@ from reenact import Image, Runtime
 from reenact.actors.session import Recovery
 from reenact.domain.messages import Said
 from reenact.testing import MockEvent
+from tests.domain.grammar import Heard
 from tests.runtime.gated import HOLD, STOP, GatedFactory, text
-from tests.runtime.witness import Ears, at_every_commit, check, copy_files, heard_of, journal_of, plain
+from tests.runtime.witness import Ears, at_every_commit, check, copy_files, heard_of, journal_of, plain, unfinished
 
 
 def echo(conversation: list[Said]) -> Iterator[MockEvent]:
@@ -96,39 +97,34 @@ def test_after_a_crash_at_any_commit_nothing_acknowledged_is_lost(
         _check_crash(log, acknowledged, before, recovery)
 
 
-def _check_crash(log: Path, acknowledged: tuple[str, ...], before: dict[int, object], recovery: Recovery) -> None:
+def _check_crash(log: Path, acknowledged: tuple[str, ...], before: dict[int, Heard], recovery: Recovery) -> None:
     mock = _mock()
+    resumed = unfinished(log) if recovery == "resume" else set[str]()
     with Runtime.open(log, environment=mock, recovery=recovery, synchronous="OFF") as runtime:
-        ears = Ears(runtime)
         journal = journal_of(runtime)
-        unfinished = [agent.turn_id for agent in runtime.agents.list() if agent.turn_id is not None]
-        assert recovery == "resume" or not unfinished
-        for turn_id in unfinished:
-            _finish(runtime, mock, ears, turn_id)
+        for turn_id in resumed:
+            _finish(runtime, mock, turn_id)
 
         feed = {heard.cursor: heard for heard in heard_of(journal, "s")}
         assert {cursor: feed[cursor] for cursor in before} == before
         asked = [message.turn_id for message in runtime.sessions.messages("s") if message.role == "user"]
         assert set(acknowledged) <= set(asked)
 
+        ears = Ears(runtime)
         agent_id = runtime.sessions.run("s")
         last = runtime.agents.receive(agent_id, "and now?")
         ears.wait("turn_completed", turn_id=last)
         assert runtime.sessions.messages("s")[-1].text == "you said and now?."
-        grammar = check(runtime, resumed=[turn_id for turn_id in unfinished if turn_id])["s"]
-        assert grammar.completed == [*asked, last]
+        assert check(runtime, resumed=resumed)["s"].completed == [*asked, last]
     with Runtime.open(log, environment=mock, synchronous="OFF") as runtime:
-        assert check(runtime, resumed=[turn_id for turn_id in unfinished if turn_id])["s"].completed == [*asked, last]
+        assert check(runtime, resumed=resumed)["s"].completed == [*asked, last]
 
 
-def _finish(runtime: Runtime, mock: GatedFactory, ears: Ears, turn_id: str) -> None:
-    """Wait until a turn that was taken up again has ended, with the gate open."""
-    journal = journal_of(runtime)
-
-    def ended() -> bool:
-        return any(event.type == "turn_completed" and event.turn_id == turn_id for event in heard_of(journal, "s"))
-
-    while not ended():
+def _finish(runtime: Runtime, mock: GatedFactory, turn_id: str) -> None:
+    """Let a turn that was taken up again come to its end, through the gate if it stands there."""
+    ears = Ears(runtime)
+    while not any(
+        heard.type == "turn_completed" and heard.turn_id == turn_id for heard in heard_of(journal_of(runtime), "s")
+    ):
         mock.gate.open()
-        if not ended():
-            ears.next(timeout=0.02)
+        ears.next(timeout=0.02)

@@ -7,15 +7,14 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reenact import Runtime
 from reenact.actors.session import Recovery
 from reenact.testing import MockEnvironmentFactory
-from tests.domain.grammar import Grammar, Heard
-from tests.runtime.witness import Ears, check, heard_of, journal_of
+from tests.domain.grammar import Heard
+from tests.runtime.witness import Ears, check, heard_of, journal_of, unfinished
 
 CHILD = Path(__file__).with_name("child.py")
 ROUNDS = 4
@@ -65,30 +64,11 @@ def test_a_process_that_is_killed_has_lost_nothing(recovery: Recovery, tmp_path:
     for _ in range(ROUNDS):
         _live_and_die(log, recovery, promises, chance)
         if recovery == "resume":
-            resumed |= _unfinished(log)
+            resumed |= unfinished(log)
         mock = MockEnvironmentFactory("long-stream", delays=False)
         with Runtime.open(log, environment=mock, recovery=recovery, synchronous="OFF") as runtime:
             if runtime.sessions.get("s") is not None:
                 _check(runtime, promises, recovery, resumed)
-
-
-def _unfinished(log: Path) -> set[str]:
-    """Return the turns that were under way when the process was killed."""
-    with _reading(log) as journal:
-        grammar = Grammar(resumed=_AnyTurn()).read(heard_of(journal, "s"))
-        return {grammar.current.id} if grammar.current is not None else set()
-
-
-def _reading(log: Path) -> Any:  # noqa: ANN401 - a journal
-    from reenact._runtime import codec
-    from reenact.actors.journal.sqlite import SqliteJournal
-
-    return SqliteJournal.open(log, codec(), read_only=True)
-
-
-class _AnyTurn(frozenset[str]):
-    def __contains__(self, turn_id: object) -> bool:
-        return True
 
 
 def _check(runtime: Runtime, promises: Promises, recovery: Recovery, resumed: set[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from reenact import Runtime
+from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.actors.session import SessionActor
@@ -96,6 +97,13 @@ def plain(event: Envelope) -> Heard:
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event.data))
     assert event.cursor is not None
     return Heard(event.cursor, event.type, event.context.turn_id, data)
+
+
+def unfinished(log: Path) -> set[str]:
+    """Return the turns that the log of a process that is no more has begun and not ended."""
+    with SqliteJournal.open(log, codec(), read_only=True) as journal:
+        turns = [state.turn for state in recorded_states(journal).values()]
+    return {turn.id for turn in turns if turn is not None}
 
 
 def recorded_states(journal: SqliteJournal) -> dict[str, Session]:

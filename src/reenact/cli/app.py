@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Annotated, TypeAlias
 
 import typer
 
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
+from reenact.cli.interrupts import ending_on_request
 from reenact.cli.options import ListFormat, LogOptions, OutputFormat, SessionsOptions, TalkOptions, wants_json
 from reenact.cli.settings import in_ci, state_directory
 
@@ -49,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
     as_json = wants_json(arguments)
     console.prepare(utf8=as_json)
-    with console.logging(state_directory(os.environ)), _termination():
+    with console.logging(state_directory(os.environ)), ending_on_request():
         try:
             command: Command | int | None = app(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
@@ -206,21 +204,3 @@ def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
         except BrokenPipeError:
             console.abandon()
     return problem.code
-
-
-@contextmanager
-def _termination() -> Generator[None]:
-    """Let a request to end come as an exception, so that turns are ended and the terminal is left as it was."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, _terminate) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _terminate(_signal: int, _frame: object) -> None:
-    raise TerminatedError

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -20,6 +21,7 @@ _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
 _SECRET_LENGTH: Final = 8
 """A key that is shorter opens nothing, and stands by chance in many words."""
 _ERRORS = "errors.log"
+_ERRORS_SIZE: Final = 1024 * 1024
 _PARTS: Final = {"turn_id", "session_id", "code", "type"}
 
 
@@ -101,7 +103,14 @@ class Console:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
         stderr = logging.StreamHandler(self.err)
         stderr.setFormatter(_Lines(self) if self.in_ci else _Words(self, directory / _ERRORS))
-        file = _Tracebacks(directory / _ERRORS, encoding="utf-8", errors="backslashreplace", delay=True)
+        file = _Tracebacks(
+            directory / _ERRORS,
+            maxBytes=_ERRORS_SIZE,
+            backupCount=1,
+            encoding="utf-8",
+            errors="backslashreplace",
+            delay=True,
+        )
         file.setFormatter(_Whole(self))
         root, ours = logging.getLogger(), logging.getLogger("reenact")
         levels = root.level, ours.level, logger.level
@@ -172,7 +181,7 @@ class _Whole(_Formatter):
         return self._console.without_key(super().format(record))
 
 
-class _Tracebacks(logging.FileHandler):
+class _Tracebacks(RotatingFileHandler):
     """Keeps what comes with a traceback; a file that cannot be written is no failure of the command."""
 
     def emit(self, record: logging.LogRecord) -> None:

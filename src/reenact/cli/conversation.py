@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Generator
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
@@ -14,6 +10,7 @@ import msgspec
 
 from reenact._runtime import Runtime
 from reenact.cli.failures import INTERRUPTED, AnswerLostError, Problem, problem_of_turn, timed_out
+from reenact.cli.interrupts import interrupting
 from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import AssistantMessage, Envelope, ErrorMessage, TurnCompleted
 from reenact.domain.image import Image
@@ -84,7 +81,7 @@ class Conversation:
 
         Ctrl+C interrupts the turn; a second one raises `KeyboardInterrupt`. So does the end of `timeout` seconds.
         """
-        with _interrupting(lambda: self._heard.put(_Interrupt())):
+        with interrupting(lambda: self._heard.put(_Interrupt())):
             agent_id = self.run()
             turn_id = self.runtime.agents.receive(agent_id, question)
             return self._hear_out(agent_id, turn_id, hear, timeout)
@@ -144,22 +141,3 @@ class Conversation:
                     return None
             if self.runtime.agents.get(agent_id) is None and self._heard.empty():
                 raise AnswerLostError("the agent has ended without an answer; see whether the log can still be written")
-
-
-@contextlib.contextmanager
-def _interrupting(interrupt: Callable[[], None]) -> Generator[None]:
-    """Let the first Ctrl+C call `interrupt`, and only the second raise `KeyboardInterrupt`."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def first(_signal: int, _frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        interrupt()  # it puts something into a SimpleQueue, which a signal handler may do
-
-    signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -14,6 +14,7 @@ from reenact.cli.commands import Commands
 from reenact.cli.console import Console
 from reenact.cli.conversation import CONTAINER, IMAGE, Conversation
 from reenact.cli.failures import ExitCode, NoInputError, NothingToContinueError
+from reenact.cli.interrupts import cleaning_up
 from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.output import output
 from reenact.cli.settings import default_database, given
@@ -96,9 +97,12 @@ def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Con
     except BaseException:
         answerer.dispose()
         raise
-    with runtime:
+    try:
         session_id = options.resume or (_latest(runtime) if goes_on else TimeOrderedIds(microseconds)("ses"))
         yield Conversation(runtime, image, session_id=session_id, is_new=not goes_on), answerer
+    finally:
+        with cleaning_up():
+            runtime.close()
 
 
 def _database(options: TalkOptions, console: Console) -> str:

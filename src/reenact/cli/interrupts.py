@@ -1,0 +1,67 @@
+"""Signals: Ctrl+C ends an answer before it ends the command, and a request to end is obeyed with clean hands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final, TypeAlias
+
+from reenact.cli.failures import TerminatedError
+
+_Act: TypeAlias = Callable[[int, FrameType | None], object]
+_REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALLED: Final = 128
+
+
+@contextmanager
+def ending_on_request() -> Generator[None]:
+    """Let a request to end come as `TerminatedError`, once, so that turns are ended and the terminal is restored."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        for number in _REQUESTS:
+            signal.signal(number, signal.SIG_IGN)
+        raise TerminatedError
+
+    with _handling(dict.fromkeys(_REQUESTS, end)):
+        yield
+
+
+@contextmanager
+def interrupting(interrupt: Callable[[], object]) -> Generator[None]:
+    """Let the first Ctrl+C call `interrupt`, in the middle of anything, and the second raise `KeyboardInterrupt`."""
+
+    def first(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupt()
+
+    with _handling({signal.SIGINT: first}):
+        yield
+
+
+@contextmanager
+def cleaning_up() -> Generator[None]:
+    """Let nothing stop half-way what is done here: who cannot wait, ends the process, which the log survives."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        os._exit(_SIGNALLED + number)
+
+    with _handling(dict.fromkeys((signal.SIGINT, *_REQUESTS), end)):
+        yield
+
+
+@contextmanager
+def _handling(acts: Mapping[signal.Signals, _Act]) -> Generator[None]:
+    """Act on signals in this way; Python lets only the main thread decide on that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, act) for number, act in acts.items()}
+    try:
+        yield
+    finally:
+        for number, act in before.items():
+            signal.signal(number, act)

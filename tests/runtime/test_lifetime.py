@@ -1,0 +1,255 @@
+"""Opening, closing, and what is kept over both."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reenact import (
+    ConfigurationError,
+    Image,
+    LogLockedError,
+    Runtime,
+    RuntimeClosedError,
+)
+from reenact._runtime import codec
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.testing import MockEnvironmentFactory, MockLLMProvider
+from tests.runtime.conftest import Open, furnish
+from tests.runtime.gated import GatedFactory
+from tests.runtime.witness import Ears, check, copy_files, heard_of
+
+
+def begin(runtime: Runtime, mock: GatedFactory, scenario: str = "held") -> tuple[str, str, Ears]:
+    """Run the session `s` into a turn that is held; return agent, turn and who heard it."""
+    mock.set_scenario(scenario)
+    ears = Ears(runtime)
+    agent_id = runtime.sessions.run("s")
+    turn_id = runtime.agents.receive(agent_id, "Hello")
+    ears.wait("text_delta", turn_id=turn_id)
+    return agent_id, turn_id, ears
+
+
+def test_closing_ends_the_turn_that_streams_and_everybody_hears_it_first(
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open
+) -> None:
+    _, turn_id, ears = begin(runtime, mock)
+
+    runtime.close()
+
+    assert ears.types[-7:] == [
+        "text_delta",
+        "interrupted",
+        "assistant_message",
+        "agent_state_changed",
+        "turn_completed",
+        "agent_state_changed",
+        "agent_stopped",
+    ]
+    assert [ears.of(type_)[0].data.reason for type_ in ("interrupted", "agent_stopped")] == ["shutdown", "shutdown"]
+    again = opened()
+    assert again.agents.list() == []
+    question, answer = again.sessions.messages("s")
+    assert (question.turn_id, answer.turn_id) == (turn_id, turn_id)
+    assert (answer.text, answer.partial, answer.stop_reason) == ("Once", True, "interrupted")
+
+
+def test_closing_twice_is_closing_once(runtime: Runtime, agent: str) -> None:
+    runtime.close()
+    runtime.close()
+
+
+USES: list[Callable[[Runtime], object]] = [
+    lambda runtime: runtime.containers.create(),
+    lambda runtime: runtime.containers.get("c"),
+    lambda runtime: runtime.containers.list(),
+    lambda runtime: runtime.images.register(Image(id="i")),
+    lambda runtime: runtime.images.get("i"),
+    lambda runtime: runtime.images.list(),
+    lambda runtime: runtime.sessions.create("c", "i"),
+    lambda runtime: runtime.sessions.get("s"),
+    lambda runtime: runtime.sessions.list_by_container("c"),
+    lambda runtime: runtime.sessions.delete("s"),
+    lambda runtime: runtime.sessions.run("s"),
+    lambda runtime: runtime.sessions.messages("s"),
+    lambda runtime: runtime.agents.get("a"),
+    lambda runtime: runtime.agents.list(),
+    lambda runtime: runtime.agents.receive("a", "Hello"),
+    lambda runtime: runtime.agents.interrupt("a"),
+    lambda runtime: runtime.agents.destroy("a"),
+    lambda runtime: runtime.events.on_all(print),
+    lambda runtime: runtime.request("container_list_request", {}),
+]
+
+
+def test_a_closed_runtime_says_so_whatever_it_is_asked(runtime: Runtime, agent: str) -> None:
+    runtime.close()
+
+    for use in USES:
+        with pytest.raises(RuntimeClosedError):
+            use(runtime)
+
+
+def test_what_waits_outlives_destruction_and_restart(
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open
+) -> None:
+    _, first, _ = begin(runtime, mock)
+    second, third = runtime.agents.receive(agent, "two"), runtime.agents.receive(agent, "three")
+    runtime.agents.destroy(agent)
+    runtime.close()
+    mock.set_scenario("default")
+
+    again = opened()
+    assert [message.turn_id for message in again.sessions.messages("s")] == [first, first, second, third]
+    ears = Ears(again)
+    again.sessions.run("s")
+
+    assert [event.data.turn_id for event in ears.wait("turn_completed", count=2)] == [second, third]
+    assert check(again)["s"].completed == [first, second, third]
+
+
+def test_a_session_goes_on_where_it_stopped(runtime: Runtime, agent: str, opened: Open) -> None:
+    Ears(runtime)
+    before = (runtime.containers.list(), runtime.images.list(), runtime.sessions.list_by_container("c"))
+    runtime.close()
+
+    again = opened()
+
+    assert (again.containers.list(), again.images.list(), again.sessions.list_by_container("c")) == before
+    assert again.sessions.run("s") != agent
+
+
+def test_after_a_crash_the_turn_is_closed_before_open_returns(
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path, tmp_path: Path
+) -> None:
+    _, turn_id, _ = begin(runtime, mock)
+
+    again = opened(copy_files(path, tmp_path / "crashed"))
+
+    assert again.agents.list() == []
+    _, answer = again.sessions.messages("s")
+    assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Once", True)
+    assert check(again)["s"].completed == [turn_id]
+
+
+def test_after_a_crash_the_same_turn_can_be_resumed(
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path, tmp_path: Path
+) -> None:
+    _, turn_id, _ = begin(runtime, mock)
+    mock.set_scenario("default")
+    crashed = copy_files(path, tmp_path / "crashed")
+
+    again = opened(crashed, recovery="resume")
+    ears = Ears(again)
+    while len(again.sessions.messages("s")) < 2:
+        ears.next(timeout=0.02)
+
+    assert [info.id for info in again.agents.list()] == [agent]
+    _, answer = again.sessions.messages("s")
+    assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Hello from mock!", False)
+    assert check(again, resumed=[turn_id])["s"].completed == [turn_id]
+
+
+def test_a_turn_that_crashes_twice_keeps_the_last_part_of_its_answer(
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path, tmp_path: Path
+) -> None:
+    _, turn_id, _ = begin(runtime, mock)
+    resumed = opened(copy_files(path, tmp_path / "once"), recovery="resume")
+    ears = Ears(resumed)
+    while len([heard for heard in _feed(tmp_path / "once" / path.name) if heard == "text_delta"]) < 2:
+        ears.next(timeout=0.02)
+
+    again = opened(copy_files(tmp_path / "once" / path.name, tmp_path / "twice"))
+
+    _, answer = again.sessions.messages("s")
+    assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Once", True)
+
+
+def _feed(log: Path) -> list[str]:
+    with SqliteJournal.open(log, codec(), read_only=True) as journal:
+        return [heard.type for heard in heard_of(journal, "s")]
+
+
+def test_a_log_has_one_writer_in_a_process(runtime: Runtime, path: Path) -> None:
+    with pytest.raises(LogLockedError) as refusal:
+        Runtime.open(path, environment=MockEnvironmentFactory())
+
+    assert refusal.value.pid == os.getpid()
+    assert runtime.containers.get("c") is not None
+
+
+def test_a_log_has_one_writer_among_processes(runtime: Runtime, path: Path) -> None:
+    program = "import sys, reenact\ntry: reenact.Runtime.open(sys.argv[1])\nexcept reenact.LogLockedError as e: print(e.pid)"
+
+    said = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+
+    assert said.stdout.strip() == str(os.getpid())
+
+
+def test_a_log_can_be_written_again_once_it_is_closed(opened: Open) -> None:
+    opened().close()
+    opened().containers.create()
+
+
+def test_readers_are_welcome_beside_the_writer(runtime: Runtime, agent: str, mock: GatedFactory, path: Path) -> None:
+    with SqliteJournal.open(path, codec(), read_only=True) as reader:
+        begin(runtime, mock)
+        seen = [heard.type for heard in heard_of(reader, "s")]
+
+    assert seen[-1] == "text_delta"
+
+
+def test_a_runtime_in_memory_forgets() -> None:
+    with Runtime.in_memory(environment=MockEnvironmentFactory(delays=False)) as runtime:
+        furnish(runtime)
+        runtime.sessions.create("c", "i", session_id="s")
+        ears = Ears(runtime)
+        runtime.agents.receive(runtime.sessions.run("s"), "Hello")
+        ears.wait("turn_completed")
+        assert [message.text for message in runtime.sessions.messages("s")] == ["Hello", "Hello from mock!"]
+        check(runtime)
+    with Runtime.in_memory() as runtime:
+        assert runtime.containers.list() == []
+
+
+def test_two_runtimes_in_memory_know_nothing_of_each_other() -> None:
+    with Runtime.in_memory() as first, Runtime.in_memory() as second:
+        first.containers.create(container_id="c")
+        assert second.containers.list() == []
+
+
+def test_a_url_names_the_file(tmp_path: Path) -> None:
+    with Runtime.open(f"sqlite:///{tmp_path}/url.db", synchronous="OFF") as runtime:
+        runtime.containers.create()
+    assert (tmp_path / "url.db").exists()
+
+
+@pytest.mark.parametrize("path", ["", "sqlite://", "sqlite:///", ":memory:", "postgresql://host/db", "mysql://x"])
+def test_a_path_that_names_no_file_is_refused(path: str) -> None:
+    with pytest.raises(ConfigurationError):
+        Runtime.open(path)
+
+
+def test_settings_that_cannot_work_are_refused(path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="not both"):
+        Runtime.open(path, environment=MockEnvironmentFactory(), llm_provider=MockLLMProvider())
+    with pytest.raises(ConfigurationError, match="recovery"):
+        Runtime.open(path, recovery="maybe")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is refused
+    with pytest.raises(ConfigurationError, match="synchronous"):
+        Runtime.open(path, synchronous="EXTRA")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is refused
+    assert not path.exists()
+
+
+def test_without_a_model_everything_works_but_running(path: Path) -> None:
+    with Runtime.open(path, synchronous="OFF") as runtime:
+        furnish(runtime)
+        runtime.sessions.create("c", "i", session_id="s")
+        with pytest.raises(ConfigurationError):
+            runtime.sessions.run("s")
+        assert runtime.agents.list() == []
+        assert runtime.sessions.messages("s") == []
