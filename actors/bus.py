@@ -157,7 +157,7 @@ class SystemBus:
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> None:
         """Publish one event that no session's feed keeps; `at` is microseconds since 1970-01-01 UTC."""
-        segment = Segment(dict(context), (Entry(data.type, at, data),))
+        segment = Segment(dict(context), (Entry(data.event_type, at, data),))
         self.publish((Publication(None, None, segment),))
 
     def subscribe(self, type: str | None, handler: Handler) -> Subscription:  # noqa: A002 - the word users know it by

@@ -31,7 +31,7 @@ class ContainerActor(EventSourcedActor[containers.Container, containers.CreateCo
     ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
         """Return what is heard of a new container; it belongs to no session, so no feed keeps it."""
         told = heard.ContainerCreated(container_id=command.container_id, name=command.name)
-        segment = Segment({"container_id": command.container_id}, (Entry(told.type, recorded_at, told),))
+        segment = Segment({"container_id": command.container_id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
 
     def reply(
@@ -63,7 +63,7 @@ class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.I
     ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
         """Return what is heard of a new revision; it belongs to no session, so no feed keeps it."""
         told = heard.ImageRegistered(image_id=command.image_id, revision=len(after.revisions))
-        segment = Segment({"image_id": command.image_id}, (Entry(told.type, recorded_at, told),))
+        segment = Segment({"image_id": command.image_id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
 
     def reply(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> images.Images:

@@ -109,12 +109,12 @@ class Inlet:
                 if not self._responding and isinstance(event, TextDelta):
                     self._responding = True
                     change = AgentStateChanged(previous="thinking", current="responding")
-                    entries.append(Entry(change.type, at, change))
-                entries.append(Entry(event.type, at, event))
+                    entries.append(Entry(change.event_type, at, change))
+                entries.append(Entry(event.event_type, at, event))
         return tuple(entries)
 
     def _keep(self, entries: tuple[Entry, ...]) -> None:
-        began = any(entry.type == AgentStateChanged.type for entry in entries)
+        began = any(entry.type == AgentStateChanged.event_type for entry in entries)
         done = self._text_began if began else self._kept
         kept = (Segment(self._context, entries),)
         try:
@@ -252,14 +252,14 @@ def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
         responding = responding or any(
             isinstance(event, AgentStateChanged) and event.current == "responding" for event in of_row
         )
-        if any(event.type == "turn_started" for event in of_row):
+        if any(event.event_type == "turn_started" for event in of_row):
             break
     answer = gather(published)
     return so_far_of(answer, responding, _failure(answer.error))
 
 
 def _failure(error: StreamError | None) -> Failure | None:
-    return None if error is None else Failure(error.error_type, error.message, error.retryable)
+    return None if error is None else Failure(error.type, error.message, error.retryable)
 
 
 def _typed(event: Mapping[str, Any]) -> StreamData:

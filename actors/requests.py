@@ -111,7 +111,7 @@ class Requests:
                 do.destroy(request.agent_id, timeout=timeout)
                 return None
             case _:
-                raise UnknownCommandError(request.type)
+                raise UnknownCommandError(request.event_type)
 
     def _send(self, request: asked.MessageSendRequest, request_id: str, timeout: float | None) -> Segment:
         given = [name for name in ("agent_id", "session_id", "image_id") if request.get(name) is not None]
@@ -154,7 +154,7 @@ class Requests:
             number += 1
 
     def _answer(self, response: asked.Response, context: Context) -> Segment:
-        segment = Segment(flat(context), (Entry(response.type, self._now(), response),))
+        segment = Segment(flat(context), (Entry(response.event_type, self._now(), response),))
         self._bus.publish((Publication(None, None, segment),))
         return segment
 

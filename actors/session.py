@@ -248,9 +248,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _pass_on(self, context: Context, data: EventData) -> None:
         channel = self._channel
-        if channel is None or not channel.wants(data.type):
+        if channel is None or not channel.wants(data.event_type):
             return
-        segment = Segment(flat(context), (Entry(data.type, self._ports.now(), data),))
+        segment = Segment(flat(context), (Entry(data.event_type, self._ports.now(), data),))
         for envelope in open_up(segment, self._ports.new_id):
             channel.hear(envelope)
 
@@ -261,17 +261,17 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if not isinstance(command, Receive) or command.request_id is None:
             return ()
         result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
-        response = response_to(MessageSendRequest.type)(request_id=command.request_id, result=result)
+        response = response_to(MessageSendRequest.event_type)(request_id=command.request_id, result=result)
         context = msgspec.structs.replace(
             announcing.about(after), turn_id=command.turn_id, correlation_id=command.request_id
         )
-        return (Segment(flat(context), (Entry(response.type, at, response),)),)
+        return (Segment(flat(context), (Entry(response.event_type, at, response),)),)
 
 
 def _segments(heard: Sequence[tuple[Context, EventData]], at: int) -> tuple[Segment, ...]:
     segments: list[Segment] = []
     for context, data in heard:
-        entry = Entry(data.type, at, data)
+        entry = Entry(data.event_type, at, data)
         told = flat(context)
         if segments and segments[-1].context == told:
             segments[-1] = Segment(told, (*segments[-1].entries, entry))

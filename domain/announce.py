@@ -147,7 +147,7 @@ def _completed(
     )
     if event.failure is not None:
         failure = event.failure
-        told = heard.ErrorMessage(error_type=failure.type, message=failure.message, retryable=failure.retryable)
+        told = heard.ErrorMessage(type=failure.type, message=failure.message, retryable=failure.retryable)
         yield context, told
     if begun and after.agent is not None:
         yield context, heard.AgentStateChanged(previous=event.from_state, current=after.agent.state(None))

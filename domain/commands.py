@@ -40,7 +40,7 @@ class Response(EventData, frozen=True, kw_only=True):
 class ContainerCreateRequest(Request, frozen=True, kw_only=True):
     """Create a container."""
 
-    type: ClassVar[str] = "container_create_request"
+    event_type: ClassVar[str] = "container_create_request"
     name: str | None = None
     container_id: str | None = None
 
@@ -48,14 +48,14 @@ class ContainerCreateRequest(Request, frozen=True, kw_only=True):
 class ContainerGetRequest(Request, frozen=True, kw_only=True):
     """Return a container, or nothing."""
 
-    type: ClassVar[str] = "container_get_request"
+    event_type: ClassVar[str] = "container_get_request"
     container_id: str
 
 
 class ContainerListRequest(Request, frozen=True, kw_only=True):
     """Return all containers."""
 
-    type: ClassVar[str] = "container_list_request"
+    event_type: ClassVar[str] = "container_list_request"
 
 
 class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,27 +72,27 @@ class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ImageRegisterRequest(Request, frozen=True, kw_only=True):
     """Register an image."""
 
-    type: ClassVar[str] = "image_register_request"
+    event_type: ClassVar[str] = "image_register_request"
     image: ImageContent
 
 
 class ImageGetRequest(Request, frozen=True, kw_only=True):
     """Return an image, or nothing."""
 
-    type: ClassVar[str] = "image_get_request"
+    event_type: ClassVar[str] = "image_get_request"
     image_id: str
 
 
 class ImageListRequest(Request, frozen=True, kw_only=True):
     """Return all images."""
 
-    type: ClassVar[str] = "image_list_request"
+    event_type: ClassVar[str] = "image_list_request"
 
 
 class SessionCreateRequest(Request, frozen=True, kw_only=True):
     """Create a session."""
 
-    type: ClassVar[str] = "session_create_request"
+    event_type: ClassVar[str] = "session_create_request"
     container_id: str
     image_id: str
     session_id: str | None = None
@@ -101,62 +101,62 @@ class SessionCreateRequest(Request, frozen=True, kw_only=True):
 class SessionGetRequest(Request, frozen=True, kw_only=True):
     """Return a session, or nothing."""
 
-    type: ClassVar[str] = "session_get_request"
+    event_type: ClassVar[str] = "session_get_request"
     session_id: str
 
 
 class SessionListRequest(Request, frozen=True, kw_only=True):
     """Return the sessions of a container."""
 
-    type: ClassVar[str] = "session_list_request"
+    event_type: ClassVar[str] = "session_list_request"
     container_id: str
 
 
 class SessionDeleteRequest(Request, frozen=True, kw_only=True):
     """Delete a session."""
 
-    type: ClassVar[str] = "session_delete_request"
+    event_type: ClassVar[str] = "session_delete_request"
     session_id: str
 
 
 class SessionRunRequest(Request, frozen=True, kw_only=True):
     """Run a session."""
 
-    type: ClassVar[str] = "session_run_request"
+    event_type: ClassVar[str] = "session_run_request"
     session_id: str
 
 
 class SessionMessagesRequest(Request, frozen=True, kw_only=True):
     """Return the messages of a session."""
 
-    type: ClassVar[str] = "session_messages_request"
+    event_type: ClassVar[str] = "session_messages_request"
     session_id: str
 
 
 class AgentGetRequest(Request, frozen=True, kw_only=True):
     """Return a live agent, or nothing."""
 
-    type: ClassVar[str] = "agent_get_request"
+    event_type: ClassVar[str] = "agent_get_request"
     agent_id: str
 
 
 class AgentListRequest(Request, frozen=True, kw_only=True):
     """Return all live agents."""
 
-    type: ClassVar[str] = "agent_list_request"
+    event_type: ClassVar[str] = "agent_list_request"
 
 
 class AgentInterruptRequest(Request, frozen=True, kw_only=True):
     """Interrupt an agent's turn."""
 
-    type: ClassVar[str] = "agent_interrupt_request"
+    event_type: ClassVar[str] = "agent_interrupt_request"
     agent_id: str
 
 
 class AgentDestroyRequest(Request, frozen=True, kw_only=True):
     """Destroy an agent."""
 
-    type: ClassVar[str] = "agent_destroy_request"
+    event_type: ClassVar[str] = "agent_destroy_request"
     agent_id: str
 
 
@@ -166,7 +166,7 @@ class MessageSendRequest(Request, frozen=True, kw_only=True):
     Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`.
     """
 
-    type: ClassVar[str] = "message_send_request"
+    event_type: ClassVar[str] = "message_send_request"
     content: str
     agent_id: str | None = None
     session_id: str | None = None
@@ -198,19 +198,19 @@ _KINDS: tuple[type[Request], ...] = (
 def _response(request: type[Request]) -> type[Response]:
     # A class statement in a function, so that a request and its response cannot drift apart.
     class Answer(Response, frozen=True, kw_only=True):
-        type: ClassVar[str] = request.type.removesuffix("_request") + "_response"
+        event_type: ClassVar[str] = request.event_type.removesuffix("_request") + "_response"
 
     Answer.__name__ = Answer.__qualname__ = request.__name__.removesuffix("Request") + "Response"
-    Answer.__doc__ = f"What came of `{request.type}`."
+    Answer.__doc__ = f"What came of `{request.event_type}`."
     return Answer
 
 
-REQUESTS: dict[str, type[Request]] = {kind.type: kind for kind in _KINDS}
-RESPONSES: dict[str, type[Response]] = {kind.type: _response(kind) for kind in _KINDS}
+REQUESTS: dict[str, type[Request]] = {kind.event_type: kind for kind in _KINDS}
+RESPONSES: dict[str, type[Response]] = {kind.event_type: _response(kind) for kind in _KINDS}
 """The response of each request, by the request's type."""
 
 CATALOGUE: dict[str, type[EventData]] = {
-    kind.type: kind for kind in (*NOTIFICATIONS, *REQUESTS.values(), *RESPONSES.values())
+    kind.event_type: kind for kind in (*NOTIFICATIONS, *REQUESTS.values(), *RESPONSES.values())
 }
 """Every type of event that there is, and the shape of its data."""
 

@@ -21,31 +21,33 @@ Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "waiting"]
 
 
 class EventData(msgspec.Struct, frozen=True, kw_only=True):
-    """The `data` of an event: its fields are attributes, and can be read by name as from a mapping."""
+    """The `data` of an event: its fields are attributes, and can be read by name as from a mapping.
 
-    type: ClassVar[str]
+    What the class says of all its events goes into their envelope.
+    """
+
+    event_type: ClassVar[str]
     source: ClassVar[Source]
     category: ClassVar[Category]
     intent: ClassVar[Intent] = "notification"
 
     def __getitem__(self, field: str) -> Any:  # noqa: ANN401 - fields differ in type
         """Return the field, or raise `KeyError`."""
-        names = self.__struct_encode_fields__
-        if field in names:
-            return getattr(self, self.__struct_fields__[names.index(field)])
+        if field in self.__struct_fields__:
+            return getattr(self, field)
         raise KeyError(field)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the fields."""
-        return iter(self.__struct_encode_fields__)
+        return iter(self.__struct_fields__)
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the fields, so that `dict(data)` works."""
-        return self.__struct_encode_fields__
+        return self.__struct_fields__
 
     def get(self, field: str, default: Any = None) -> Any:  # noqa: ANN401 - fields differ in type
         """Return the field, or the default when there is none of that name."""
-        return self[field] if field in self.__struct_encode_fields__ else default
+        return getattr(self, field) if field in self.__struct_fields__ else default
 
 
 class StreamData(EventData, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ class StreamData(EventData, frozen=True, kw_only=True):
 class MessageStart(StreamData, frozen=True, kw_only=True):
     """The model begins a message."""
 
-    type: ClassVar[str] = "message_start"
+    event_type: ClassVar[str] = "message_start"
     message_id: str | None = None
     model: str | None = None
 
@@ -66,34 +68,34 @@ class MessageStart(StreamData, frozen=True, kw_only=True):
 class TextDelta(StreamData, frozen=True, kw_only=True):
     """The answer's text goes on."""
 
-    type: ClassVar[str] = "text_delta"
+    event_type: ClassVar[str] = "text_delta"
     text: str
 
 
 class ThinkingStart(StreamData, frozen=True, kw_only=True):
     """The model begins to think."""
 
-    type: ClassVar[str] = "thinking_start"
+    event_type: ClassVar[str] = "thinking_start"
 
 
 class ThinkingDelta(StreamData, frozen=True, kw_only=True):
     """The model's thought goes on."""
 
-    type: ClassVar[str] = "thinking_delta"
+    event_type: ClassVar[str] = "thinking_delta"
     text: str
 
 
 class ThinkingEnd(StreamData, frozen=True, kw_only=True):
     """The thought is finished; the signature, if there is one, lets it be sent back."""
 
-    type: ClassVar[str] = "thinking_end"
+    event_type: ClassVar[str] = "thinking_end"
     signature: str | None = None
 
 
 class ToolCall(StreamData, frozen=True, kw_only=True):
     """The model asks for a tool."""
 
-    type: ClassVar[str] = "tool_call"
+    event_type: ClassVar[str] = "tool_call"
     id: str | None = None
     name: str
     input: Any = None
@@ -102,7 +104,7 @@ class ToolCall(StreamData, frozen=True, kw_only=True):
 class InputJsonDelta(StreamData, frozen=True, kw_only=True):
     """The input of a call goes on, as a piece of JSON text."""
 
-    type: ClassVar[str] = "input_json_delta"
+    event_type: ClassVar[str] = "input_json_delta"
     id: str | None = None
     partial_json: str
 
@@ -110,7 +112,7 @@ class InputJsonDelta(StreamData, frozen=True, kw_only=True):
 class ToolResult(StreamData, frozen=True, kw_only=True):
     """A tool has answered."""
 
-    type: ClassVar[str] = "tool_result"
+    event_type: ClassVar[str] = "tool_result"
     id: str | None = None
     name: str | None = None
     result: Any = None
@@ -120,23 +122,23 @@ class ToolResult(StreamData, frozen=True, kw_only=True):
 class MessageDelta(StreamData, frozen=True, kw_only=True):
     """What has been used so far; it replaces what was said before."""
 
-    type: ClassVar[str] = "message_delta"
+    event_type: ClassVar[str] = "message_delta"
     usage: Usage
 
 
 class MessageStop(StreamData, frozen=True, kw_only=True):
     """The message is complete."""
 
-    type: ClassVar[str] = "message_stop"
+    event_type: ClassVar[str] = "message_stop"
     stop_reason: str = "end_turn"
 
 
 class StreamError(StreamData, frozen=True, kw_only=True):
-    """The environment could not go on; `type` of the failure as the API names it, such as `overloaded_error`."""
+    """The environment could not go on; `type` is the failure's, as the API names it, such as `overloaded_error`."""
 
-    type: ClassVar[str] = "error"
+    event_type: ClassVar[str] = "error"
     category: ClassVar[Category] = "error"
-    error_type: str = msgspec.field(name="type", default="api_error")
+    type: str = "api_error"
     message: str
     retryable: bool = False
 
@@ -144,7 +146,7 @@ class StreamError(StreamData, frozen=True, kw_only=True):
 class Interrupted(StreamData, frozen=True, kw_only=True):
     """The turn was interrupted."""
 
-    type: ClassVar[str] = "interrupted"
+    event_type: ClassVar[str] = "interrupted"
     source: ClassVar[Source] = "agent"
     reason: str
 
@@ -168,7 +170,7 @@ StreamEvent: TypeAlias = (
 class AgentStateChanged(EventData, frozen=True, kw_only=True):
     """The agent went from one state to another; never repeated for the same state."""
 
-    type: ClassVar[str] = "agent_state_changed"
+    event_type: ClassVar[str] = "agent_state_changed"
     source: ClassVar[Source] = "agent"
     category: ClassVar[Category] = "state"
     previous: AgentState
@@ -186,29 +188,29 @@ class MessageData(EventData, frozen=True, kw_only=True):
 class UserMessage(MessageData, frozen=True, kw_only=True):
     """A message was accepted and is durable; its turn begins now or when those before it have ended."""
 
-    type: ClassVar[str] = "user_message"
+    event_type: ClassVar[str] = "user_message"
     source: ClassVar[Source] = "session"
 
 
 class AssistantMessage(MessageData, frozen=True, kw_only=True):
     """The model's answer, whole, or the part of it that there is."""
 
-    type: ClassVar[str] = "assistant_message"
+    event_type: ClassVar[str] = "assistant_message"
 
 
 class ToolResultMessage(MessageData, frozen=True, kw_only=True):
     """The results that go back to the model."""
 
-    type: ClassVar[str] = "tool_result_message"
+    event_type: ClassVar[str] = "tool_result_message"
 
 
 class ErrorMessage(EventData, frozen=True, kw_only=True):
     """Why there is no answer, or no whole one."""
 
-    type: ClassVar[str] = "error_message"
+    event_type: ClassVar[str] = "error_message"
     source: ClassVar[Source] = "agent"
     category: ClassVar[Category] = "message"
-    error_type: str = msgspec.field(name="type", default="api_error")
+    type: str = "api_error"
     message: str
     retryable: bool = False
 
@@ -216,7 +218,7 @@ class ErrorMessage(EventData, frozen=True, kw_only=True):
 class TurnStarted(EventData, frozen=True, kw_only=True):
     """The agent takes up a message."""
 
-    type: ClassVar[str] = "turn_started"
+    event_type: ClassVar[str] = "turn_started"
     source: ClassVar[Source] = "agent"
     category: ClassVar[Category] = "turn"
     turn_id: str
@@ -226,7 +228,7 @@ class TurnStarted(EventData, frozen=True, kw_only=True):
 class TurnCompleted(EventData, frozen=True, kw_only=True):
     """The turn is over; `duration` is in seconds."""
 
-    type: ClassVar[str] = "turn_completed"
+    event_type: ClassVar[str] = "turn_completed"
     source: ClassVar[Source] = "agent"
     category: ClassVar[Category] = "turn"
     turn_id: str
@@ -245,7 +247,7 @@ class LifecycleData(EventData, frozen=True, kw_only=True):
 class ContainerCreated(LifecycleData, frozen=True, kw_only=True):
     """A container was created."""
 
-    type: ClassVar[str] = "container_created"
+    event_type: ClassVar[str] = "container_created"
     source: ClassVar[Source] = "container"
     container_id: str
     name: str | None = None
@@ -254,7 +256,7 @@ class ContainerCreated(LifecycleData, frozen=True, kw_only=True):
 class ImageRegistered(LifecycleData, frozen=True, kw_only=True):
     """An image was registered, or got a new revision."""
 
-    type: ClassVar[str] = "image_registered"
+    event_type: ClassVar[str] = "image_registered"
     source: ClassVar[Source] = "container"
     image_id: str
     revision: int
@@ -263,7 +265,7 @@ class ImageRegistered(LifecycleData, frozen=True, kw_only=True):
 class SessionCreated(LifecycleData, frozen=True, kw_only=True):
     """A session was created."""
 
-    type: ClassVar[str] = "session_created"
+    event_type: ClassVar[str] = "session_created"
     source: ClassVar[Source] = "session"
     session_id: str
     container_id: str
@@ -273,7 +275,7 @@ class SessionCreated(LifecycleData, frozen=True, kw_only=True):
 class SessionDeleted(LifecycleData, frozen=True, kw_only=True):
     """A session was deleted."""
 
-    type: ClassVar[str] = "session_deleted"
+    event_type: ClassVar[str] = "session_deleted"
     source: ClassVar[Source] = "session"
     session_id: str
 
@@ -281,7 +283,7 @@ class SessionDeleted(LifecycleData, frozen=True, kw_only=True):
 class AgentStarted(LifecycleData, frozen=True, kw_only=True):
     """A session is running."""
 
-    type: ClassVar[str] = "agent_started"
+    event_type: ClassVar[str] = "agent_started"
     source: ClassVar[Source] = "agent"
     agent_id: str
 
@@ -289,7 +291,7 @@ class AgentStarted(LifecycleData, frozen=True, kw_only=True):
 class AgentStopped(LifecycleData, frozen=True, kw_only=True):
     """A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown` or `crash`."""
 
-    type: ClassVar[str] = "agent_stopped"
+    event_type: ClassVar[str] = "agent_stopped"
     source: ClassVar[Source] = "agent"
     agent_id: str
     reason: str
@@ -352,7 +354,7 @@ NOTIFICATIONS: tuple[type[EventData], ...] = (
     AgentStarted,
     AgentStopped,
 )
-STREAM: dict[str, type[StreamData]] = {kind.type: kind for kind in NOTIFICATIONS if issubclass(kind, StreamData)}
+STREAM: dict[str, type[StreamData]] = {kind.event_type: kind for kind in NOTIFICATIONS if issubclass(kind, StreamData)}
 
 
 def stream_event(type: str, data: object) -> StreamData:  # noqa: A002 - the word users know it by

@@ -143,7 +143,7 @@ def _is_end(event: Reported) -> bool:
     if isinstance(event, MessageStop | StreamError):
         return True
     kind = getattr(event, "type", None) or (event.get("type") if isinstance(event, dict) else None)
-    return kind in {MessageStop.type, StreamError.type}
+    return kind in {MessageStop.event_type, StreamError.event_type}
 
 
 def _current() -> asyncio.Task[None]:
@@ -179,7 +179,7 @@ async def _in_thread(call: Callable[[], Awaitable[None] | None]) -> Awaitable[No
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Awaitable[None] | None] = loop.create_future()
 
-    def settle(result: Awaitable[None] | None, error: Exception | None) -> None:
+    def settle(result: Awaitable[None] | None, error: BaseException | None) -> None:
         if done.done():
             return
         if error is None:
@@ -189,11 +189,13 @@ async def _in_thread(call: Callable[[], Awaitable[None] | None]) -> Awaitable[No
 
     def run() -> None:
         result: Awaitable[None] | None = None
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             result = call()
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
             error = raised
+        except BaseException as raised:  # noqa: BLE001 - the turn has to end, and the loop must not end with it
+            error = RuntimeError(f"the driver raised {raised!r}")
         with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(settle, result, error)
 

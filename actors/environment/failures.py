@@ -39,7 +39,7 @@ _LONGEST_MESSAGE = 2000
 
 def failure(error_type: str, message: str) -> StreamError:
     """Return the `error` event of that type; whether it is retryable follows from the type."""
-    return StreamError(error_type=error_type, message=message[:_LONGEST_MESSAGE], retryable=error_type in RETRYABLE)
+    return StreamError(type=error_type, message=message[:_LONGEST_MESSAGE], retryable=error_type in RETRYABLE)
 
 
 def type_of_status(status: int) -> str:

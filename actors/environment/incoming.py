@@ -54,7 +54,7 @@ def _read(reported: object) -> StreamData:
         case Complete():
             return msgspec.convert(msgspec.to_builtins(reported), Complete)
         case StreamData():
-            return stream_event(reported.type, msgspec.to_builtins(reported))
+            return stream_event(reported.event_type, msgspec.to_builtins(reported))
         case MockEvent():
             return _from_parts(reported.type, reported.data)
         case _ if _is_mapping(reported):
@@ -75,7 +75,7 @@ def _from_parts(kind: object, data: object) -> StreamData:
         msg = "the `data` of an event is a mapping"
         raise TypeError(msg)
     fields: dict[object, object] = dict(data or {})
-    if kind == StreamError.type:
+    if kind == StreamError.event_type:
         _complete_error(fields)
     elif kind == "tool_result" and "result" not in fields and "output" in fields:
         fields["result"] = fields.pop("output")
@@ -96,5 +96,8 @@ def _check_encodable(event: StreamData) -> None:
 
 
 def _shown(reported: object) -> str:
-    kind: object = reported.get("type") if _is_mapping(reported) else getattr(reported, "type", None)
+    if isinstance(reported, StreamData):
+        kind: object = reported.event_type
+    else:
+        kind = reported.get("type") if _is_mapping(reported) else getattr(reported, "type", None)
     return f"an invalid event of type {kind!r}" if isinstance(kind, str) else f"a {type(reported).__name__}"

@@ -132,7 +132,7 @@ class ModelEffector:
         def end(event: Envelope) -> None:
             self._tell(_End(event.data["turn_id"]))
 
-        self._subscriptions = (consumer.on(TurnStarted.type, begin), consumer.on(TurnCompleted.type, end))
+        self._subscriptions = (consumer.on(TurnStarted.event_type, begin), consumer.on(TurnCompleted.event_type, end))
 
     def disconnect(self) -> None:
         """Hear no more."""

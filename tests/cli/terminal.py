@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[=>()][0-9A-B]?")
+_COLOURS = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7])[;m]")
 # After `setsid`, the first terminal that is opened becomes the controlling one, so that Ctrl+C reaches the program.
 _AT_THE_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec "$@"'
 PATIENCE = 20.0
@@ -51,14 +52,19 @@ class Terminal:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        os.close(self._screen)
+        try:
+            if self._process.poll() is None:
+                self._process.terminate()
+                self.wait_for_exit()
+        finally:
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            os.close(self._screen)
 
-    def type(self, keys: str) -> None:
-        """Press the keys."""
-        os.write(self._screen, keys.encode())
+    def type(self, keys: str | bytes) -> None:
+        """Press the keys, or send the bytes that a strange keyboard sends."""
+        os.write(self._screen, keys.encode() if isinstance(keys, str) else keys)
 
     def terminate(self) -> None:
         """Ask the program to end."""
@@ -75,6 +81,11 @@ class Terminal:
         """Wait until the program has ended and return its exit code."""
         self._read_until(lambda: self._process.poll() is not None, "its end")
         return self._process.returncode
+
+    @property
+    def has_colours(self) -> bool:
+        """Whether any colour but the usual one was asked for."""
+        return _COLOURS.search(self._raw) is not None
 
     @property
     def shown(self) -> str:

@@ -53,13 +53,17 @@ def test_commands_are_listed_obeyed_and_refused(chat: Chat) -> None:
 
     terminal.type("/sessions" + ENTER)
     terminal.wait_for("There are no sessions yet")
+    terminal.wait_for(PROMPT)
     terminal.type("/help" + ENTER)
     terminal.wait_for("/sessions ")
-    terminal.wait_for("/exit ")
+    terminal.wait_for("Ctrl+C ")
+    terminal.wait_for(PROMPT)
     terminal.type("/nonsense" + ENTER)
     terminal.wait_for("There is no command /nonsense; /help lists")
+    terminal.wait_for(PROMPT)
     terminal.type("A question to remember" + ENTER)
     terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
     terminal.type("/sessions" + ENTER)
     listed = terminal.wait_for("2 messages  A question to remember")
 
@@ -74,7 +78,7 @@ def test_ctrl_c_interrupts_the_answer_and_the_chat_goes_on(chat: Chat, run: Run)
     terminal.type(CTRL_C)
     terminal.wait_for("Interrupted.")
     terminal.wait_for(PROMPT)
-    terminal.type(CTRL_D)
+    terminal.type("/exit" + ENTER)
 
     assert terminal.wait_for_exit() == 0
     assert "chunk-99" not in terminal.shown
@@ -159,3 +163,78 @@ def test_a_chat_is_no_object(command: list[str], environ: dict[str, str], tmp_pa
 
     assert code == 2
     assert "invalid_configuration" in terminal.shown
+
+
+def test_bytes_that_are_no_text_are_refused_and_the_chat_goes_on(chat: Chat) -> None:
+    terminal = chat()
+
+    terminal.type(b"\xff\xfe" + ENTER.encode())
+    terminal.wait_for("not valid Unicode")
+    terminal.wait_for(PROMPT)
+    terminal.type("Hello" + ENTER)
+    terminal.wait_for("Hello from mock!")
+
+
+def test_a_history_that_cannot_be_kept_is_a_warning(chat: Chat, environ: dict[str, str]) -> None:
+    Path(environ["HOME"], "file").write_text("")
+
+    terminal = chat(XDG_STATE_HOME=f"{environ['HOME']}/file")
+
+    assert "what is typed will not be remembered" in terminal.shown
+
+
+@pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])
+def test_a_terminal_without_colours_gets_none(chat: Chat, variable: str) -> None:
+    terminal = chat(**{variable: "dumb"})
+    terminal.type("Hello" + ENTER)
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+
+    assert not terminal.has_colours
+
+
+def test_a_terminal_with_colours_gets_some_when_something_fails(chat: Chat) -> None:
+    terminal = chat(MOCK_SCENARIO="error")
+    terminal.type("Hello" + ENTER)
+    terminal.wait_for("Rate limit exceeded")
+
+    assert terminal.has_colours
+
+
+def test_only_the_answers_go_where_the_output_is_sent(
+    command: list[str], environ: dict[str, str], tmp_path: Path
+) -> None:
+    sent = ["/bin/sh", "-c", 'exec "$@" >answers.txt', "sh", *command]
+    with Terminal(sent, environ, tmp_path) as terminal:
+        terminal.wait_for(PROMPT)
+        terminal.type("Hello" + ENTER)
+        terminal.wait_for("\n\r\n")  # the answer itself is not to be seen, but the blank line behind it is
+        terminal.wait_for(PROMPT)
+        terminal.type(CTRL_D)
+        terminal.wait_for_exit()
+
+    assert Path(tmp_path, "answers.txt").read_text() == "Hello from mock!\n"
+
+
+def test_the_loss_of_the_agent_is_told_and_the_chat_goes_on_with_another(
+    chat: Chat, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(AN_AGENT_THAT_IS_GONE_ONCE)
+    terminal = chat("--db", "log.db", PYTHONPATH=f"{tmp_path}:{environ['PYTHONPATH']}")
+
+    terminal.type("Hello" + ENTER)
+    terminal.wait_for("agent 'agt_")
+    terminal.wait_for(PROMPT)
+    terminal.type("Hello again" + ENTER)
+    terminal.wait_for("Hello from mock!")
+
+
+AN_AGENT_THAT_IS_GONE_ONCE = """
+from reenact.actors.facades import Agents
+receive = Agents.receive
+def once(self, agent_id, message):
+    Agents.receive = receive
+    self.destroy(agent_id)
+    return receive(self, agent_id, message)
+Agents.receive = once
+"""

@@ -37,25 +37,25 @@ def with_catalogue(page: str) -> str:
 
 def catalogue() -> str:
     """Return the tables of all types: those that notify, then the requests."""
-    responses = {kind.type for kind in RESPONSES.values()}
-    notifications = [kind for name, kind in CATALOGUE.items() if name not in REQUESTS and name not in responses]
+    commands = {*REQUESTS.values(), *RESPONSES.values()}
+    notifications = ((name, kind) for name, kind in CATALOGUE.items() if kind not in commands)
     return (
         "\n"
-        + _table(("type", "category", "data", "says"), map(_notification, notifications))
-        + "\nEvery request may bring a `request_id` of its own, and has a response: `session_run_request` has "
-        "`session_run_response`, with\n`request_id`, `result?` and `error?`.\n\n"
-        + _table(("request", "data", "asks to"), map(_request, REQUESTS.values()))
+        + _table(("type", "category", "data", "says"), (_notification(*one) for one in notifications))
+        + "\nEvery request may bring a `request_id` of its own, and has a response: `session_run_request` has\n"
+        "`session_run_response`, with `request_id`, `result?` and `error?`.\n\n"
+        + _table(("request", "data", "asks to"), (_request(*one) for one in REQUESTS.items()))
         + "\n"
     )
 
 
 def _notification(kind: type[EventData]) -> tuple[str, ...]:
-    return f"`{kind.type}`", kind.category, _fields(kind), _promise(kind)
+    return f"`{kind.event_type}`", kind.category, _fields(kind), _promise(kind)
 
 
-def _request(kind: type[EventData]) -> tuple[str, ...]:
+def _request(name: str, kind: type[EventData]) -> tuple[str, ...]:
     promise = _promise(kind)
-    return f"`{kind.type}`", _fields(kind), promise[0].lower() + promise[1:].rstrip(".")
+    return f"`{kind.event_type}`", _fields(kind), promise[0].lower() + promise[1:].rstrip(".")
 
 
 def _fields(kind: type[EventData]) -> str:

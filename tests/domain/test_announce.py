@@ -69,7 +69,7 @@ def test_the_agent_thinks_right_after_its_turn_began() -> None:
 def test_a_turn_without_an_agent_changes_no_state() -> None:
     orphan = session(CREATED, accepted("t1"))
 
-    assert [data.type for _, data in told(orphan, TurnStarted("t1", 2))] == ["turn_started"]
+    assert [data.event_type for _, data in told(orphan, TurnStarted("t1", 2))] == ["turn_started"]
 
 
 def test_an_interrupt_is_heard_of_with_its_reason() -> None:
@@ -110,7 +110,7 @@ def test_a_failure_is_explained_before_its_turn_is_over() -> None:
     failed = TurnCompleted("t1", "failed", "error", {}, 0.5, "thinking", Failure("api_error", "broken", retryable=True))
 
     assert told(THINKING, failed) == [
-        (TURN, heard.ErrorMessage(error_type="api_error", message="broken", retryable=True)),
+        (TURN, heard.ErrorMessage(type="api_error", message="broken", retryable=True)),
         (TURN, heard.AgentStateChanged(previous="thinking", current="error")),
         (TURN, heard.TurnCompleted(turn_id="t1", outcome="failed", stop_reason="error", duration=0.5)),
     ]
@@ -119,7 +119,7 @@ def test_a_failure_is_explained_before_its_turn_is_over() -> None:
 def test_the_end_of_a_turn_that_never_began_changes_no_state() -> None:
     ((context, data),) = told(BUSY, TurnCompleted("t2", "interrupted", "interrupted", {}, 0.0, "idle"))
 
-    assert (context.turn_id, context.agent_id, data.type) == ("t2", "a", "turn_completed")
+    assert (context.turn_id, context.agent_id, data.event_type) == ("t2", "a", "turn_completed")
     ((context, _),) = told(IDLE_SESSION, TurnCompleted("t2", "interrupted", "interrupted", {}, 0.0, "idle"))
     assert context.agent_id is None
 

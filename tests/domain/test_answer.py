@@ -100,7 +100,7 @@ def test_text_within_thinking_is_thinking() -> None:
 def test_a_thought_that_nobody_began_begins() -> None:
     published, answer = heard(TextDelta(text="Well"), ThinkingDelta(text="Hm"), ThinkingDelta(text="m"))
 
-    assert [event.type for event in published][2:] == ["thinking_start", "thinking_delta", "thinking_delta"]
+    assert [event.event_type for event in published][2:] == ["thinking_start", "thinking_delta", "thinking_delta"]
     assert answer.blocks == (TextBlock("Well"), ThinkingBlock("Hmm"))
 
 
@@ -138,7 +138,7 @@ def test_a_tool_call_stands_between_what_was_said_before_and_after() -> None:
 def test_a_tool_call_ends_a_thought() -> None:
     published, _ = heard(ThinkingStart(), ThinkingDelta(text="Hm"), ToolCall(name="bash", input="ls"))
 
-    assert [event.type for event in published][-2:] == ["thinking_end", "tool_call"]
+    assert [event.event_type for event in published][-2:] == ["thinking_end", "tool_call"]
 
 
 def test_an_input_that_is_no_object_becomes_one() -> None:
@@ -202,7 +202,7 @@ def test_what_is_regular_stays_as_it_is(stream: list[StreamData]) -> None:
 
 @given(streams)
 def test_what_is_published_is_regular(stream: list[StreamData]) -> None:
-    types = [event.type for event in heard(*stream)[0]]
+    types = [event.event_type for event in heard(*stream)[0]]
 
     said = [type_ for type_ in types if type_ != "error"]
     assert said[:1] in ([], ["message_start"])

@@ -60,7 +60,7 @@ def envelope(data: EventData) -> dict[str, Any]:
     """Return the event as it travels."""
     heard = Envelope(
         id="e",
-        type=data.type,
+        type=data.event_type,
         timestamp=datetime(2026, 1, 1, tzinfo=UTC),
         source=data.source,
         category=data.category,
@@ -80,7 +80,7 @@ def validator() -> Draft202012Validator:
 
 def test_every_method_of_the_facades_has_a_request_and_a_response() -> None:
     assert [kind.removesuffix("_request") for kind in REQUESTS] == PAIRS
-    assert {asked: response.type for asked, response in RESPONSES.items()} == {
+    assert {asked: response.event_type for asked, response in RESPONSES.items()} == {
         f"{pair}_request": f"{pair}_response" for pair in PAIRS
     }
     assert {kind.intent for kind in REQUESTS.values()} == {"request"}
@@ -89,11 +89,11 @@ def test_every_method_of_the_facades_has_a_request_and_a_response() -> None:
 
 def test_the_catalogue_holds_each_type_once() -> None:
     assert len(CATALOGUE) == 25 + 2 * len(PAIRS)
-    assert all(kind.type == type_ for type_, kind in CATALOGUE.items())
+    assert all(kind.event_type == type_ for type_, kind in CATALOGUE.items())
 
 
 def test_the_response_of_a_request_is_found_by_the_requests_type() -> None:
-    assert response_to("session_run_request").type == "session_run_response"
+    assert response_to("session_run_request").event_type == "session_run_response"
     with pytest.raises(UnknownCommandError) as refusal:
         response_to("session_run_response")
     assert refusal.value.type == "session_run_response"
@@ -109,7 +109,7 @@ def test_the_schema_describes_every_type_of_the_catalogue_once() -> None:
     assert titles == list(CATALOGUE)
 
 
-@pytest.mark.parametrize("data", EXAMPLES, ids=lambda data: data.type)
+@pytest.mark.parametrize("data", EXAMPLES, ids=lambda data: data.event_type)
 def test_the_schema_accepts_what_is_heard(validator: Draft202012Validator, data: EventData) -> None:
     validator.validate(envelope(data))
 

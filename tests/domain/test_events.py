@@ -27,15 +27,15 @@ def test_what_is_not_there_is_not_found() -> None:
 
 
 def test_an_errors_type_is_read_under_its_own_name() -> None:
-    data = StreamError(error_type="overloaded_error", message="busy")
+    data = StreamError(type="overloaded_error", message="busy")
 
     assert (data["type"], data.get("type")) == ("overloaded_error", "overloaded_error")
     assert dict(data) == {"type": "overloaded_error", "message": "busy", "retryable": False}
-    assert data.type == "error"
+    assert (data.type, data.event_type) == ("overloaded_error", "error")
 
 
 def test_a_mapping_reads_the_same_before_and_after_the_wire() -> None:
-    data = StreamError(error_type="overloaded_error", message="busy")
+    data = StreamError(type="overloaded_error", message="busy")
 
     assert msgspec.json.decode(msgspec.json.encode(data)) == dict(data)
 
@@ -43,7 +43,7 @@ def test_a_mapping_reads_the_same_before_and_after_the_wire() -> None:
 def test_a_stream_event_is_made_of_its_type_and_data() -> None:
     assert stream_event("text_delta", {"text": "Hi"}) == TextDelta(text="Hi")
     assert stream_event("message_stop", None) == STREAM["message_stop"]()
-    assert stream_event("error", {"type": "t", "message": "m"}) == StreamError(error_type="t", message="m")
+    assert stream_event("error", {"type": "t", "message": "m"}) == StreamError(type="t", message="m")
 
 
 @pytest.mark.parametrize("type_", ["", "turn_completed", "user_message", "nonsense"])
@@ -61,7 +61,7 @@ def test_data_that_does_not_fit_is_refused(data: object) -> None:
 
 
 def test_each_notification_has_a_type_of_its_own() -> None:
-    types = [kind.type for kind in NOTIFICATIONS]
+    types = [kind.event_type for kind in NOTIFICATIONS]
 
     assert len(types) == len(set(types)) == 25
     assert {kind.intent for kind in NOTIFICATIONS} == {"notification"}

@@ -77,7 +77,7 @@ class SessionMachine(RuleBasedStateMachine):
         if ends is not None and self.running is not None and events:
             self._hear_stream(self.running, ends)
         for context, data in announce(before, events):
-            told = Heard(len(self.heard) + 1, data.type, context.turn_id, dict(data))
+            told = Heard(len(self.heard) + 1, data.event_type, context.turn_id, dict(data))
             self.heard.append(told)
         for event in events:
             self.session = evolve(self.session, event)

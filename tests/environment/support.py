@@ -102,12 +102,12 @@ class Bus:
         return self.wait(turn_id, lambda events: any(isinstance(event, MessageStop | StreamError) for event in events))
 
     def _publish(self, data: EventData, turn_id: str) -> None:
-        handler = self.handlers.get(data.type)
+        handler = self.handlers.get(data.event_type)
         if handler is not None:
             handler(
                 Envelope(
                     id="evt",
-                    type=data.type,
+                    type=data.event_type,
                     timestamp=datetime.now(UTC),
                     source=data.source,
                     category=data.category,
@@ -120,7 +120,7 @@ class Bus:
 
 def plain(events: Sequence[StreamData]) -> list[tuple[str, object]]:
     """Return the events as type and data, without what was left at its default."""
-    return [(event.type, dict(_given(event))) for event in events]
+    return [(event.event_type, dict(_given(event))) for event in events]
 
 
 def _given(event: StreamData) -> list[tuple[str, object]]:

@@ -178,7 +178,7 @@ def test_what_was_published_is_never_said_twice(fault: FakeReply, error_type: st
     heard = (talk := Conversation(api)).ask()
 
     assert said(heard) == "first words,"
-    assert (failure(heard).error_type, failure(heard).retryable) == (error_type, True)
+    assert (failure(heard).type, failure(heard).retryable) == (error_type, True)
     assert talk.waits == []
     assert len(api.requests) == 1
 
@@ -201,8 +201,8 @@ def test_a_refusal_that_will_not_change_is_not_asked_for_again(
 
     heard = Conversation(api).ask()
 
-    assert [event.type for event in heard] == ["error"]
-    assert failure(heard).error_type == error_type
+    assert [event.event_type for event in heard] == ["error"]
+    assert failure(heard).type == error_type
     assert len(api.requests) == 1
 
 
@@ -211,7 +211,7 @@ def test_attempts_come_to_an_end(api: FakeMessagesAPI) -> None:
 
     heard = (talk := Conversation(api, max_retries=3)).ask()
 
-    assert (failure(heard).error_type, failure(heard).retryable) == ("overloaded_error", True)
+    assert (failure(heard).type, failure(heard).retryable) == ("overloaded_error", True)
     assert len(api.requests) == 4
     assert talk.waits == [0.5, 1.0, 2.0]
 
@@ -232,7 +232,7 @@ def test_silence_is_a_timeout(after: int, text: str, api: FakeMessagesAPI) -> No
     heard = Conversation(api, timeout=0.5, max_retries=0).ask()
 
     assert said(heard) == text
-    assert failure(heard).error_type == "timeout_error"
+    assert failure(heard).type == "timeout_error"
 
 
 def test_nobody_at_the_other_end_is_a_connection_error(api: FakeMessagesAPI) -> None:
@@ -240,7 +240,7 @@ def test_nobody_at_the_other_end_is_a_connection_error(api: FakeMessagesAPI) -> 
 
     heard = (talk := Conversation(api)).ask()
 
-    assert (failure(heard).error_type, failure(heard).retryable) == ("api_connection_error", True)
+    assert (failure(heard).type, failure(heard).retryable) == ("api_connection_error", True)
     assert len(talk.waits) == 4
 
 
@@ -347,7 +347,7 @@ def test_a_wrong_key_is_an_authentication_error() -> None:
     with FakeMessagesAPI(api_key="another") as api:
         failed = failure(Conversation(api).ask())
 
-    assert (failed.error_type, failed.retryable) == ("authentication_error", False)
+    assert (failed.type, failed.retryable) == ("authentication_error", False)
 
 
 @pytest.mark.parametrize("key", [None, "", "  "])

@@ -37,15 +37,15 @@ def test_a_ready_made_event_stays_what_it_is(event: StreamData) -> None:
         (MockEvent("tool_result", data={"output": "x"}), ToolResult(result="x")),
         (
             MockEvent("error", data={"code": "rate_limit_exceeded"}),
-            StreamError(error_type="rate_limit_exceeded", message="rate_limit_exceeded", retryable=True),
+            StreamError(type="rate_limit_exceeded", message="rate_limit_exceeded", retryable=True),
         ),
         (
             MockEvent("error", data={"message": "Rate limit exceeded"}),
-            StreamError(error_type="api_error", message="Rate limit exceeded", retryable=True),
+            StreamError(type="api_error", message="Rate limit exceeded", retryable=True),
         ),
         (
             {"type": "error", "data": {"type": "invalid_request_error", "message": "no"}},
-            StreamError(error_type="invalid_request_error", message="no", retryable=False),
+            StreamError(type="invalid_request_error", message="no", retryable=False),
         ),
     ],
 )
@@ -76,5 +76,5 @@ def test_what_is_no_stream_event_becomes_an_error_that_says_so(reported: object,
     event = incoming(reported)
 
     assert isinstance(event, StreamError)
-    assert event.error_type == "driver_error"
+    assert event.type == "driver_error"
     assert complaint in event.message

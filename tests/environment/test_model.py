@@ -182,7 +182,7 @@ def test_what_the_driver_raises_becomes_an_error_of_its_type(
 
     assert half == TextDelta(text="half")
     assert isinstance(failed, StreamError)
-    assert (failed.error_type, failed.retryable) == (error_type, retryable)
+    assert (failed.type, failed.retryable) == (error_type, retryable)
     assert failed.message
     environment.dispose()
 
@@ -196,7 +196,7 @@ def test_a_driver_that_returns_in_the_middle_has_left_the_stream_incomplete(conf
     failed = bus.answer("trn_1")[-1]
 
     assert isinstance(failed, StreamError)
-    assert (failed.error_type, failed.retryable) == ("incomplete_stream", True)
+    assert (failed.type, failed.retryable) == ("incomplete_stream", True)
     environment.dispose()
 
 
@@ -211,7 +211,7 @@ def test_an_event_that_is_none_becomes_an_error(config: EnvironmentConfig) -> No
     bus.complete("trn_1", "failed")
 
     assert isinstance(failed, StreamError)
-    assert failed.error_type == "driver_error"
+    assert failed.type == "driver_error"
     assert driver.interrupted.wait(PATIENCE)
     environment.dispose()
 

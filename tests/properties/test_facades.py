@@ -337,7 +337,9 @@ class FacadesMachine(RuleBasedStateMachine):
         self.open()
 
     @precondition(lambda self: any(session.agent for session in self.sessions.values()))
-    @rule(data=st.data(), moment=st.integers(1, 6), scenario=st.sampled_from(["default", "breaking-off", "with-thinking"]))
+    @rule(
+        data=st.data(), moment=st.integers(1, 6), scenario=st.sampled_from(["default", "breaking-off", "with-thinking"])
+    )
     def crash_between_two_appends_of_a_turn(self, data: st.DataObject, moment: int, scenario: str) -> None:
         """Crash while a message is answered; what is found afterwards is what had been recorded by then."""
         session = data.draw(st.sampled_from([session for session in self.sessions.values() if session.agent]))
@@ -379,7 +381,9 @@ class FacadesMachine(RuleBasedStateMachine):
             for answer in answers:
                 assert (ANSWERS[turn.scenario or self.scenario][0] or "").startswith(answer.text)
             if turn.outcome in {"completed", "failed"} and not [a for a in answers if not a.partial]:
-                cut = answers[0].stop_reason == "interrupted" if answers else ANSWERS[turn.scenario or ""][0] is not None
+                cut = (
+                    answers[0].stop_reason == "interrupted" if answers else ANSWERS[turn.scenario or ""][0] is not None
+                )
                 turn.end("interrupted" if cut else turn.outcome, answers[0].text if answers else None)
 
     def _copied(self, path: Path) -> Path:

@@ -44,7 +44,9 @@ def test_a_session_that_many_run_at_once_has_one_agent(runtime: Runtime) -> None
 def test_an_id_that_many_ask_for_is_given_once(runtime: Runtime) -> None:
     created = at_once([lambda: runtime.sessions.create("c", "i", session_id="mine")] * THREADS)
 
-    assert sorted(getattr(each, "code", "created") for each in created) == ["already_exists"] * (THREADS - 1) + ["created"]
+    assert sorted(getattr(each, "code", "created") for each in created) == ["already_exists"] * (THREADS - 1) + [
+        "created"
+    ]
     assert len(runtime.sessions.list_by_container("c")) == 1
 
 
@@ -83,7 +85,9 @@ def test_everybody_reads_what_they_wrote(runtime: Runtime) -> None:
 
 
 def test_images_that_many_register_at_once_are_used_in_their_newest_revision(runtime: Runtime) -> None:
-    at_once([lambda number=number: runtime.images.register(Image(id="hot", name=str(number))) for number in range(THREADS)])  # type: ignore[misc]  # a default binds the loop's variable
+    at_once(
+        [lambda number=number: runtime.images.register(Image(id="hot", name=str(number))) for number in range(THREADS)]
+    )  # type: ignore[misc]  # a default binds the loop's variable
 
     newest = runtime.images.get("hot")
     assert newest is not None
@@ -152,7 +156,10 @@ def test_closing_while_many_call_leaves_a_log_that_goes_on(opened: Open, mock: G
 
     outcomes = at_once([talk, talk, talk, close])
 
-    assert {error.code for error in outcomes if isinstance(error, ReenactError)} <= {"runtime_closed", "agent_not_found"}
+    assert {error.code for error in outcomes if isinstance(error, ReenactError)} <= {
+        "runtime_closed",
+        "agent_not_found",
+    }
     again = opened()
     assert {message.turn_id for message in again.sessions.messages("s")} >= set(accepted)
     check(again)

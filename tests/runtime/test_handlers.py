@@ -25,7 +25,9 @@ def test_an_unknown_type_of_event_is_refused_at_once(runtime: Runtime) -> None:
         runtime.events.on("text_deltas", print)
 
 
-@pytest.mark.parametrize("error", [ValueError("boom"), SystemExit(1), KeyboardInterrupt()], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "error", [ValueError("boom"), SystemExit(1), KeyboardInterrupt()], ids=lambda error: type(error).__name__
+)
 def test_a_handler_that_raises_is_reported_and_harms_nobody(
     runtime: Runtime, agent: str, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -184,7 +184,9 @@ def test_a_log_has_one_writer_in_a_process(runtime: Runtime, path: Path) -> None
 
 
 def test_a_log_has_one_writer_among_processes(runtime: Runtime, path: Path) -> None:
-    program = "import sys, reenact\ntry: reenact.Runtime.open(sys.argv[1])\nexcept reenact.LogLockedError as e: print(e.pid)"
+    program = (
+        "import sys, reenact\ntry: reenact.Runtime.open(sys.argv[1])\nexcept reenact.LogLockedError as e: print(e.pid)"
+    )
 
     said = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -17,7 +18,7 @@ from reenact.cli.failures import ExitCode
 from reenact.cli.listing import visible
 from reenact.cli.settings import state_directory
 from reenact.cli.version import version
-from reenact.domain.errors import InvalidMessageError
+from reenact.domain.errors import ReenactError
 from reenact.domain.events import Envelope, TextDelta, ThinkingDelta, ThinkingEnd, ToolCall
 from reenact.domain.messages import check_message
 
@@ -56,27 +57,28 @@ class Page:
     def __init__(self, console: Console, screen: Screen) -> None:
         self._console = console
         self._screen = screen
-        self._at_line_start = True
+        self._open: Callable[[], None] | None = None
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Show what there is to see."""
         match event.data:
             case TextDelta(text=text):
-                self._write(visible(text))
+                self._go_on(self._end_text)
+                self._console.write(visible(text))
             case ThinkingDelta(text=text):
+                self._go_on(self._screen.print)
                 self._screen.print(visible(text), style="dim italic", end="")
-                self._at_line_start = False
             case ThinkingEnd():
-                self.end_line()
+                self._go_on(None)
             case ToolCall(name=name):
-                self.end_line()
+                self._go_on(None)
                 self._screen.print(f"[{visible(name)}]", style="dim")
             case _:
                 pass
 
     def end(self, answer: Answer) -> None:
         """End the answer, and say why it is not whole."""
-        self.end_line()
+        self._go_on(None)
         if answer.problem is None:
             self._screen.print()
         elif answer.problem.code == ExitCode.INTERRUPTED:
@@ -84,25 +86,22 @@ class Page:
         else:
             self._screen.print(f"{visible(self._console.without_key(answer.problem.message))}\n", style="red")
 
-    def end_line(self) -> None:
-        """Let what follows begin a line."""
-        if not self._at_line_start:
-            self._write("\n")
+    def _go_on(self, end: Callable[[], None] | None) -> None:
+        """Go on with what is ended by `end`; what was open until now, if it is another thing, is ended."""
+        if self._open is not None and self._open != end:
+            self._open()
+        self._open = end
 
-    def _write(self, text: str) -> None:
-        if text:
-            self._console.write(text)
-            self._at_line_start = text.endswith("\n")
+    def _end_text(self) -> None:
+        self._console.write("\n")
 
 
 def _answer(line: str, conversation: Conversation, console: Console, screen: Screen, timeout: float | None) -> None:
-    try:
-        check_message(line)
-    except InvalidMessageError as error:
-        screen.print(str(error), style="red")
-        return
     page = Page(console, screen)
-    page.end(conversation.ask(line, page.hear, timeout=timeout))
+    try:
+        page.end(conversation.ask(check_message(line), page.hear, timeout=timeout))
+    except ReenactError as error:
+        screen.print(f"{visible(console.without_key(str(error)))}\n", style="red")
 
 
 def _welcome(conversation: Conversation, screen: Screen, who: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from reenact._runtime import Runtime
 from reenact.cli.failures import INTERRUPTED, AnswerLostError, Problem, problem_of_turn, timed_out
 from reenact.cli.interrupts import interrupting
-from reenact.domain.errors import SessionNotFoundError
+from reenact.domain.errors import ReenactError, SessionNotFoundError
 from reenact.domain.events import AssistantMessage, Envelope, ErrorMessage, TurnCompleted
 from reenact.domain.image import Image
 from reenact.domain.messages import Usage
@@ -83,8 +83,12 @@ class Conversation:
         """
         with interrupting(lambda: self._heard.put(_Interrupt())):
             agent_id = self.run()
-            turn_id = self.runtime.agents.receive(agent_id, question)
-            return self._hear_out(agent_id, turn_id, hear, timeout)
+            try:
+                turn_id = self.runtime.agents.receive(agent_id, question)
+                return self._hear_out(agent_id, turn_id, hear, timeout)
+            except ReenactError:
+                self._agent_id = None  # it may have ended; the next question asks for one that is live
+                raise
 
     def _hear_out(self, agent_id: str, turn_id: str, hear: Hear, timeout: float | None) -> Answer:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -108,7 +112,7 @@ class Conversation:
                 case AssistantMessage(message=message):
                     text.append(message.text)
                 case ErrorMessage():
-                    failure = problem_of_turn(heard.data.error_type, heard.data.message)
+                    failure = problem_of_turn(heard.data.type, heard.data.message)
                 case TurnCompleted():
                     return self._answer(agent_id, "".join(text), heard.data, failure or why_ended)
                 case _:

@@ -1,0 +1,68 @@
+"""Signals come at any moment, and what they stop is stopped once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from reenact.cli.failures import TerminatedError
+from reenact.cli.interrupts import cleaning_up, ending_on_request, interrupting
+
+
+def test_the_first_ctrl_c_calls_and_the_second_raises() -> None:
+    calls: list[str] = []
+
+    with interrupting(lambda: calls.append("called")):
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+    assert calls == ["called"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_is_heard_once(number: signal.Signals) -> None:
+    with ending_on_request():
+        with pytest.raises(TerminatedError):
+            signal.raise_signal(number)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_who_cannot_wait_for_the_end_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+
+    with cleaning_up():
+        signal.raise_signal(number)
+
+    assert codes == [code]
+
+
+def test_signals_are_handled_as_before_when_all_is_over() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+
+    with ending_on_request(), interrupting(lambda: None), cleaning_up():
+        pass
+
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_a_thread_that_may_not_handle_signals_does_without() -> None:
+    reached = threading.Event()
+
+    def work() -> None:
+        with ending_on_request(), interrupting(lambda: None), cleaning_up():
+            reached.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+    assert reached.is_set()

@@ -1,0 +1,261 @@
+"""Bad input: a typed error each time, and nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from reenact import (
+    AgentNotFoundError,
+    ContainerNotFoundError,
+    Image,
+    ImageNotFoundError,
+    InvalidInputError,
+    InvalidMessageError,
+    LogTooNewError,
+    LogUnusableError,
+    ReenactError,
+    Runtime,
+    SessionNotFoundError,
+    UnknownCommandError,
+    UnknownScenarioError,
+)
+from reenact.actors.journal.verify import verify
+from reenact.testing import MockEnvironmentFactory
+from tests.runtime.conftest import Open
+from tests.runtime.witness import Ears, check
+
+UNKNOWN = ["", "nobody", "\ud800", "a\0b", "x" * 100_000]
+
+
+@pytest.mark.parametrize("id_", UNKNOWN, ids=lambda id_: repr(id_)[:10])
+def test_unknown_ids_are_not_found(runtime: Runtime, agent: str, id_: str) -> None:
+    refusals: list[tuple[type[ReenactError], Callable[[], object]]] = [
+        (ContainerNotFoundError, lambda: runtime.sessions.create(id_, "i")),
+        (ContainerNotFoundError, lambda: runtime.sessions.list_by_container(id_)),
+        (ImageNotFoundError, lambda: runtime.sessions.create("c", id_)),
+        (SessionNotFoundError, lambda: runtime.sessions.run(id_)),
+        (SessionNotFoundError, lambda: runtime.sessions.messages(id_)),
+        (AgentNotFoundError, lambda: runtime.agents.receive(id_, "Hello")),
+    ]
+
+    for error, call in refusals:
+        with pytest.raises(error) as refusal:
+            call()
+        assert refusal.value.id == id_  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # all of these have one
+
+    assert runtime.containers.get(id_) is None
+    assert runtime.images.get(id_) is None
+    assert runtime.sessions.get(id_) is None
+    assert runtime.agents.get(id_) is None
+    assert runtime.sessions.delete(id_) is False
+    runtime.agents.interrupt(id_)
+    runtime.agents.destroy(id_)
+    check(runtime)
+
+
+@pytest.mark.parametrize(
+    "message", ["", " \n", "x" * 50_000_000, "a\ud800b", b"bytes", None], ids=["empty", "blank", "50 MB", "surrogate", "bytes", "none"]
+)
+def test_an_invalid_message_is_refused_and_nothing_is_recorded(runtime: Runtime, agent: str, message: str) -> None:
+    with pytest.raises(InvalidMessageError):
+        runtime.agents.receive(agent, message)
+    with pytest.raises(InvalidInputError):
+        runtime.request("message_send_request", {"agent_id": agent, "content": message})
+
+    assert runtime.sessions.messages("s") == []
+    assert check(runtime)["s"].turns == {}
+
+
+def test_the_largest_message_is_answered(runtime: Runtime, agent: str) -> None:
+    ears = Ears(runtime)
+    question = "x" * (10 * 1024 * 1024)
+
+    runtime.agents.receive(agent, question)
+
+    ears.wait("turn_completed")
+    assert [message.text for message in runtime.sessions.messages("s")] == [question, "Hello from mock!"]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\ud800", "a\0b", "x" * 1025], ids=lambda text: repr(text)[:10])
+def test_an_unusable_id_or_name_is_refused(runtime: Runtime, text: str) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: runtime.containers.create(text),
+        lambda: runtime.containers.create(container_id=text),
+        lambda: runtime.images.register(Image(id=text)),
+        lambda: runtime.images.register(Image(name=text)),
+        lambda: runtime.sessions.create("c", "i", session_id=text),
+        lambda: runtime.request("container_create_request", {"name": text}),
+    ]
+
+    for call in calls:
+        with pytest.raises(InvalidInputError):
+            call()
+
+    assert len(runtime.containers.list()) == len(runtime.images.list()) == 1
+    assert runtime.sessions.list_by_container("c") == []
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"container_id": 7}, {"container_id": "c", "colour": "red"}, {"container_id": None}, {1: 2}]
+)
+def test_a_request_that_does_not_fit_is_refused(runtime: Runtime, data: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError):
+        runtime.request("container_get_request", data)
+
+
+def test_an_unknown_request_is_refused(runtime: Runtime) -> None:
+    with pytest.raises(UnknownCommandError):
+        runtime.request("container_get_response", {})
+
+
+def test_an_unknown_scenario_is_refused_with_those_that_are_known() -> None:
+    mock = MockEnvironmentFactory()
+
+    with pytest.raises(UnknownScenarioError) as refusal:
+        mock.set_scenario("nonsense")
+    with pytest.raises(UnknownScenarioError):
+        MockEnvironmentFactory("nonsense")
+
+    assert (refusal.value.name, "default" in refusal.value.known) == ("nonsense", True)
+
+
+# Files that are no logs, or no longer.
+
+
+@pytest.fixture
+def log(opened: Open, path: Path) -> Path:
+    """A log with two containers and one answered message, which is closed."""
+    runtime = opened()
+    runtime.containers.create(container_id="c")
+    runtime.images.register(Image(id="i", system_prompt="x" * 50_000))
+    runtime.sessions.create("c", "i", session_id="s")
+    ears = Ears(runtime)
+    runtime.agents.receive(runtime.sessions.run("s"), "Hello")
+    ears.wait("turn_completed")
+    runtime.close()
+    return path
+
+
+@pytest.mark.parametrize("content", [b"not a database\n", b"\0" * 4096, b"SQLite format 3\0", b"S"])
+def test_a_file_that_is_no_database_is_left_as_it_is(path: Path, opened: Open, content: bytes) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(LogUnusableError):
+        opened()
+
+    assert path.read_bytes() == content
+
+
+def test_the_database_of_something_else_is_left_as_it_is(path: Path, opened: Open) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    content = path.read_bytes()
+
+    with pytest.raises(LogUnusableError):
+        opened()
+
+    assert path.read_bytes() == content
+
+
+def test_a_directory_is_no_log(tmp_path: Path, opened: Open) -> None:
+    with pytest.raises(LogUnusableError):
+        opened(tmp_path)
+
+
+def test_a_directory_that_is_not_there_is_no_place_for_a_log(tmp_path: Path, opened: Open) -> None:
+    with pytest.raises(LogUnusableError):
+        opened(tmp_path / "nowhere" / "agents.db")
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+def test_a_truncated_log_is_refused(log: Path, opened: Open, part: float) -> None:
+    content = log.read_bytes()
+    log.write_bytes(content[: int(len(content) * part)])
+
+    with pytest.raises(LogUnusableError):
+        opened()
+
+
+def test_a_log_with_a_corrupt_page_is_refused_or_found_out(log: Path, opened: Open, tmp_path: Path) -> None:
+    content = log.read_bytes()
+    pages = len(content) // 4096
+    for page in range(1, pages):
+        corrupt = tmp_path / f"{page}" / "agents.db"
+        corrupt.parent.mkdir()
+        corrupt.write_bytes(content[: page * 4096] + b"\xff" * 4096 + content[(page + 1) * 4096 :])
+
+        try:
+            runtime = opened(corrupt)
+            said = [message.text for message in runtime.sessions.messages("s")]
+            runtime.close()
+            found = verify(corrupt)
+        except ReenactError:
+            continue
+        assert found or said == ["Hello", "Hello from mock!"], f"page {page} of {pages} is gone and nobody noticed"
+
+
+def test_the_projections_of_a_damaged_file_are_made_anew(log: Path, opened: Open) -> None:
+    Path(f"{log}.projections").write_bytes(b"\xff" * 5000)
+
+    runtime = opened()
+
+    assert [message.text for message in runtime.sessions.messages("s")] == ["Hello", "Hello from mock!"]
+    check(runtime)
+
+
+def test_a_log_without_its_projections_makes_them_anew(log: Path, opened: Open) -> None:
+    for file in log.parent.glob("*.projections*"):
+        file.unlink()
+
+    assert len(opened().sessions.messages("s")) == 2
+
+
+def test_the_projections_of_another_log_are_not_believed(log: Path, opened: Open, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    runtime = opened(other)
+    for number in range(20):
+        runtime.containers.create(container_id=f"other-{number}")
+    runtime.containers.list()
+    runtime.close()
+    shutil.copy(f"{other}.projections", f"{log}.projections")
+
+    runtime = opened()
+
+    assert [container.id for container in runtime.containers.list()] == ["c"]
+    check(runtime)
+
+
+def test_a_log_of_a_newer_version_is_refused_and_left_as_it_is(log: Path, opened: Open) -> None:
+    with closing(sqlite3.connect(log)) as connection, connection:
+        connection.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(LogTooNewError):
+        opened()
+
+    with closing(sqlite3.connect(log)) as connection, connection:
+        connection.execute("PRAGMA user_version = 1")
+    assert len(opened().sessions.messages("s")) == 2
+
+
+def test_an_event_of_a_newer_version_is_refused(log: Path, opened: Open) -> None:
+    with closing(sqlite3.connect(log)) as connection, connection:
+        changed = connection.execute("UPDATE stored_events SET topic = 'turn-started:99' WHERE topic LIKE 'turn-started%'")
+        assert changed.rowcount == 1
+    for file in log.parent.glob("*.projections*"):
+        file.unlink()
+
+    with pytest.raises(ReenactError):
+        opened().sessions.run("s")
+
+
+def test_a_changed_record_is_found(log: Path) -> None:
+    with closing(sqlite3.connect(log)) as connection, connection:
+        connection.execute("UPDATE stored_events SET state = state || x'00' WHERE originator_id = 'session/s'")
+
+    assert verify(log) != []

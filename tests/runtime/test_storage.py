@@ -1,0 +1,189 @@
+"""A place that cannot be written, or is full: a typed error, nothing acknowledged lost, and the same agent goes on."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from reenact import Image, LogUnusableError, ReenactError, Runtime, StorageError, StorageFullError
+from reenact.testing import MockEnvironmentFactory
+from tests.runtime.conftest import Open, furnish
+from tests.runtime.gated import GatedFactory
+from tests.runtime.witness import Ears, at_every_commit, check, journal_of
+
+
+def mount(*arguments: str) -> None:
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)  # noqa: S607 - wherever it is
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+
+
+@contextmanager
+def mounted(directory: Path, *options: str) -> Iterator[Path]:
+    directory.mkdir(exist_ok=True)
+    try:
+        mount(*options, str(directory))
+    except FileNotFoundError:
+        pytest.skip("there is no mount command here")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)  # noqa: S607 - wherever it is
+
+
+def limit(runtime: Runtime, pages: int) -> None:
+    """Allow the log so many pages more than it has, on the thread that may touch the writing connection."""
+    connection = journal_of(runtime).writer._connection
+
+    def act(count: int) -> None:
+        (size,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {size + pages}")
+
+    listener = journal_of(runtime).writer._listener
+    at_every_commit(runtime, act)
+    runtime.containers.create()
+    journal_of(runtime).writer._listener = listener
+
+
+def fill(say: Callable[[str], object]) -> list[str]:
+    """Say more and more until there is no space; return what was acknowledged."""
+    acknowledged: list[str] = []
+    with pytest.raises(StorageFullError):
+        while len(acknowledged) < 1000:
+            acknowledged.append(str(say("x" * 20_000)))
+    return acknowledged
+
+
+def test_a_full_disk_refuses_what_it_cannot_keep_and_the_same_agent_goes_on(
+    runtime: Runtime, agent: str, mock: GatedFactory
+) -> None:
+    mock.set_scenario("held")
+    ears = Ears(runtime)
+    first = runtime.agents.receive(agent, "Hello")
+    ears.wait("text_delta", turn_id=first)
+    limit(runtime, 20)
+
+    acknowledged = [first, *fill(lambda text: runtime.agents.receive(agent, text))]
+
+    assert [message.turn_id for message in runtime.sessions.messages("s") if message.role == "user"] == acknowledged
+    mock.set_scenario("default")
+    limit_off(runtime)
+    last = runtime.agents.receive(agent, "And now?")
+    ears.wait("turn_completed", turn_id=last)
+    assert [info.id for info in runtime.agents.list()] == [agent]
+    assert check(runtime)["s"].completed == [*acknowledged, last]
+
+
+def limit_off(runtime: Runtime) -> None:
+    """Give the log all the space there is, between two transactions of its writer."""
+    journal_of(runtime).writer._connection.execute("PRAGMA max_page_count = 1073741823")
+
+
+def test_an_answer_that_finds_no_space_ends_its_turn_once_there_is_some(
+    runtime: Runtime, agent: str, mock: GatedFactory
+) -> None:
+    mock.set_scenario("held")
+    ears = Ears(runtime)
+    turn_id = runtime.agents.receive(agent, "Hello")
+    ears.wait("text_delta", turn_id=turn_id)
+    limit(runtime, 0)
+    with pytest.raises(StorageFullError):
+        runtime.agents.receive(agent, "x" * 100_000)
+    mock.set_scenario("default")
+    limit_off(runtime)
+
+    last = runtime.agents.receive(agent, "And now?")
+
+    ears.wait("turn_completed", turn_id=last)
+    assert check(runtime)["s"].completed == [turn_id, last]
+    assert runtime.sessions.messages("s")[-1].text == "Hello from mock!"
+
+
+def test_a_full_disk_can_be_closed_and_opened_again(opened: Open, mock: GatedFactory) -> None:
+    runtime = opened()
+    furnish(runtime)
+    runtime.sessions.create("c", "i", session_id="s")
+    mock.set_scenario("held")
+    ears = Ears(runtime)
+    agent_id = runtime.sessions.run("s")
+    ears.wait("text_delta", turn_id=runtime.agents.receive(agent_id, "Hello"))
+    limit(runtime, 10)
+    fill(lambda text: runtime.containers.create(container_id=f"{len(runtime.containers.list())}-{text[:900]}"))
+
+    runtime.close()
+
+    again = opened()
+    assert [message.text for message in again.sessions.messages("s")] == ["Hello", "Once"]
+    check(again)
+
+
+def test_a_real_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
+    mock = MockEnvironmentFactory(delays=False)
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=6m", "tmpfs") as small:
+        ballast = small / "ballast"
+        ballast.write_bytes(b"x" * 4_500_000)
+        with Runtime.open(small / "agents.db", environment=mock) as runtime:
+            furnish(runtime)
+            runtime.sessions.create("c", "i", session_id="s")
+            agent_id = runtime.sessions.run("s")
+            ears = Ears(runtime)
+            acknowledged: list[str] = []
+            with pytest.raises(StorageError):
+                while len(acknowledged) < 1000:
+                    acknowledged.append(runtime.agents.receive(agent_id, "x" * 20_000))
+
+            ballast.unlink()
+            last = runtime.agents.receive(agent_id, "And now?")
+            ears.wait("turn_completed", turn_id=last)
+
+            asked = [message.turn_id for message in runtime.sessions.messages("s") if message.role == "user"]
+            assert asked == [*acknowledged, last]
+            assert set(check(runtime)["s"].completed) == set(asked)
+        with Runtime.open(small / "agents.db", environment=mock) as runtime:
+            assert len(runtime.sessions.messages("s")) >= len(asked)
+
+
+def test_a_disk_that_is_full_from_the_start_is_no_place_for_a_log(tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=64k", "tmpfs") as small:
+        (small / "ballast").write_bytes(b"x" * 60_000)
+
+        with pytest.raises(StorageFullError):
+            Runtime.open(small / "agents.db", environment=MockEnvironmentFactory())
+
+
+def test_a_read_only_directory_is_no_place_for_a_log(tmp_path: Path, opened: Open) -> None:
+    with mounted(tmp_path / "sealed", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as sealed:
+        opened(sealed / "agents.db").close()
+        mount("-o", "remount,ro", str(sealed))
+
+        with pytest.raises(LogUnusableError):
+            opened(sealed / "agents.db")
+        with pytest.raises(LogUnusableError):
+            opened(sealed / "new.db")
+
+
+def test_a_log_that_cannot_be_written_refuses_every_change(runtime: Runtime, agent: str) -> None:
+    journal_of(runtime).writer._connection.execute("PRAGMA query_only = ON")
+
+    calls: list[Callable[[], object]] = [
+        lambda: runtime.containers.create(),
+        lambda: runtime.images.register(Image(id="new")),
+        lambda: runtime.sessions.create("c", "i"),
+        lambda: runtime.agents.receive(agent, "Hello"),
+        lambda: runtime.sessions.delete("s"),
+    ]
+    for call in calls:
+        with pytest.raises(ReenactError) as refusal:
+            call()
+        assert isinstance(refusal.value, StorageError)
+
+    journal_of(runtime).writer._connection.execute("PRAGMA query_only = OFF")
+    assert len(runtime.containers.list()) == 1
+    ears = Ears(runtime)
+    runtime.agents.receive(agent, "Hello")
+    ears.wait("turn_completed")
+    check(runtime)
