@@ -172,8 +172,10 @@ class Events:
     def on(self, type: str, handler: Handler) -> Subscription:  # noqa: A002 - the word users know it by
         """Call the handler with each event of the type that is published from now on.
 
-        Events come in order, one at a time, on a thread of the subscription's own; the handler may call any facade.
-        What it raises is logged on `reenact.events` and harms nobody.
+        Events come in order, one at a time, and all handlers have had an event before any has the next. They run on a
+        thread that is neither the publisher's nor an actor's, and may call any facade. One that does not return
+        within 250 ms goes on at its own pace, on a thread of its own. What it raises is logged on `reenact.events`
+        and harms nobody.
 
         Raises:
             UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.

@@ -262,7 +262,7 @@ class Operations:
 
     def recover(self) -> None:
         """End, or take up again, what a crash has left unfinished; each session's actor knows which."""
-        recovering = [self._session(id_).ask_future(RECOVERED) for id_ in self._read().unfinished()]
+        recovering = [self._session(id_).ask_future(WAKE) for id_ in self._read().unfinished()]
         for future in recovering:
             future.get()
 
@@ -326,8 +326,8 @@ class Operations:
         return value
 
 
-RECOVERED = Stop(agent_id="", reason="crash", at=0)
-"""Stops nobody: there is no such agent. Its reply says that the session's actor has recovered."""
+WAKE = Stop(agent_id="", reason="crash", at=0)
+"""Stops nobody, for there is no such agent; but the session's actor reads its log, and sees to what it finds there."""
 
 
 def _sayable(id_: str) -> bool:

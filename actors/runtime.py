@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.container import ContainerActor, ImageActor
@@ -13,16 +15,51 @@ from reenact.actors.environment.api import Environment, EnvironmentConfig, Envir
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem
-from reenact.actors.operations import LiveAgents, Operations
+from reenact.actors.operations import WAKE, LiveAgents, Operations
 from reenact.actors.outside import OutsideLoop
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
 from reenact.domain.session import Session, SessionCommand
 
 logger = logging.getLogger("reenact.runtime")
+SHORTEST: Final = 0.25
+LONGEST: Final = 30.0
+"""Seconds after which a session that could not be recorded is tried again, the first time and at the most."""
+
+
+class Failures:
+    """The sessions that could not be recorded, why, and how long to wait before they are tried again. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, tuple[Exception, int]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, session_id: str, error: Exception) -> None:
+        """Take note of a failure."""
+        with self._lock:
+            _, times = self._errors.get(session_id, (error, 0))
+            self._errors[session_id] = (error, times + 1)
+
+    def clear(self, session_id: str) -> None:
+        """Forget the failures of a session."""
+        if self._errors:
+            with self._lock:
+                self._errors.pop(session_id, None)
+
+    def delay(self, session_id: str) -> float:
+        """Return the seconds to wait: twice as long after each failure."""
+        with self._lock:
+            _, times = self._errors.get(session_id, (None, 1))
+        return min(SHORTEST * 2.0 ** (times - 1), LONGEST)
+
+    def newest(self) -> StorageError | None:
+        """Return an error that stands, or None."""
+        with self._lock:
+            errors = [error for error, _ in self._errors.values() if isinstance(error, StorageError)]
+        return errors[-1] if errors else None
 
 
 class _Ports:
@@ -46,6 +83,7 @@ class _Ports:
         self.journal = journal
         self.operations: Operations | None = None
         self.requests: Requests | None = None
+        self.failures = Failures()
         self._system = system
         self._outside = outside
         self._live = live
@@ -99,6 +137,20 @@ class _Ports:
 
     def agent_is_known(self, agent_id: str) -> bool:
         return self._live.session_of(agent_id) is not None
+
+    def log_fails(self, session_id: str, error: Exception) -> None:
+        self.failures.add(session_id, error)
+        delay = self.failures.delay(session_id)
+        with contextlib.suppress(RuntimeClosedError):  # the next start finds out how things stand
+            self._outside.spawn(self._wake(session_id, delay))
+
+    def log_works(self, session_id: str) -> None:
+        self.failures.clear(session_id)
+
+    async def _wake(self, session_id: str, delay: float) -> None:
+        await asyncio.sleep(delay)
+        with contextlib.suppress(RuntimeClosedError):
+            self.tell_session(session_id, WAKE)
 
     def agent_ends(self, agent_id: str) -> None:
         self._live.remove(agent_id)
@@ -163,6 +215,15 @@ class LocalRuntime:
         self.sessions = Sessions(self._do)
         self.agents = Agents(self._do)
         self.events = Events(bus, self._do.check_open)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why turns cannot be recorded at present; None when all is well.
+
+        A turn that cannot be recorded is not heard of. It is tried again, after a quarter of a second and then less and
+        less often, until it can be; then it ends as failed, and what waits is taken up.
+        """
+        return self._ports.failures.newest()
 
     def recover(self) -> None:
         """End, or take up again, what a crash has left unfinished."""

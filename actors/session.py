@@ -76,6 +76,14 @@ class Ports(Protocol):
         """Return whether the agent was started by this runtime and has not been stopped since."""
         ...
 
+    def log_fails(self, session_id: str, error: Exception) -> None:
+        """Take note that the session could not be recorded; wake it up again after a while."""
+        ...
+
+    def log_works(self, session_id: str) -> None:
+        """Take note that the session was recorded."""
+        ...
+
     def agent_ends(self, agent_id: str) -> None:
         """Take note that the agent is live no more."""
         ...
@@ -153,6 +161,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
         """Let the environment act on what is durable now."""
+        self._ports.log_works(self.context.id)
         heard, self._heard = self._heard, ()
         for context, data in heard:
             match data:
@@ -186,8 +195,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def on_lost(self, error: Exception) -> None:
         """The log could not be written: let go of the environment; the next incarnation finds out how things stand."""
-        logger.error("session %s could not write its log: %s", self.context.id, error)
+        logger.error("session %s could not be recorded: %s", self.context.id, error)
         self._disconnect()
+        if self.state.agent is not None:
+            self._ports.log_fails(self.context.id, error)
 
     def on_stop(self) -> None:
         """Let go of the environment."""

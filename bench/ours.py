@@ -49,7 +49,8 @@ class Ours:
 
     def turns_at_once(self, sessions: list[str], turns: int) -> None:
         """Run so many turns in each session, all sessions at once."""
-        self._ended = ended = SimpleQueue()
+        ended: SimpleQueue[str] = SimpleQueue()
+        self._ended = ended
         left = {self._sessions[session]: turns - 1 for session in sessions}
         for agent in left:
             self._runtime.agents.receive(agent, question(0))

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from reenact.domain.events import (
     InputJsonDelta,
     MessageDelta,
@@ -163,4 +165,4 @@ def gather(events: Iterable[StreamData]) -> Answer:
 
 
 def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - decoded JSON
-    return value if isinstance(value, dict) else {"input": value}
+    return msgspec.convert(value, dict[str, Any]) if isinstance(value, dict) else {"input": value}

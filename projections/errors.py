@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reenact.domain.errors import ReenactError
+from reenact.domain.errors import StorageError
 
 
-class ReadModelError(ReenactError):
+class ReadModelError(StorageError):
     """The projections cannot be read or written; the log is unharmed, and they can be made again from it."""
 
     code = "read_model_error"

@@ -129,7 +129,7 @@ class Driving:
                 messages=messages,
                 system=self._config.system_prompt,
                 model=self._config.model or self._config.llm.model,
-                max_tokens=self._config.llm.max_tokens,
+                max_tokens=self._config.max_tokens or self._config.llm.max_tokens,
                 tools=(),
                 on_event=on_event,
             )

@@ -80,6 +80,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         self.state: State = self.initial
         self.version = 0
         self._opening: deque[Command] | None = None
+        self._first: Envelope | None = None
         self._reported: tuple[_Step[State, Command, Event], Outcome] | None = None
 
     @classmethod
@@ -93,7 +94,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         raise TypeError(f"{cls.__name__} is event-sourced: ActorSystem.actor() starts it")
 
     def on_recovered(self) -> Sequence[Command]:
-        """Return commands to be handled before any other, now that the state is read from the log."""
+        """Return commands to be handled before any other, now that the state is read from the log.
+
+        If one cannot be recorded, the actor has not started: whoever waits gets the error.
+        """
         return ()
 
     def prepare(self, command: Command) -> Command:
@@ -182,7 +186,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         left = SLICE if envelope is None else 1
         while left and not self._over:
             if self._opening:
-                envelope = Envelope(self._opening.popleft())
+                self._first = envelope = Envelope(self._opening.popleft())
             elif envelope is None:
                 envelope = self._mailbox.next()
                 if envelope is None:
@@ -296,6 +300,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         except Exception:  # noqa: BLE001 - it ends in any case
             _log.exception("%s failed to hear that it was lost", self)
         _fail(envelope, error)
+        if envelope is self._first:
+            # It did not even get as far as the first message. The next incarnation would fare the same at once, so
+            # those who wait are told, and the one that the next message starts tries again.
+            fail_all(self._mailbox, error)
 
 
 def fail_all(mailbox: Mailbox, error: Exception) -> None:

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from reenact._aio import AsyncRuntime
-from reenact._runtime import Runtime
-from reenact.actors.environment.api import (
-    Effector,
-    Environment,
-    EnvironmentConfig,
-    EnvironmentFactory,
-    LLMConfig,
-    LLMDriver,
-    LLMProvider,
-    Receptor,
-)
-from reenact.actors.facades import Unsubscribe
-from reenact.actors.kernel import ActorSystem, EventSourcedActor
+import importlib
+from typing import TYPE_CHECKING, Final
+
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import (
@@ -42,8 +31,25 @@ from reenact.domain.errors import (
     UnknownScenarioError,
 )
 from reenact.domain.image import Image, ImageInfo
-from reenact.domain.messages import Message, OpaqueBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.messages import Message, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.session import SessionInfo
+
+if TYPE_CHECKING:
+    from reenact._aio import AsyncRuntime
+    from reenact._runtime import Runtime
+    from reenact.actors.environment.api import (
+        Effector,
+        Environment,
+        EnvironmentConfig,
+        EnvironmentFactory,
+        LLMConfig,
+        LLMDriver,
+        LLMProvider,
+        Receptor,
+    )
+    from reenact.actors.facades import Unsubscribe
+    from reenact.actors.kernel import ActorSystem, EventSourcedActor
+    from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
 
 __all__ = [
     "ActorSystem",
@@ -74,11 +80,15 @@ __all__ = [
     "Message",
     "NotFoundError",
     "OpaqueBlock",
+    "ProjectionFailedError",
+    "ReadModelBehindError",
+    "ReadModelError",
     "Receptor",
     "ReenactError",
     "RequestTimeoutError",
     "Runtime",
     "RuntimeClosedError",
+    "Said",
     "SessionInfo",
     "SessionNotFoundError",
     "StorageError",
@@ -92,3 +102,35 @@ __all__ = [
     "UnknownScenarioError",
     "Unsubscribe",
 ]
+
+_LATER: Final = {
+    "ActorSystem": "reenact.actors.kernel",
+    "AsyncRuntime": "reenact._aio",
+    "Effector": "reenact.actors.environment.api",
+    "Environment": "reenact.actors.environment.api",
+    "EnvironmentConfig": "reenact.actors.environment.api",
+    "EnvironmentFactory": "reenact.actors.environment.api",
+    "EventSourcedActor": "reenact.actors.kernel",
+    "LLMConfig": "reenact.actors.environment.api",
+    "LLMDriver": "reenact.actors.environment.api",
+    "LLMProvider": "reenact.actors.environment.api",
+    "ProjectionFailedError": "reenact.projections.errors",
+    "ReadModelBehindError": "reenact.projections.errors",
+    "ReadModelError": "reenact.projections.errors",
+    "Receptor": "reenact.actors.environment.api",
+    "Runtime": "reenact._runtime",
+    "Unsubscribe": "reenact.actors.facades",
+}
+"""What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

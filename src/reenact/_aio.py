@@ -14,6 +14,7 @@ from reenact._runtime import Runtime
 from reenact.actors.bus import Handler, Subscription
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
+from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message
@@ -29,14 +30,19 @@ class _Threads:
     """Runs the calls of one runtime beside the loop."""
 
     def __init__(self) -> None:
+        self._closed = False
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="reenact-async")
 
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the method returns, or raise what it raises."""
+        if self._closed:
+            msg = "the runtime is closed; open it again to go on"
+            raise RuntimeClosedError(msg)
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(method, *args, **kwargs))
 
     def close(self) -> None:
         """Let the threads end."""
+        self._closed = True
         self._pool.shutdown(wait=False)
 
 

@@ -140,7 +140,7 @@ def test_a_subscription_made_in_a_handler_begins_with_the_next_event(bus: System
             subscribed.set()
 
     bus.subscribe("text_delta", subscribe)
-    with bus._changed:  # noqa: SLF001 - so that all three are published before the first is handled
+    with bus._changed:
         say(bus, "a", "b", "c")
     assert subscribed.wait(PATIENCE)
     bus.close()
@@ -211,7 +211,7 @@ def test_closing_in_a_handler_lets_the_rest_be_heard(bus: SystemBus) -> None:
             done.set()
 
     bus.subscribe("text_delta", close)
-    with bus._changed:  # noqa: SLF001 - so that all three are published before the first is handled
+    with bus._changed:
         say(bus, "a", "b", "c")
 
     assert done.wait(PATIENCE)

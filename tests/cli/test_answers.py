@@ -182,6 +182,14 @@ def test_the_log_is_where_it_is_said_to_be(run: Run, environ: dict[str, str]) ->
     assert [" 6 messages " in counts[0], " 2 messages " in counts[1]] == [True, True]
 
 
+def test_who_gives_a_session_its_first_model_is_told_so(run: Run) -> None:
+    run("-p", "one")
+
+    done = run("-p", "two", "--continue", "--model", "claude-a")
+
+    assert "created with no model of its own; this run has the model claude-a" in done.err
+
+
 class InterruptingOutput(io.StringIO):
     """Presses Ctrl+C, as often as it is told to, when the answer begins."""
 
@@ -233,3 +241,11 @@ def test_a_reader_who_has_gone_is_not_complained_about(run: Run, monkeypatch: py
 
     assert done.code == 141
     assert "error" not in done.err
+
+
+def test_bad_arguments_that_nobody_reads_of_are_still_bad(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", NobodyReads())
+        done = run("--nonsense", "--output-format", "json")
+
+    assert done.code == 2

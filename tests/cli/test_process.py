@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -59,7 +60,7 @@ def test_a_pipe_that_is_closed_ends_the_command_quietly(
 def test_help_does_not_wait_for_what_it_does_not_need(
     command: list[str], environ: dict[str, str], arguments: tuple[str, ...]
 ) -> None:
-    heavy = {"anthropic", "prompt_toolkit", "rich"}
+    heavy = {"anthropic", "prompt_toolkit", "pykka", "rich", "sqlalchemy"}
     loaded = [command[0], "-P", "-X", "importtime", *command[2:], *arguments]
 
     done = subprocess.run(loaded, capture_output=True, text=True, env=environ, check=True, timeout=30)
@@ -81,6 +82,15 @@ def test_the_version_is_said(run: Run) -> None:
     done = run("--version")
 
     assert (done.code, done.out.partition(" ")[0]) == (0, "reenact")
+
+
+def test_a_checkout_that_is_not_installed_has_no_version(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_found(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", not_found)
+
+    assert run("--version").out == "reenact from a checkout\n"
 
 
 def test_in_a_build_all_that_is_logged_is_a_json_line(run: Run) -> None:

@@ -49,13 +49,13 @@ def catalogue() -> str:
     )
 
 
-def _notification(kind: type[EventData]) -> tuple[str, ...]:
-    return f"`{kind.event_type}`", kind.category, _fields(kind), _promise(kind)
+def _notification(name: str, kind: type[EventData]) -> tuple[str, ...]:
+    return f"`{name}`", kind.category, _fields(kind), _promise(kind)
 
 
 def _request(name: str, kind: type[EventData]) -> tuple[str, ...]:
     promise = _promise(kind)
-    return f"`{kind.event_type}`", _fields(kind), promise[0].lower() + promise[1:].rstrip(".")
+    return f"`{name}`", _fields(kind), promise[0].lower() + promise[1:].rstrip(".")
 
 
 def _fields(kind: type[EventData]) -> str:

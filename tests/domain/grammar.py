@@ -129,8 +129,9 @@ class Grammar:
         assert self.current is None, where
         assert self.state in {"idle", "error"}, where
         assert self.waiting, where
-        assert event.turn_id == self.waiting.pop(0), where
-        self.current = self.turns[event.turn_id]
+        first = self.waiting.pop(0)
+        assert event.turn_id == first, where
+        self.current = self.turns[first]
         self.current.begun = True
 
     def _within(self, event: Heard, where: str) -> None:

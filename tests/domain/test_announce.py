@@ -12,7 +12,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.announce import about, announce, of_turn
+from reenact.domain.announce import about, announce, of_turn, question_of
 from reenact.domain.events import Context
 from reenact.domain.messages import Message, TextBlock, instant
 from reenact.domain.session import Session, SessionDeleted, SessionEvent
@@ -51,6 +51,13 @@ def test_a_question_is_heard_of_in_its_own_turn() -> None:
     assert data == heard.UserMessage(
         message=Message(id="m-t2", role="user", content=HELLO, created_at=instant(1), turn_id="t2")
     )
+
+
+def test_a_question_that_is_taken_up_reads_as_it_was_asked() -> None:
+    ((_, asked),) = told(IDLE, accepted("t1"))
+    assert THINKING.turn is not None
+
+    assert asked == heard.UserMessage(message=question_of(THINKING.turn, THINKING.conversation[-1]))
 
 
 def test_a_question_without_an_agent_names_none() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
-from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+from jsonschema import Draft202012Validator, FormatChecker
 
 from reenact.domain import commands, events
 from reenact.domain.commands import CATALOGUE, REQUESTS, RESPONSES, json_schema, response_to
@@ -74,8 +75,13 @@ def envelope(data: EventData) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def validator() -> Draft202012Validator:
-    return Draft202012Validator(json_schema(), format_checker=FormatChecker())
+def is_valid() -> Callable[[dict[str, Any]], bool]:
+    validator = Draft202012Validator(json_schema(), format_checker=FormatChecker())
+
+    def is_valid(heard: dict[str, Any]) -> bool:
+        return validator.is_valid(heard)  # pyright: ignore[reportUnknownMemberType]  # an overload of it is untyped
+
+    return is_valid
 
 
 def test_every_method_of_the_facades_has_a_request_and_a_response() -> None:
@@ -110,8 +116,8 @@ def test_the_schema_describes_every_type_of_the_catalogue_once() -> None:
 
 
 @pytest.mark.parametrize("data", EXAMPLES, ids=lambda data: data.event_type)
-def test_the_schema_accepts_what_is_heard(validator: Draft202012Validator, data: EventData) -> None:
-    validator.validate(envelope(data))
+def test_the_schema_accepts_what_is_heard(is_valid: Callable[[dict[str, Any]], bool], data: EventData) -> None:
+    assert is_valid(envelope(data))
 
 
 @pytest.mark.parametrize(
@@ -126,8 +132,9 @@ def test_the_schema_accepts_what_is_heard(validator: Draft202012Validator, data:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_the_schema_refuses_what_is_never_heard(validator: Draft202012Validator, change: dict[str, Any]) -> None:
+def test_the_schema_refuses_what_is_never_heard(
+    is_valid: Callable[[dict[str, Any]], bool], change: dict[str, Any]
+) -> None:
     heard = {**envelope(events.TextDelta(text="Hi")), **change}
 
-    with pytest.raises(ValidationError):
-        validator.validate(heard)
+    assert not is_valid(heard)

@@ -186,7 +186,7 @@ def test_a_message_is_part_of_the_conversation_once_its_turn_begins() -> None:
 
 def test_an_agent_fails_until_it_takes_up_its_next_message() -> None:
     assert FAILED.agent == Agent("a", failed=True)
-    assert FAILED.agent.state(FAILED.turn) == "error"
+    assert Agent("a", failed=True).state(FAILED.turn) == "error"
     assert replay_on(FAILED, accepted("t2"), TurnStarted("t2", 9)).agent == Agent("a")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from tests.runtime.gated import HOLD, STOP, GatedFactory, text
 from tests.runtime.witness import Ears, at_every_commit, check, copy_files, heard_of, journal_of, plain, unfinished
 
 
-def echo(conversation: list[Said]) -> Iterator[MockEvent]:
+def echo(conversation: Sequence[Said]) -> Iterator[MockEvent]:
     """Answer in two parts, each committed by itself, that say what was asked."""
     asked = conversation[-1].text
     yield text(f"you said {asked}")
@@ -75,7 +75,7 @@ class Story:
 
 def _mock() -> GatedFactory:
     mock = GatedFactory()
-    mock.scenarios.define_scenario("echo", echo)  # type: ignore[arg-type]  # a list is what the mock hands over
+    mock.scenarios.define_scenario("echo", echo)
     mock.set_scenario("echo")
     return mock
 

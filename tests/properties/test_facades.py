@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -429,11 +430,11 @@ class FacadesMachine(RuleBasedStateMachine):
     @invariant()
     def the_messages_are_what_the_model_remembers(self) -> None:
         for session in self.sessions.values():
-            messages = self.attempt(lambda id_=session.id: self.runtime.sessions.messages(id_))  # type: ignore[misc]  # a default binds the loop's variable
             if session.deleted:
-                assert messages is SessionNotFoundError
+                assert self.attempt(partial(self.runtime.sessions.messages, session.id)) is SessionNotFoundError
             else:
-                assert [_told(message) for message in messages] == session.said()  # type: ignore[union-attr]  # checked above
+                messages = self.runtime.sessions.messages(session.id)
+                assert [_told(message) for message in messages] == session.said()
 
     @invariant()
     def live_state_log_and_rows_agree(self) -> None:

@@ -17,7 +17,7 @@ from tests.domain.grammar import Heard
 from tests.runtime.witness import Ears, check, heard_of, journal_of, unfinished
 
 CHILD = Path(__file__).with_name("child.py")
-ROUNDS = 4
+ROUNDS = 8
 CHUNKS = "".join(f"chunk-{number} " for number in range(100))
 
 
@@ -82,7 +82,7 @@ def _check(runtime: Runtime, promises: Promises, recovery: Recovery, resumed: se
     assert {cursor: kept.get(cursor) for cursor in promises.heard} == promises.heard
 
     messages = runtime.sessions.messages("s")
-    asked = {message.turn_id: message.text for message in messages if message.role == "user"}
+    asked = {message.turn_id or "": message.text for message in messages if message.role == "user"}
     assert promises.acknowledged.items() <= asked.items()
     promises.acknowledged.update(asked)  # also what was recorded and not acknowledged in time
 

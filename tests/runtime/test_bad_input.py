@@ -19,6 +19,7 @@ from reenact import (
     InvalidMessageError,
     LogTooNewError,
     LogUnusableError,
+    NotFoundError,
     ReenactError,
     Runtime,
     SessionNotFoundError,
@@ -35,7 +36,7 @@ UNKNOWN = ["", "nobody", "\ud800", "a\0b", "x" * 100_000]
 
 @pytest.mark.parametrize("id_", UNKNOWN, ids=lambda id_: repr(id_)[:10])
 def test_unknown_ids_are_not_found(runtime: Runtime, agent: str, id_: str) -> None:
-    refusals: list[tuple[type[ReenactError], Callable[[], object]]] = [
+    refusals: list[tuple[type[NotFoundError], Callable[[], object]]] = [
         (ContainerNotFoundError, lambda: runtime.sessions.create(id_, "i")),
         (ContainerNotFoundError, lambda: runtime.sessions.list_by_container(id_)),
         (ImageNotFoundError, lambda: runtime.sessions.create("c", id_)),
@@ -47,7 +48,7 @@ def test_unknown_ids_are_not_found(runtime: Runtime, agent: str, id_: str) -> No
     for error, call in refusals:
         with pytest.raises(error) as refusal:
             call()
-        assert refusal.value.id == id_  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # all of these have one
+        assert refusal.value.id == id_
 
     assert runtime.containers.get(id_) is None
     assert runtime.images.get(id_) is None
@@ -60,7 +61,9 @@ def test_unknown_ids_are_not_found(runtime: Runtime, agent: str, id_: str) -> No
 
 
 @pytest.mark.parametrize(
-    "message", ["", " \n", "x" * 50_000_000, "a\ud800b", b"bytes", None], ids=["empty", "blank", "50 MB", "surrogate", "bytes", "none"]
+    "message",
+    ["", " \n", "x" * 50_000_000, "a\ud800b", b"bytes", None],
+    ids=["empty", "blank", "50 MB", "surrogate", "bytes", "none"],
 )
 def test_an_invalid_message_is_refused_and_nothing_is_recorded(runtime: Runtime, agent: str, message: str) -> None:
     with pytest.raises(InvalidMessageError):
@@ -245,7 +248,9 @@ def test_a_log_of_a_newer_version_is_refused_and_left_as_it_is(log: Path, opened
 
 def test_an_event_of_a_newer_version_is_refused(log: Path, opened: Open) -> None:
     with closing(sqlite3.connect(log)) as connection, connection:
-        changed = connection.execute("UPDATE stored_events SET topic = 'turn-started:99' WHERE topic LIKE 'turn-started%'")
+        changed = connection.execute(
+            "UPDATE stored_events SET topic = 'turn-started:99' WHERE topic LIKE 'turn-started%'"
+        )
         assert changed.rowcount == 1
     for file in log.parent.glob("*.projections*"):
         file.unlink()

@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from reenact import Image, ReenactError, Runtime
@@ -35,7 +36,7 @@ def at_once(calls: list[Callable[[], T]]) -> list[T | ReenactError]:
 def test_a_session_that_many_run_at_once_has_one_agent(runtime: Runtime) -> None:
     runtime.sessions.create("c", "i", session_id="s")
 
-    agents = at_once([lambda: runtime.sessions.run("s")] * THREADS)
+    agents = at_once([partial(runtime.sessions.run, "s")] * THREADS)
 
     (agent,) = runtime.agents.list()
     assert agents == [agent.id] * THREADS
@@ -53,7 +54,7 @@ def test_an_id_that_many_ask_for_is_given_once(runtime: Runtime) -> None:
 def test_messages_of_many_are_answered_one_after_the_other(runtime: Runtime, agent: str) -> None:
     ears = Ears(runtime)
 
-    turns = at_once([lambda number=number: runtime.agents.receive(agent, f"{number}") for number in range(THREADS * 2)])  # type: ignore[misc]  # a default binds the loop's variable
+    turns = at_once([partial(runtime.agents.receive, agent, f"{number}") for number in range(THREADS * 2)])
 
     ears.wait("turn_completed", count=len(turns))
     assert set(check(runtime)["s"].completed) == set(turns)
@@ -81,13 +82,11 @@ def test_everybody_reads_what_they_wrote(runtime: Runtime) -> None:
         gone = runtime.agents.get(agent_id) is None
         return seen and gone and runtime.sessions.delete(session.id) and runtime.sessions.get(session.id) is None
 
-    assert at_once([lambda name=str(number): write_and_read(name) for number in range(THREADS)]) == [True] * THREADS  # type: ignore[misc]  # a default binds the loop's variable
+    assert at_once([partial(write_and_read, str(number)) for number in range(THREADS)]) == [True] * THREADS
 
 
 def test_images_that_many_register_at_once_are_used_in_their_newest_revision(runtime: Runtime) -> None:
-    at_once(
-        [lambda number=number: runtime.images.register(Image(id="hot", name=str(number))) for number in range(THREADS)]
-    )  # type: ignore[misc]  # a default binds the loop's variable
+    at_once([partial(runtime.images.register, Image(id="hot", name=str(number))) for number in range(THREADS)])
 
     newest = runtime.images.get("hot")
     assert newest is not None
@@ -102,7 +101,7 @@ def test_a_storm_of_calls_has_the_effect_of_some_order(runtime: Runtime, mock: G
 
     def storm(seed: int) -> None:
         chance = random.Random(seed)
-        for _ in range(40):
+        for _ in range(100):
             session_id = chance.choice(sessions)
             try:
                 agent_id = runtime.sessions.run(session_id)
@@ -120,7 +119,7 @@ def test_a_storm_of_calls_has_the_effect_of_some_order(runtime: Runtime, mock: G
             except ReenactError as error:
                 assert error.code in {"agent_not_found", "session_not_found"}  # noqa: PT017 - most calls raise nothing
 
-    at_once([lambda seed=seed: storm(seed) for seed in range(8)])  # type: ignore[misc]  # a default binds the loop's variable
+    at_once([partial(storm, seed) for seed in range(8)])
     for agent in runtime.agents.list():
         runtime.agents.destroy(agent.id)
 
@@ -133,7 +132,7 @@ def test_a_storm_of_calls_has_the_effect_of_some_order(runtime: Runtime, mock: G
 def test_everybody_hears_the_same_in_the_same_order(runtime: Runtime, agent: str) -> None:
     listeners = [Ears(runtime) for _ in range(8)]
 
-    at_once([lambda number=number: runtime.agents.receive(agent, f"{number}") for number in range(4)])  # type: ignore[misc]  # a default binds the loop's variable
+    at_once([partial(runtime.agents.receive, agent, f"{number}") for number in range(4)])
 
     heard = [[event.id for event in ears.heard] for ears in listeners if ears.wait("turn_completed", count=4)]
     assert heard == [heard[0]] * 8

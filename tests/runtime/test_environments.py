@@ -261,7 +261,11 @@ def test_a_driver_that_fails_ends_its_turn_with_an_error_and_the_agent_goes_on(
     opened: Open, driver: type[Driver], act: Callable[[OnEvent], object], error_type: str
 ) -> None:
     acts = iter([act, answers])
-    runtime = opened(llm_provider=Provider(driver(lambda on_event: next(acts)(on_event))))
+
+    def act_next(on_event: OnEvent) -> None:
+        next(acts)(on_event)
+
+    runtime = opened(llm_provider=Provider(driver(act_next)))
     agent_id, ears = run(runtime)
 
     runtime.agents.receive(agent_id, "Hello")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,14 @@ from reenact import (
     RuntimeClosedError,
 )
 from reenact._runtime import codec
+from reenact.actors.journal.requests import Request, Step
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.domain.agent import TurnCompleted
+from reenact.domain.session import Interrupt, Stop
 from reenact.testing import MockEnvironmentFactory, MockLLMProvider
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import GatedFactory
-from tests.runtime.witness import Ears, check, copy_files, heard_of
+from tests.runtime.witness import Ears, check, copy_files, heard_of, journal_of
 
 
 def begin(runtime: Runtime, mock: GatedFactory, scenario: str = "held") -> tuple[str, str, Ears]:
@@ -114,7 +118,6 @@ def test_what_waits_outlives_destruction_and_restart(
 
 
 def test_a_session_goes_on_where_it_stopped(runtime: Runtime, agent: str, opened: Open) -> None:
-    Ears(runtime)
     before = (runtime.containers.list(), runtime.images.list(), runtime.sessions.list_by_container("c"))
     runtime.close()
 
@@ -125,11 +128,11 @@ def test_a_session_goes_on_where_it_stopped(runtime: Runtime, agent: str, opened
 
 
 def test_after_a_crash_the_turn_is_closed_before_open_returns(
-    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path, tmp_path: Path
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path
 ) -> None:
     _, turn_id, _ = begin(runtime, mock)
 
-    again = opened(copy_files(path, tmp_path / "crashed"))
+    again = opened(copy_files(path, path.parent / "crashed"))
 
     assert again.agents.list() == []
     _, answer = again.sessions.messages("s")
@@ -138,11 +141,11 @@ def test_after_a_crash_the_turn_is_closed_before_open_returns(
 
 
 def test_after_a_crash_the_same_turn_can_be_resumed(
-    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path, tmp_path: Path
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path
 ) -> None:
     _, turn_id, _ = begin(runtime, mock)
     mock.set_scenario("default")
-    crashed = copy_files(path, tmp_path / "crashed")
+    crashed = copy_files(path, path.parent / "crashed")
 
     again = opened(crashed, recovery="resume")
     ears = Ears(again)
@@ -156,18 +159,72 @@ def test_after_a_crash_the_same_turn_can_be_resumed(
 
 
 def test_a_turn_that_crashes_twice_keeps_the_last_part_of_its_answer(
-    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path, tmp_path: Path
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path
 ) -> None:
     _, turn_id, _ = begin(runtime, mock)
-    resumed = opened(copy_files(path, tmp_path / "once"), recovery="resume")
+    resumed = opened(copy_files(path, path.parent / "once"), recovery="resume")
     ears = Ears(resumed)
-    while len([heard for heard in _feed(tmp_path / "once" / path.name) if heard == "text_delta"]) < 2:
+    while len([heard for heard in _feed(path.parent / "once" / path.name) if heard == "text_delta"]) < 2:
         ears.next(timeout=0.02)
 
-    again = opened(copy_files(tmp_path / "once" / path.name, tmp_path / "twice"))
+    again = opened(copy_files(path.parent / "once" / path.name, path.parent / "twice"))
 
     _, answer = again.sessions.messages("s")
     assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Once", True)
+
+
+@pytest.mark.parametrize("recovery", ["close", "resume"])
+def test_an_answer_that_was_complete_when_the_process_crashed_is_not_asked_for_again(
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, recovery: str
+) -> None:
+    ears = Ears(runtime)
+    with turns_stay_open(runtime):
+        turn_id = runtime.agents.receive(agent, "Hello")
+        ears.wait("message_stop")
+        path = Path(journal_of(runtime).path)
+        crashed = copy_files(path, path.parent / "crashed")
+    mock.set_scenario("breaking-off")
+
+    again = opened(crashed, recovery=recovery)
+
+    _, answer = again.sessions.messages("s")
+    assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Hello from mock!", False)
+    again.close()
+    assert _feed(crashed).count("message_start") == 1
+
+
+@contextmanager
+def turns_stay_open(runtime: Runtime) -> Generator[None]:
+    """Keep back from the log that turns have ended, until the block has."""
+    kept_back: list[Request] = []
+    writer = journal_of(runtime).writer
+    submit = writer.submit
+
+    def submit_later(request: Request) -> None:
+        ends = isinstance(request, Step) and any(isinstance(event, TurnCompleted) for event in request.append.events)
+        (kept_back.append if ends else submit)(request)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "submit", submit_later)
+        yield
+    for request in kept_back:
+        submit(request)
+
+
+def test_whoever_means_an_agent_that_is_gone_leaves_the_next_one_alone(
+    runtime: Runtime, agent: str, mock: GatedFactory
+) -> None:
+    runtime.agents.destroy(agent)
+    _, turn_id, ears = begin(runtime, mock)
+
+    session = runtime._do._session("s")
+    session.ask(Interrupt(agent_id=agent, reason="user", at=0))  # as when it was sent just before the agent ended
+    session.ask(Stop(agent_id=agent, reason="destroyed", at=0))
+    mock.gate.open()
+
+    (completed,) = ears.wait("turn_completed")
+    assert (completed.data.turn_id, completed.data.outcome) == (turn_id, "completed")
+    assert runtime.sessions.messages("s")[-1].text == "Once upon"
 
 
 def _feed(log: Path) -> list[str]:

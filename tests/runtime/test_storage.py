@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def mount(*arguments: str) -> None:
 
 
 @contextmanager
-def mounted(directory: Path, *options: str) -> Iterator[Path]:
+def mounted(directory: Path, *options: str) -> Generator[Path]:
     directory.mkdir(exist_ok=True)
     try:
         mount(*options, str(directory))
@@ -49,13 +50,15 @@ def limit(runtime: Runtime, pages: int) -> None:
     journal_of(runtime).writer._listener = listener
 
 
-def fill(say: Callable[[str], object]) -> list[str]:
-    """Say more and more until there is no space; return what was acknowledged."""
+def fill(say: Callable[[str], object], size: int = 20_000) -> list[str]:
+    """Say something again and again until there is no space; return what was acknowledged."""
     acknowledged: list[str] = []
-    with pytest.raises(StorageFullError):
+    try:
         while len(acknowledged) < 1000:
-            acknowledged.append(str(say("x" * 20_000)))
-    return acknowledged
+            acknowledged.append(str(say("x" * size)))
+    except StorageFullError:
+        return acknowledged
+    raise AssertionError("there is no end to the space")
 
 
 def test_a_full_disk_refuses_what_it_cannot_keep_and_the_same_agent_goes_on(
@@ -103,6 +106,31 @@ def test_an_answer_that_finds_no_space_ends_its_turn_once_there_is_some(
     assert runtime.sessions.messages("s")[-1].text == "Hello from mock!"
 
 
+def test_a_full_disk_refuses_every_message_at_once(runtime: Runtime, agent: str, mock: GatedFactory) -> None:
+    mock.set_scenario("held")
+    ears = Ears(runtime)
+    turn_id = runtime.agents.receive(agent, "Hello")
+    ears.wait("text_delta", turn_id=turn_id)
+    limit(runtime, 0)
+
+    acknowledged = [turn_id]
+    for size in (20_000, 1_000, 1, 1, 1):
+        acknowledged += fill(lambda text: ask(runtime, agent, text), size)
+
+    limit_off(runtime)
+    mock.set_scenario("default")
+    last = ask(runtime, agent, "And now?")
+    ears.wait("turn_completed", turn_id=last)
+    assert check(runtime)["s"].completed == [*acknowledged, last]
+
+
+def ask(runtime: Runtime, agent_id: str, text: str) -> str:
+    """Send the message with a limit to how long the answer may take; return its turn."""
+    response = runtime.request("message_send_request", {"agent_id": agent_id, "content": text}, timeout=10)
+    turn_id: str = response.data.result["turn_id"]
+    return turn_id
+
+
 def test_a_full_disk_can_be_closed_and_opened_again(opened: Open, mock: GatedFactory) -> None:
     runtime = opened()
     furnish(runtime)
@@ -131,10 +159,7 @@ def test_a_real_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
             runtime.sessions.create("c", "i", session_id="s")
             agent_id = runtime.sessions.run("s")
             ears = Ears(runtime)
-            acknowledged: list[str] = []
-            with pytest.raises(StorageError):
-                while len(acknowledged) < 1000:
-                    acknowledged.append(runtime.agents.receive(agent_id, "x" * 20_000))
+            acknowledged = fill(partial(runtime.agents.receive, agent_id))
 
             ballast.unlink()
             last = runtime.agents.receive(agent_id, "And now?")
@@ -170,7 +195,7 @@ def test_a_log_that_cannot_be_written_refuses_every_change(runtime: Runtime, age
     journal_of(runtime).writer._connection.execute("PRAGMA query_only = ON")
 
     calls: list[Callable[[], object]] = [
-        lambda: runtime.containers.create(),
+        runtime.containers.create,
         lambda: runtime.images.register(Image(id="new")),
         lambda: runtime.sessions.create("c", "i"),
         lambda: runtime.agents.receive(agent, "Hello"),

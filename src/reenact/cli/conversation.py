@@ -135,6 +135,7 @@ class Conversation:
 
         Raises:
             AnswerLostError: nothing will come any more.
+            StorageError: the log cannot be written at present.
         """
         while True:
             left = LOOK_AROUND if deadline is None else min(LOOK_AROUND, max(0.0, deadline - time.monotonic()))
@@ -143,5 +144,8 @@ class Conversation:
             except Empty:
                 if deadline is not None and time.monotonic() >= deadline:
                     return None
+            failure = self.runtime.failure
+            if failure is not None:  # the answer cannot be recorded, so nobody will hear of it
+                raise failure
             if self.runtime.agents.get(agent_id) is None and self._heard.empty():
                 raise AnswerLostError("the agent has ended without an answer; see whether the log can still be written")

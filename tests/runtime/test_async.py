@@ -1,0 +1,192 @@
+"""The asyncio twin: the same names, the same results, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from reenact import (
+    AsyncRuntime,
+    Image,
+    InvalidMessageError,
+    LogLockedError,
+    Runtime,
+    RuntimeClosedError,
+    SessionNotFoundError,
+)
+from reenact.events import Envelope
+from tests.runtime.gated import GatedFactory
+from tests.runtime.witness import PATIENCE
+
+T = TypeVar("T")
+
+
+def run(story: Callable[[], Awaitable[T]]) -> T:
+    """Run the story to its end, within the patience of a test."""
+
+    async def bounded() -> T:
+        return await asyncio.wait_for(story(), PATIENCE)
+
+    return asyncio.run(bounded())
+
+
+@pytest.mark.parametrize("facade", ["containers", "images", "sessions", "agents"])
+def test_the_twin_has_the_same_methods_with_the_same_parameters(facade: str) -> None:
+    async def compare() -> None:
+        async with AsyncRuntime.in_memory() as twin:
+            runtime = twin._runtime
+            ours, theirs = getattr(runtime, facade), getattr(twin, facade)
+            names = [name for name in dir(ours) if not name.startswith("_")]
+            assert names
+            for name in names:
+                assert inspect.signature(getattr(ours, name)) == inspect.signature(getattr(theirs, name)), name
+                assert inspect.iscoroutinefunction(getattr(theirs, name)), name
+
+    run(compare)
+
+
+def test_a_conversation_can_be_awaited(path: Path, mock: GatedFactory) -> None:
+    async def story() -> list[str]:
+        completed = asyncio.Event()
+        heard: list[tuple[str, threading.Thread]] = []
+
+        async def hear(event: Envelope) -> None:
+            await asyncio.sleep(0)
+            heard.append((event.type, threading.current_thread()))
+            if event.type == "turn_completed":
+                completed.set()
+
+        async with AsyncRuntime.open(path, environment=mock, synchronous="OFF") as runtime:
+            container = await runtime.containers.create("workspace")
+            image = await runtime.images.register(Image(id="chat"))
+            session = await runtime.sessions.create(container.id, image.id)
+            agent_id = await runtime.sessions.run(session.id)
+            runtime.events.on_all(hear)
+            turn_id = await runtime.agents.receive(agent_id, "Hello")
+            await completed.wait()
+            assert [agent.id for agent in await runtime.agents.list()] == [agent_id]
+            assert [message.turn_id for message in await runtime.sessions.messages(session.id)] == [turn_id] * 2
+            assert {thread for _, thread in heard} == {threading.current_thread()}
+            return [type_ for type_, _ in heard]
+
+    heard = run(story)
+
+    assert (heard[0], heard[-1], heard.count("text_delta")) == ("user_message", "turn_completed", 3)
+
+
+def test_many_can_be_awaited_at_once(mock: GatedFactory) -> None:
+    async def story() -> None:
+        async with AsyncRuntime.in_memory(environment=mock) as runtime:
+            await runtime.containers.create(container_id="c")
+            await runtime.images.register(Image(id="i"))
+            await runtime.sessions.create("c", "i", session_id="s")
+            agents = await asyncio.gather(*[runtime.sessions.run("s") for _ in range(50)])
+            assert len(set(agents)) == 1
+            turns = await asyncio.gather(*[runtime.agents.receive(agents[0], f"{n}") for n in range(50)])
+            assert len(set(turns)) == 50
+
+    run(story)
+
+
+def test_the_loop_goes_on_while_a_call_waits(mock: GatedFactory) -> None:
+    async def story() -> None:
+        async with AsyncRuntime.in_memory(environment=mock) as runtime:
+            calls = asyncio.gather(*[runtime.containers.create() for _ in range(20)])
+            ticks = 0
+            while not calls.done():
+                ticks += 1
+                await asyncio.sleep(0)
+            assert ticks > 1
+            assert len(await calls) == 20
+
+    run(story)
+
+
+def test_errors_are_the_same(path: Path, mock: GatedFactory) -> None:
+    async def story() -> None:
+        async with AsyncRuntime.open(path, environment=mock, synchronous="OFF") as runtime:
+            with pytest.raises(SessionNotFoundError):
+                await runtime.sessions.run("nobody")
+            with pytest.raises(InvalidMessageError):
+                await runtime.agents.receive("nobody", "")
+            assert await runtime.sessions.get("nobody") is None
+            assert await runtime.sessions.delete("nobody") is False
+            with pytest.raises(LogLockedError):
+                await AsyncRuntime.open(path, environment=mock)
+            response = await runtime.request("container_list_request", {})
+            assert response.data.result == []
+
+    run(story)
+
+
+def test_closing_is_idempotent_and_ends_what_runs(mock: GatedFactory, path: Path) -> None:
+    mock.set_scenario("held")
+
+    async def story() -> str:
+        spoken = asyncio.Event()
+
+        def hear(event: Envelope) -> None:
+            spoken.set()
+
+        runtime = await AsyncRuntime.open(path, environment=mock, synchronous="OFF")
+        await runtime.containers.create(container_id="c")
+        await runtime.images.register(Image(id="i"))
+        await runtime.sessions.create("c", "i", session_id="s")
+        agent_id = await runtime.sessions.run("s")
+        runtime.events.on("text_delta", hear)
+        turn_id = await runtime.agents.receive(agent_id, "Hello")
+        await spoken.wait()
+        await runtime.close()
+        await runtime.close()
+        with pytest.raises(RuntimeClosedError):
+            await runtime.containers.list()
+        return turn_id
+
+    turn_id = run(story)
+
+    with Runtime.open(path, environment=mock, synchronous="OFF") as runtime:
+        _, answer = runtime.sessions.messages("s")
+        assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Once", True)
+
+
+def test_a_handler_that_raises_harms_nobody(mock: GatedFactory, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        heard = asyncio.Event()
+
+        async def broken(event: Envelope) -> None:
+            message = "boom"
+            raise ValueError(message)
+
+        def hear(event: Envelope) -> None:
+            heard.set()
+
+        async with (
+            AsyncRuntime.in_memory(environment=mock) as runtime,
+            runtime.events.on("container_created", broken),
+            runtime.events.on("container_created", hear),
+        ):
+            await runtime.containers.create()
+            await heard.wait()
+
+    run(story)
+
+    assert [record.name for record in caplog.records if "boom" in str(record.exc_info)] == ["reenact.events"]
+
+
+def test_a_cancelled_call_takes_effect_or_not_and_harms_nobody(mock: GatedFactory) -> None:
+    async def story() -> Any:  # noqa: ANN401 - containers
+        async with AsyncRuntime.in_memory(environment=mock) as runtime:
+            call = asyncio.ensure_future(runtime.containers.create(container_id="c"))
+            await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            await runtime.containers.create(container_id="d")
+            return [container.id for container in await runtime.containers.list()]
+
+    assert run(story)[-1] == "d"
