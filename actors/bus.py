@@ -36,7 +36,7 @@ PATIENCE: Final = 5.0
 class _Node:
     """Publications of one commit, and those of the next. Events are numbered from 0 since the bus began."""
 
-    __slots__ = ("_entries", "_envelopes", "_lock", "_new_id", "end", "next", "start")
+    __slots__ = ("_contexts", "_entries", "_envelopes", "_lock", "_new_id", "end", "next", "start")
 
     def __init__(self, publications: Iterable[Publication], start: int, new_id: Callable[[str], str]) -> None:
         self._entries = tuple(
@@ -45,6 +45,7 @@ class _Node:
             for offset, entry in enumerate(publication.segment.entries)
         )
         self._envelopes: dict[int, Envelope] = {}
+        self._contexts: dict[int, Context] = {}
         self._new_id = new_id
         self._lock = threading.Lock()
         self.start = start
@@ -61,7 +62,10 @@ class _Node:
             made = self._envelopes.get(index)
             if made is None:
                 publication, offset, entry = self._entries[index]
-                made = self._envelopes[index] = _envelope(publication, offset, entry, self._new_id)
+                context = self._contexts.get(id(publication))
+                if context is None:
+                    context = self._contexts[id(publication)] = Context(**publication.segment.context)
+                made = self._envelopes[index] = _envelope(publication, offset, entry, context, self._new_id)
             return made
 
 
@@ -86,9 +90,9 @@ class Subscription:
     def __exit__(self, *exc: object) -> None:
         self()
 
-    def wants(self, type: str, number: int) -> bool:  # noqa: A002 - the word users know it by
-        """Return whether the handler is to be called with this event."""
-        return self.active and number >= self.begin and (self.type is None or self.type == type)
+    def listens_to(self, type: str) -> bool:  # noqa: A002 - the word users know it by
+        """Return whether the handler is for events of this type."""
+        return self.type is None or self.type == type
 
     def handle(self, envelope: Envelope) -> None:
         """Call the handler; what it raises is logged."""
@@ -130,10 +134,12 @@ class SystemBus:
         self._tail = _Node((), 0, new_id)
         self._changed = threading.Condition()
         self._subscriptions: tuple[Subscription, ...] = ()
+        self._by_type: dict[str, tuple[Subscription, ...]] = {}
         self._wanted: frozenset[str] | None = frozenset()
         self._unheard = 0
         self._walk: _Walk | None = None
         self._threads: set[threading.Thread] = set()
+        self._relieving = threading.Lock()
         self._busy = threading.Event()
         self._ended = threading.Event()
         self._closed = False
@@ -206,8 +212,16 @@ class SystemBus:
 
     def _serve(self, subscriptions: tuple[Subscription, ...]) -> None:
         self._subscriptions = subscriptions
+        self._by_type = {}
         types = [subscription.type for subscription in subscriptions]
         self._wanted = None if None in types else frozenset(type_ for type_ in types if type_ is not None)
+
+    def _listeners(self, type_: str) -> tuple[Subscription, ...]:
+        by_type = self._by_type
+        found = by_type.get(type_)
+        if found is None:  # kept with the subscriptions it was found among: `_serve` puts a new table in its place
+            found = by_type[type_] = tuple(one for one in self._subscriptions if one.listens_to(type_))
+        return found
 
     def _start(self, work: Callable[..., None], *given: object) -> None:
         def run() -> None:
@@ -239,15 +253,17 @@ class SystemBus:
     def _tell_all(self, walk: _Walk, type_: str) -> bool:
         """Call the handlers that want the event; return False if this thread has lost its place meanwhile."""
         number = walk.node.start + walk.index
-        for subscription in self._subscriptions:
-            if subscription.alone or subscription in walk.passed or not subscription.wants(type_, number):
+        for subscription in self._listeners(type_):
+            if subscription.alone or not subscription.active or number < subscription.begin:
+                continue
+            if subscription in walk.passed:
                 continue
             _here.number = number
             walk.calling, walk.since = subscription, time.monotonic()
             if not self._busy.is_set():
                 self._busy.set()
             subscription.handle(walk.node.envelope(walk.index))
-            with self._changed:
+            with self._relieving:
                 walk.calling = None
             if walk.taken_over:
                 self._go_on_alone(subscription, walk.node, walk.index + 1)
@@ -274,7 +290,7 @@ class SystemBus:
             self._relieve()
 
     def _relieve(self) -> None:
-        with self._changed:
+        with self._relieving:
             walk = self._walk
             if walk is None or walk.calling is None or time.monotonic() - walk.since < GRACE:
                 return
@@ -287,8 +303,11 @@ class SystemBus:
         """Catch up with the others on this thread, then let the dispatcher serve the subscription again."""
         while True:
             for place, type_ in enumerate(node.types()):
-                if place >= index and subscription.wants(type_, node.start + place):
-                    _here.number = node.start + place
+                number = node.start + place
+                if place < index or number < subscription.begin or not subscription.active:
+                    continue
+                if subscription.listens_to(type_):
+                    _here.number = number
                     subscription.handle(node.envelope(place))
             with self._changed:
                 if node.next is None or not subscription.active:
@@ -300,12 +319,14 @@ class SystemBus:
 
 def open_up(segment: Segment, new_id: Callable[[str], str]) -> Iterator[Envelope]:
     """Yield the envelopes of a segment that no feed keeps."""
-    publication = Publication(None, None, segment)
+    publication, context = Publication(None, None, segment), Context(**segment.context)
     for offset, entry in enumerate(segment.entries):
-        yield _envelope(publication, offset, entry, new_id)
+        yield _envelope(publication, offset, entry, context, new_id)
 
 
-def _envelope(publication: Publication, offset: int, entry: Entry, new_id: Callable[[str], str]) -> Envelope:
+def _envelope(
+    publication: Publication, offset: int, entry: Entry, context: Context, new_id: Callable[[str], str]
+) -> Envelope:
     """Return the envelope of an entry; the id of one that a feed keeps is made of its topic and cursor."""
     cursor = None if publication.first_cursor is None else publication.first_cursor + offset
     kind = CATALOGUE[entry.type]
@@ -316,7 +337,7 @@ def _envelope(publication: Publication, offset: int, entry: Entry, new_id: Calla
         source=kind.source,
         category=kind.category,
         intent=kind.intent,
-        context=Context(**publication.segment.context),
+        context=context,
         cursor=cursor,
         data=typed(kind, entry.data),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Literal
 
 from bench.workload import deltas, question
@@ -24,7 +24,7 @@ class Ours:
         self._runtime = Runtime.open(path, llm_provider=_Provider(), synchronous=synchronous)
         self._sessions: dict[str, str] = {}
         self._done = threading.Semaphore(0)
-        self._ended: SimpleQueue[str] | None = None
+        self._ended: dict[str, threading.Semaphore] = {}
         self.heard = 0
         self._runtime.events.on("text_delta", self._hear)
         self._runtime.events.on("turn_completed", self._end)
@@ -49,17 +49,17 @@ class Ours:
 
     def turns_at_once(self, sessions: list[str], turns: int) -> None:
         """Run so many turns in each session, all sessions at once."""
-        ended: SimpleQueue[str] = SimpleQueue()
-        self._ended = ended
-        left = {self._sessions[session]: turns - 1 for session in sessions}
-        for agent in left:
-            self._runtime.agents.receive(agent, question(0))
-        for _ in range(len(sessions) * turns):
-            agent = ended.get()
-            if left[agent]:
-                left[agent] -= 1
-                self._runtime.agents.receive(agent, question(turns - left[agent] - 1))
-        self._ended = None
+
+        def converse(session: str) -> None:
+            agent = self._sessions[session]
+            for number in range(turns):
+                self._runtime.agents.receive(agent, question(number))
+                self._ended[agent].acquire()
+
+        self._ended = {self._sessions[session]: threading.Semaphore(0) for session in sessions}
+        with ThreadPoolExecutor(len(sessions)) as threads:
+            list(threads.map(converse, sessions))
+        self._ended = {}
 
     def history(self, session: str) -> int:
         """Return the number of the session's messages, having read them all."""
@@ -73,10 +73,7 @@ class Ours:
         self.heard += 1
 
     def _end(self, event: Envelope) -> None:
-        if self._ended is not None and event.context.agent_id is not None:
-            self._ended.put(event.context.agent_id)
-        else:
-            self._done.release()
+        self._ended.get(event.context.agent_id or "", self._done).release()
 
 
 class _Driver:

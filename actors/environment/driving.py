@@ -16,7 +16,7 @@ import pykka
 from reenact.actors.environment.api import EnvironmentConfig, LLMDriver
 from reenact.actors.environment.failures import failure, failure_of
 from reenact.actors.environment.incoming import Reported
-from reenact.domain.events import MessageStop, StreamError
+from reenact.domain.events import MessageStop, StreamData, StreamError
 from reenact.domain.messages import Said
 
 ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
@@ -140,8 +140,8 @@ class Driving:
 
 
 def _is_end(event: Reported) -> bool:
-    if isinstance(event, MessageStop | StreamError):
-        return True
+    if isinstance(event, StreamData):
+        return isinstance(event, MessageStop | StreamError)
     kind = getattr(event, "type", None) or (event.get("type") if isinstance(event, dict) else None)
     return kind in {MessageStop.event_type, StreamError.event_type}
 

@@ -15,7 +15,8 @@ FORMAT_VERSION = 1
 """The version of the tables below."""
 
 # The key of stored_events is declared, so that no VACUUM renumbers it, and named as the eventsourcing library's own
-# SQLite recorder asks for it. AUTOINCREMENT: the position of a removed record is never given to another one.
+# SQLite recorder asks for it. AUTOINCREMENT: the position of a removed record is never given to another one. Rows of
+# the feed are long: a table keyed by their topics would put each on pages of its own.
 _TABLES = (
     """
     CREATE TABLE stored_events (
@@ -35,8 +36,8 @@ _TABLES = (
         count INTEGER NOT NULL,
         segments BLOB NOT NULL,
         digest BLOB NOT NULL,
-        PRIMARY KEY (topic, first_cursor)
-    ) WITHOUT ROWID
+        UNIQUE (topic, first_cursor)
+    )
     """,
     """
     CREATE TABLE stored_snapshots (

@@ -189,4 +189,4 @@ def test_a_cancelled_call_takes_effect_or_not_and_harms_nobody(mock: GatedFactor
             await runtime.containers.create(container_id="d")
             return [container.id for container in await runtime.containers.list()]
 
-    assert run(story)[-1] == "d"
+    assert sorted(run(story)) in (["c", "d"], ["d"])
