@@ -11,7 +11,7 @@ from reenact.domain.events import AgentState, Outcome
 from reenact.domain.messages import Block, Usage
 
 
-class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A live agent as callers see it. `queued` counts the messages that wait for their turn."""
 
     id: str
@@ -24,13 +24,13 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
 
 
-class AgentStarted(msgspec.Struct, frozen=True, array_like=True):
+class AgentStarted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The session is running."""
 
     agent_id: str
 
 
-class MessageAccepted(msgspec.Struct, frozen=True, array_like=True):
+class MessageAccepted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A message waits for its turn. `at` is microseconds since 1970-01-01 UTC."""
 
     turn_id: str
@@ -40,21 +40,21 @@ class MessageAccepted(msgspec.Struct, frozen=True, array_like=True):
     request_id: str | None = None
 
 
-class TurnStarted(msgspec.Struct, frozen=True, array_like=True):
+class TurnStarted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The agent took up the message that has waited longest."""
 
     turn_id: str
     at: int
 
 
-class TurnInterrupted(msgspec.Struct, frozen=True, array_like=True):
+class TurnInterrupted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Somebody or something cut the turn short."""
 
     turn_id: str
     reason: str
 
 
-class AnswerRecorded(msgspec.Struct, frozen=True, array_like=True):
+class AnswerRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the model said in the turn, whole or `partial`."""
 
     turn_id: str
@@ -67,7 +67,7 @@ class AnswerRecorded(msgspec.Struct, frozen=True, array_like=True):
     at: int
 
 
-class Failure(msgspec.Struct, frozen=True, array_like=True):
+class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Why a turn failed, in the environment's words."""
 
     type: str
@@ -75,7 +75,7 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
     retryable: bool = False
 
 
-class TurnCompleted(msgspec.Struct, frozen=True, array_like=True):
+class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds."""
 
     turn_id: str
@@ -87,7 +87,7 @@ class TurnCompleted(msgspec.Struct, frozen=True, array_like=True):
     failure: Failure | None = None
 
 
-class AgentStopped(msgspec.Struct, frozen=True, array_like=True):
+class AgentStopped(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The session runs no longer."""
 
     agent_id: str
@@ -99,7 +99,7 @@ AgentEvent: TypeAlias = (
 )
 
 
-class Queued(msgspec.Struct, frozen=True):
+class Queued(msgspec.Struct, frozen=True, gc=False):
     """A message that waits. `at` is when it was accepted, microseconds since 1970-01-01 UTC."""
 
     turn_id: str
@@ -108,7 +108,7 @@ class Queued(msgspec.Struct, frozen=True):
     at: int
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct, frozen=True, gc=False):
     """A turn under way: when it was asked for and when it began, in microseconds since 1970-01-01 UTC."""
 
     id: str
@@ -117,7 +117,7 @@ class Turn(msgspec.Struct, frozen=True):
     at: int
 
 
-class Agent(msgspec.Struct, frozen=True):
+class Agent(msgspec.Struct, frozen=True, gc=False):
     """What is known of the live agent; `failed` until it takes up its next message."""
 
     id: str
@@ -133,7 +133,7 @@ class Agent(msgspec.Struct, frozen=True):
 StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash"]
 
 
-class SoFar(msgspec.Struct, frozen=True, kw_only=True):
+class SoFar(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What had come in of a turn's answer when it ended, or was ended."""
 
     message_id: str | None = None

@@ -17,7 +17,7 @@ class CommandError(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Request(EventData, frozen=True, kw_only=True):
+class Request(EventData, frozen=True, kw_only=True, gc=False):
     """What is asked for: the parameters of the facade's method, under their names."""
 
     source: ClassVar[Source] = "command"
@@ -26,7 +26,7 @@ class Request(EventData, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class Response(EventData, frozen=True, kw_only=True):
+class Response(EventData, frozen=True, kw_only=True, gc=False):
     """What came of a request: what the facade's method returns, as plain values, or an error."""
 
     source: ClassVar[Source] = "command"
@@ -37,7 +37,7 @@ class Response(EventData, frozen=True, kw_only=True):
     error: CommandError | None = None
 
 
-class ContainerCreateRequest(Request, frozen=True, kw_only=True):
+class ContainerCreateRequest(Request, frozen=True, kw_only=True, gc=False):
     """Create a container."""
 
     event_type: ClassVar[str] = "container_create_request"
@@ -45,20 +45,20 @@ class ContainerCreateRequest(Request, frozen=True, kw_only=True):
     container_id: str | None = None
 
 
-class ContainerGetRequest(Request, frozen=True, kw_only=True):
+class ContainerGetRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return a container, or nothing."""
 
     event_type: ClassVar[str] = "container_get_request"
     container_id: str
 
 
-class ContainerListRequest(Request, frozen=True, kw_only=True):
+class ContainerListRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return all containers."""
 
     event_type: ClassVar[str] = "container_list_request"
 
 
-class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """An image as it travels."""
 
     id: str | None = None
@@ -69,27 +69,27 @@ class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tools: tuple[Any, ...] = ()
 
 
-class ImageRegisterRequest(Request, frozen=True, kw_only=True):
+class ImageRegisterRequest(Request, frozen=True, kw_only=True, gc=False):
     """Register an image."""
 
     event_type: ClassVar[str] = "image_register_request"
     image: ImageContent
 
 
-class ImageGetRequest(Request, frozen=True, kw_only=True):
+class ImageGetRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return an image, or nothing."""
 
     event_type: ClassVar[str] = "image_get_request"
     image_id: str
 
 
-class ImageListRequest(Request, frozen=True, kw_only=True):
+class ImageListRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return all images."""
 
     event_type: ClassVar[str] = "image_list_request"
 
 
-class SessionCreateRequest(Request, frozen=True, kw_only=True):
+class SessionCreateRequest(Request, frozen=True, kw_only=True, gc=False):
     """Create a session."""
 
     event_type: ClassVar[str] = "session_create_request"
@@ -98,69 +98,69 @@ class SessionCreateRequest(Request, frozen=True, kw_only=True):
     session_id: str | None = None
 
 
-class SessionGetRequest(Request, frozen=True, kw_only=True):
+class SessionGetRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return a session, or nothing."""
 
     event_type: ClassVar[str] = "session_get_request"
     session_id: str
 
 
-class SessionListRequest(Request, frozen=True, kw_only=True):
+class SessionListRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return the sessions of a container."""
 
     event_type: ClassVar[str] = "session_list_request"
     container_id: str
 
 
-class SessionDeleteRequest(Request, frozen=True, kw_only=True):
+class SessionDeleteRequest(Request, frozen=True, kw_only=True, gc=False):
     """Delete a session."""
 
     event_type: ClassVar[str] = "session_delete_request"
     session_id: str
 
 
-class SessionRunRequest(Request, frozen=True, kw_only=True):
+class SessionRunRequest(Request, frozen=True, kw_only=True, gc=False):
     """Run a session."""
 
     event_type: ClassVar[str] = "session_run_request"
     session_id: str
 
 
-class SessionMessagesRequest(Request, frozen=True, kw_only=True):
+class SessionMessagesRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return the messages of a session."""
 
     event_type: ClassVar[str] = "session_messages_request"
     session_id: str
 
 
-class AgentGetRequest(Request, frozen=True, kw_only=True):
+class AgentGetRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return a live agent, or nothing."""
 
     event_type: ClassVar[str] = "agent_get_request"
     agent_id: str
 
 
-class AgentListRequest(Request, frozen=True, kw_only=True):
+class AgentListRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return all live agents."""
 
     event_type: ClassVar[str] = "agent_list_request"
 
 
-class AgentInterruptRequest(Request, frozen=True, kw_only=True):
+class AgentInterruptRequest(Request, frozen=True, kw_only=True, gc=False):
     """Interrupt an agent's turn."""
 
     event_type: ClassVar[str] = "agent_interrupt_request"
     agent_id: str
 
 
-class AgentDestroyRequest(Request, frozen=True, kw_only=True):
+class AgentDestroyRequest(Request, frozen=True, kw_only=True, gc=False):
     """Destroy an agent."""
 
     event_type: ClassVar[str] = "agent_destroy_request"
     agent_id: str
 
 
-class MessageSendRequest(Request, frozen=True, kw_only=True):
+class MessageSendRequest(Request, frozen=True, kw_only=True, gc=False):
     """Send a message to an agent, to a session, or to an image's default session in a container.
 
     Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`.

@@ -20,7 +20,7 @@ AgentState: TypeAlias = Literal[
 Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "waiting"]
 
 
-class EventData(msgspec.Struct, frozen=True, kw_only=True):
+class EventData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The `data` of an event: its fields are attributes, and can be read by name as from a mapping.
 
     What the class says of all its events goes into their envelope.
@@ -50,14 +50,14 @@ class EventData(msgspec.Struct, frozen=True, kw_only=True):
         return getattr(self, field) if field in self.__struct_fields__ else default
 
 
-class StreamData(EventData, frozen=True, kw_only=True):
+class StreamData(EventData, frozen=True, kw_only=True, gc=False):
     """Something that the environment says while a turn runs."""
 
     source: ClassVar[Source] = "environment"
     category: ClassVar[Category] = "stream"
 
 
-class MessageStart(StreamData, frozen=True, kw_only=True):
+class MessageStart(StreamData, frozen=True, kw_only=True, gc=False):
     """The model begins a message."""
 
     event_type: ClassVar[str] = "message_start"
@@ -65,34 +65,34 @@ class MessageStart(StreamData, frozen=True, kw_only=True):
     model: str | None = None
 
 
-class TextDelta(StreamData, frozen=True, kw_only=True):
+class TextDelta(StreamData, frozen=True, kw_only=True, gc=False):
     """The answer's text goes on."""
 
     event_type: ClassVar[str] = "text_delta"
     text: str
 
 
-class ThinkingStart(StreamData, frozen=True, kw_only=True):
+class ThinkingStart(StreamData, frozen=True, kw_only=True, gc=False):
     """The model begins to think."""
 
     event_type: ClassVar[str] = "thinking_start"
 
 
-class ThinkingDelta(StreamData, frozen=True, kw_only=True):
+class ThinkingDelta(StreamData, frozen=True, kw_only=True, gc=False):
     """The model's thought goes on."""
 
     event_type: ClassVar[str] = "thinking_delta"
     text: str
 
 
-class ThinkingEnd(StreamData, frozen=True, kw_only=True):
+class ThinkingEnd(StreamData, frozen=True, kw_only=True, gc=False):
     """The thought is finished; the signature, if there is one, lets it be sent back."""
 
     event_type: ClassVar[str] = "thinking_end"
     signature: str | None = None
 
 
-class ToolCall(StreamData, frozen=True, kw_only=True):
+class ToolCall(StreamData, frozen=True, kw_only=True, gc=False):
     """The model asks for a tool."""
 
     event_type: ClassVar[str] = "tool_call"
@@ -101,7 +101,7 @@ class ToolCall(StreamData, frozen=True, kw_only=True):
     input: Any = None
 
 
-class InputJsonDelta(StreamData, frozen=True, kw_only=True):
+class InputJsonDelta(StreamData, frozen=True, kw_only=True, gc=False):
     """The input of a call goes on, as a piece of JSON text."""
 
     event_type: ClassVar[str] = "input_json_delta"
@@ -109,7 +109,7 @@ class InputJsonDelta(StreamData, frozen=True, kw_only=True):
     partial_json: str
 
 
-class ToolResult(StreamData, frozen=True, kw_only=True):
+class ToolResult(StreamData, frozen=True, kw_only=True, gc=False):
     """A tool has answered."""
 
     event_type: ClassVar[str] = "tool_result"
@@ -119,21 +119,21 @@ class ToolResult(StreamData, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class MessageDelta(StreamData, frozen=True, kw_only=True):
+class MessageDelta(StreamData, frozen=True, kw_only=True, gc=False):
     """What has been used so far; it replaces what was said before."""
 
     event_type: ClassVar[str] = "message_delta"
     usage: Usage
 
 
-class MessageStop(StreamData, frozen=True, kw_only=True):
+class MessageStop(StreamData, frozen=True, kw_only=True, gc=False):
     """The message is complete."""
 
     event_type: ClassVar[str] = "message_stop"
     stop_reason: str = "end_turn"
 
 
-class StreamError(StreamData, frozen=True, kw_only=True):
+class StreamError(StreamData, frozen=True, kw_only=True, gc=False):
     """The environment could not go on; `type` is the failure's, as the API names it, such as `overloaded_error`."""
 
     event_type: ClassVar[str] = "error"
@@ -143,7 +143,7 @@ class StreamError(StreamData, frozen=True, kw_only=True):
     retryable: bool = False
 
 
-class Interrupted(StreamData, frozen=True, kw_only=True):
+class Interrupted(StreamData, frozen=True, kw_only=True, gc=False):
     """The turn was interrupted."""
 
     event_type: ClassVar[str] = "interrupted"
@@ -167,7 +167,7 @@ StreamEvent: TypeAlias = (
 )
 
 
-class AgentStateChanged(EventData, frozen=True, kw_only=True):
+class AgentStateChanged(EventData, frozen=True, kw_only=True, gc=False):
     """The agent went from one state to another; never repeated for the same state."""
 
     event_type: ClassVar[str] = "agent_state_changed"
@@ -177,7 +177,7 @@ class AgentStateChanged(EventData, frozen=True, kw_only=True):
     current: AgentState
 
 
-class MessageData(EventData, frozen=True, kw_only=True):
+class MessageData(EventData, frozen=True, kw_only=True, gc=False):
     """A whole message."""
 
     source: ClassVar[Source] = "agent"
@@ -185,26 +185,26 @@ class MessageData(EventData, frozen=True, kw_only=True):
     message: Message
 
 
-class UserMessage(MessageData, frozen=True, kw_only=True):
+class UserMessage(MessageData, frozen=True, kw_only=True, gc=False):
     """A message was accepted and is durable; its turn begins now or when those before it have ended."""
 
     event_type: ClassVar[str] = "user_message"
     source: ClassVar[Source] = "session"
 
 
-class AssistantMessage(MessageData, frozen=True, kw_only=True):
+class AssistantMessage(MessageData, frozen=True, kw_only=True, gc=False):
     """The model's answer, whole, or the part of it that there is."""
 
     event_type: ClassVar[str] = "assistant_message"
 
 
-class ToolResultMessage(MessageData, frozen=True, kw_only=True):
+class ToolResultMessage(MessageData, frozen=True, kw_only=True, gc=False):
     """The results that go back to the model."""
 
     event_type: ClassVar[str] = "tool_result_message"
 
 
-class ErrorMessage(EventData, frozen=True, kw_only=True):
+class ErrorMessage(EventData, frozen=True, kw_only=True, gc=False):
     """Why there is no answer, or no whole one."""
 
     event_type: ClassVar[str] = "error_message"
@@ -215,7 +215,7 @@ class ErrorMessage(EventData, frozen=True, kw_only=True):
     retryable: bool = False
 
 
-class TurnStarted(EventData, frozen=True, kw_only=True):
+class TurnStarted(EventData, frozen=True, kw_only=True, gc=False):
     """The agent takes up a message."""
 
     event_type: ClassVar[str] = "turn_started"
@@ -225,7 +225,7 @@ class TurnStarted(EventData, frozen=True, kw_only=True):
     message_id: str
 
 
-class TurnCompleted(EventData, frozen=True, kw_only=True):
+class TurnCompleted(EventData, frozen=True, kw_only=True, gc=False):
     """The turn is over; `duration` is in seconds."""
 
     event_type: ClassVar[str] = "turn_completed"
@@ -238,13 +238,13 @@ class TurnCompleted(EventData, frozen=True, kw_only=True):
     duration: float = 0.0
 
 
-class LifecycleData(EventData, frozen=True, kw_only=True):
+class LifecycleData(EventData, frozen=True, kw_only=True, gc=False):
     """Something began or ended."""
 
     category: ClassVar[Category] = "lifecycle"
 
 
-class ContainerCreated(LifecycleData, frozen=True, kw_only=True):
+class ContainerCreated(LifecycleData, frozen=True, kw_only=True, gc=False):
     """A container was created."""
 
     event_type: ClassVar[str] = "container_created"
@@ -253,7 +253,7 @@ class ContainerCreated(LifecycleData, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class ImageRegistered(LifecycleData, frozen=True, kw_only=True):
+class ImageRegistered(LifecycleData, frozen=True, kw_only=True, gc=False):
     """An image was registered, or got a new revision."""
 
     event_type: ClassVar[str] = "image_registered"
@@ -262,7 +262,7 @@ class ImageRegistered(LifecycleData, frozen=True, kw_only=True):
     revision: int
 
 
-class SessionCreated(LifecycleData, frozen=True, kw_only=True):
+class SessionCreated(LifecycleData, frozen=True, kw_only=True, gc=False):
     """A session was created."""
 
     event_type: ClassVar[str] = "session_created"
@@ -272,7 +272,7 @@ class SessionCreated(LifecycleData, frozen=True, kw_only=True):
     image_id: str
 
 
-class SessionDeleted(LifecycleData, frozen=True, kw_only=True):
+class SessionDeleted(LifecycleData, frozen=True, kw_only=True, gc=False):
     """A session was deleted."""
 
     event_type: ClassVar[str] = "session_deleted"
@@ -280,7 +280,7 @@ class SessionDeleted(LifecycleData, frozen=True, kw_only=True):
     session_id: str
 
 
-class AgentStarted(LifecycleData, frozen=True, kw_only=True):
+class AgentStarted(LifecycleData, frozen=True, kw_only=True, gc=False):
     """A session is running."""
 
     event_type: ClassVar[str] = "agent_started"
@@ -288,7 +288,7 @@ class AgentStarted(LifecycleData, frozen=True, kw_only=True):
     agent_id: str
 
 
-class AgentStopped(LifecycleData, frozen=True, kw_only=True):
+class AgentStopped(LifecycleData, frozen=True, kw_only=True, gc=False):
     """A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown` or `crash`."""
 
     event_type: ClassVar[str] = "agent_stopped"
@@ -297,7 +297,7 @@ class AgentStopped(LifecycleData, frozen=True, kw_only=True):
     reason: str
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What an event is about, and why it happened.
 
     Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that asked for it; for
@@ -313,7 +313,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     causation_id: str | None = None
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event as it is heard. `cursor` counts the events of its session from 1, without holes."""
 
     id: str

@@ -16,21 +16,21 @@ MAX_MESSAGE_BYTES = 10 * 1024 * 1024
 Role: TypeAlias = Literal["user", "assistant"]
 
 
-class TextBlock(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+class TextBlock(msgspec.Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
     """Plain text; `citations` as the API sent them."""
 
     text: str
     citations: tuple[dict[str, Any], ...] | None = None
 
 
-class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking"):
+class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking", gc=False):
     """What the model thought; only with its signature may it be sent back, unmodified."""
 
     thinking: str
     signature: str | None = None
 
 
-class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use"):
+class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use", gc=False):
     """A call that the model asks for; `input` is the decoded JSON object."""
 
     id: str
@@ -38,7 +38,7 @@ class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use"):
     input: dict[str, Any]
 
 
-class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result"):
+class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", gc=False):
     """The answer to a call."""
 
     tool_use_id: str
@@ -46,7 +46,7 @@ class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result"):
     is_error: bool = False
 
 
-class OpaqueBlock(msgspec.Struct, frozen=True, tag="opaque"):
+class OpaqueBlock(msgspec.Struct, frozen=True, tag="opaque", gc=False):
     """A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came."""
 
     data: dict[str, Any]
@@ -57,7 +57,7 @@ Usage: TypeAlias = dict[str, Any]
 """Token counts under the Messages API's names (`input_tokens`, `output_tokens`, …); empty when unknown."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message of a conversation.
 
     `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then
@@ -79,7 +79,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return text_of(self.content)
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """A message as the model is given it: who speaks, and what."""
 
     role: Role

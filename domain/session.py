@@ -32,7 +32,7 @@ from reenact.domain.events import AgentState, Outcome
 from reenact.domain.messages import Block, Said, is_blank
 
 
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A session as callers see it; it keeps the image's revision that it was created with."""
 
     id: str
@@ -42,7 +42,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class SessionCreated(msgspec.Struct, frozen=True, array_like=True):
+class SessionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The session exists."""
 
     session_id: str
@@ -51,7 +51,7 @@ class SessionCreated(msgspec.Struct, frozen=True, array_like=True):
     image_revision: int
 
 
-class SessionDeleted(msgspec.Struct, frozen=True, array_like=True):
+class SessionDeleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The session is in no list any more; its history stays."""
 
     session_id: str
@@ -60,7 +60,7 @@ class SessionDeleted(msgspec.Struct, frozen=True, array_like=True):
 SessionEvent: TypeAlias = SessionCreated | SessionDeleted | AgentEvent
 
 
-class CreateSession(msgspec.Struct, frozen=True, kw_only=True):
+class CreateSession(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Create the session."""
 
     session_id: str
@@ -69,7 +69,7 @@ class CreateSession(msgspec.Struct, frozen=True, kw_only=True):
     image_revision: int
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Start an agent under this id, unless one is live; it takes up what waits."""
 
     session_id: str
@@ -77,7 +77,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-class Receive(msgspec.Struct, frozen=True, kw_only=True):
+class Receive(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Accept a message for the live agent."""
 
     agent_id: str
@@ -88,7 +88,7 @@ class Receive(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True):
+class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The environment is done with the turn."""
 
     turn_id: str
@@ -96,7 +96,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-class Interrupt(msgspec.Struct, frozen=True, kw_only=True):
+class Interrupt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """End the turn under way; the agent goes on with what waits."""
 
     agent_id: str
@@ -105,7 +105,7 @@ class Interrupt(msgspec.Struct, frozen=True, kw_only=True):
     so_far: SoFar = SoFar()
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
+class Stop(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """End the turn under way and the agent; what waits goes on waiting. Any agent, when `agent_id` is None."""
 
     agent_id: str | None
@@ -114,7 +114,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     so_far: SoFar = SoFar()
 
 
-class Delete(msgspec.Struct, frozen=True, kw_only=True):
+class Delete(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Stop the agent, if there is one, and delete the session."""
 
     session_id: str

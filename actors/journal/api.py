@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One thing that a subscriber of a topic sees.
 
     `at` is microseconds since 1970-01-01 UTC; `data` is anything msgspec encodes (a Struct becomes
@@ -20,14 +20,14 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     data: Any
 
 
-class Segment(msgspec.Struct, frozen=True, array_like=True):
+class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Entries that follow each other and share a context, such as the session, agent and turn they are of."""
 
     context: dict[str, str]
     entries: tuple[Entry, ...]
 
 
-class Publication(msgspec.Struct, frozen=True):
+class Publication(msgspec.Struct, frozen=True, gc=False):
     """What has become durable and may now be heard of.
 
     `first_cursor` is the cursor of the first entry; the others follow without holes. Both `topic` and
@@ -39,7 +39,7 @@ class Publication(msgspec.Struct, frozen=True):
     segment: Segment
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class Recorded(msgspec.Struct, frozen=True, gc=False):
     """An event as the log holds it. `recorded_at` is microseconds since 1970-01-01 UTC."""
 
     stream: str
@@ -49,7 +49,7 @@ class Recorded(msgspec.Struct, frozen=True):
     event: Any
 
 
-class FeedRow(msgspec.Struct, frozen=True):
+class FeedRow(msgspec.Struct, frozen=True, gc=False):
     """One packed row of a topic's feed: the cursors `first_cursor` … `first_cursor + count - 1`."""
 
     topic: str
@@ -57,7 +57,7 @@ class FeedRow(msgspec.Struct, frozen=True):
     segments: tuple[Segment, ...]
 
 
-class Committed(msgspec.Struct, frozen=True):
+class Committed(msgspec.Struct, frozen=True, gc=False):
     """An append that is durable: the stream's version and the log's position after it."""
 
     version: int
