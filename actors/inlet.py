@@ -15,21 +15,20 @@ from typing import Any, Self
 import msgspec
 
 from reenact.actors.environment.api import Handler
+from reenact.actors.environment.incoming import checked
 from reenact.actors.journal.api import Append, Entry, Journal, Outcome, Segment
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.answer import Answer, gather
 from reenact.domain.commands import CATALOGUE
 from reenact.domain.conversation import Conversation
-from reenact.domain.errors import InvalidInputError, RuntimeClosedError, UnknownEventTypeError
+from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import (
-    STREAM,
     AgentStateChanged,
     Envelope,
     EventData,
     StreamData,
     StreamError,
     TextDelta,
-    stream_event,
 )
 from reenact.domain.messages import Said
 
@@ -87,7 +86,7 @@ class Inlet:
 
     def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> None:
         """See `SystemBusProducer.emit_all`."""
-        said = [event if isinstance(event, StreamData) else _typed(event) for event in events]
+        said = [checked(event) for event in events]
         with self._lock:
             if not self._open or (turn_id is not None and turn_id != self._turn_id):
                 return
@@ -260,14 +259,3 @@ def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
 
 def _failure(error: StreamError | None) -> Failure | None:
     return None if error is None else Failure(error.type, error.message, error.retryable)
-
-
-def _typed(event: Mapping[str, Any]) -> StreamData:
-    kind = event.get("type")
-    if not isinstance(kind, str) or kind not in STREAM:
-        raise UnknownEventTypeError(str(kind))
-    try:
-        return stream_event(kind, event.get("data"))
-    except msgspec.ValidationError as wrong:
-        msg = f"the data of a {kind!r} event does not fit: {wrong}"
-        raise InvalidInputError(msg) from None

@@ -11,6 +11,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import check_text
 
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
+MAX_TOKENS = 2**31 - 1
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,10 +92,10 @@ def define(image: Image, image_id: str) -> Definition:
     if image.tools:
         msg = f"image {image_id!r} has tools, but this version runs none; register it without"
         raise ConfigurationError(msg)
-    if image.max_tokens is not None and image.max_tokens < 1:
-        msg = f"max_tokens of image {image_id!r} is {image.max_tokens}; it must be at least 1"
+    if image.max_tokens is not None and not (type(image.max_tokens) is int and 1 <= image.max_tokens <= MAX_TOKENS):
+        msg = f"max_tokens of image {image_id!r} is {image.max_tokens!r}; it is a number from 1 to {MAX_TOKENS}"
         raise ConfigurationError(msg)
-    if image.system_prompt is not None and image.system_prompt:
+    if image.system_prompt is not None and image.system_prompt != "":
         check_text("the system prompt", image.system_prompt, limit=MAX_PROMPT_BYTES)
     return Definition(
         name=check_text("the image's name", image.name if image.name is not None else image_id),

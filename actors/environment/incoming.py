@@ -10,7 +10,7 @@ import msgspec
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.scenarios import MockEvent
 from reenact.domain.answer import Complete
-from reenact.domain.errors import UnknownEventTypeError
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 
 Reported: TypeAlias = StreamData | Mapping[str, Any] | MockEvent
@@ -19,14 +19,29 @@ Reported: TypeAlias = StreamData | Mapping[str, Any] | MockEvent
 
 def incoming(reported: object) -> StreamData:
     """Return the stream event that was reported, or an `error` event that says what is wrong with it."""
+    try:
+        return checked(reported)
+    except InvalidInputError as broken:
+        return failure("driver_error", f"the driver reported {_shown(reported)}: {broken}")
+
+
+def checked(reported: object) -> StreamData:
+    """Return the stream event that was reported.
+
+    Raises:
+        UnknownEventTypeError: its type is none of a stream event.
+        InvalidInputError: its data does not fit the type, or cannot be recorded.
+    """
     if isinstance(reported, StreamData) and _is_plain_delta(reported):
         return reported
     try:
         event = _read(reported)
         if not _is_plain_delta(event):
             _check_encodable(event)
-    except (UnknownEventTypeError, msgspec.ValidationError, TypeError, ValueError, OverflowError) as broken:
-        return failure("driver_error", f"the driver reported {_shown(reported)}: {broken}")
+    except InvalidInputError:
+        raise
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as broken:
+        raise InvalidInputError(str(broken)) from None
     return event
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import cast
 
 import pytest
 
@@ -67,3 +68,21 @@ def test_an_image_that_cannot_work_is_refused(image: Image) -> None:
 def test_an_image_with_an_unusable_text_is_refused(image: Image) -> None:
     with pytest.raises(InvalidInputError):
         define(image, "i")
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        Image(system_prompt=cast("str", [])),
+        Image(system_prompt=cast("str", 0)),
+        Image(system_prompt=" "),
+        Image(name=cast("str", 7)),
+        Image(model=cast("str", [])),
+        Image(max_tokens=cast("int", "many")),
+        Image(max_tokens=True),
+        Image(max_tokens=2**64),
+    ],
+)
+def test_a_definition_that_no_log_could_hold_is_refused(image: Image) -> None:
+    with pytest.raises(InvalidInputError):
+        define(image, "chat")

@@ -1,0 +1,130 @@
+"""The inlet: what may come in from an environment, and until when."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from reenact.actors.inlet import Inlet
+from reenact.domain.agent import SoFar
+from reenact.domain.errors import InvalidInputError, StorageFullError
+from reenact.domain.events import MessageDelta, MessageStop, TextDelta
+from reenact.domain.messages import TextBlock
+from tests.kernel.memory import MemoryJournal
+
+CONTEXT = {"session_id": "s", "turn_id": "t"}
+
+
+class Session:
+    """Hears of the ends of turns."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, SoFar]] = []
+
+    def finish(self, turn_id: str, so_far: SoFar) -> None:
+        self.ended.append((turn_id, so_far))
+
+
+@pytest.fixture
+def journal() -> Iterator[MemoryJournal]:
+    opened = MemoryJournal(stepwise=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session()
+
+
+@pytest.fixture
+def inlet(journal: MemoryJournal, session: Session) -> Inlet:
+    numbers = itertools.count(1)
+    made = Inlet("session/s", journal, lambda: 7, lambda prefix: f"{prefix}_{next(numbers)}", session.finish)
+    made.open("t", CONTEXT)
+    return made
+
+
+def settle(journal: MemoryJournal) -> None:
+    while journal.commit():
+        pass
+
+
+def kept(journal: MemoryJournal) -> list[str]:
+    return [entry.type for row in journal.read_feed("session/s") for one in row.segments for entry in one.entries]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        TextDelta(text="\ud800"),
+        MessageDelta(usage={"tokens": 2**64}),
+        msgspec.structs.replace(TextDelta(text=""), text=7),
+        {"type": "text_delta", "data": {"text": 7}},
+        {"type": "turn_completed", "data": {}},
+        {"type": 7},
+        {},
+    ],
+)
+def test_what_cannot_be_recorded_is_refused_and_spoils_nothing(
+    inlet: Inlet, journal: MemoryJournal, session: Session, nonsense: Any
+) -> None:
+    with pytest.raises(InvalidInputError):
+        inlet.emit(nonsense)
+
+    inlet.emit({"type": "text_delta", "data": {"text": "sense"}})
+    inlet.emit(MessageStop())
+    settle(journal)
+
+    assert kept(journal) == ["message_start", "agent_state_changed", "text_delta", "message_stop"]
+    assert [turn_id for turn_id, _ in session.ended] == ["t"]
+    assert session.ended[0][1].content == (TextBlock("sense"),)
+
+
+def test_what_is_said_in_another_turn_is_dropped(inlet: Inlet, journal: MemoryJournal) -> None:
+    inlet.emit(TextDelta(text="late"), turn_id="the one before")
+    settle(journal)
+
+    assert kept(journal) == []
+
+
+def test_nothing_comes_in_once_it_is_closed_and_what_had_come_is_told_each_time(
+    inlet: Inlet, journal: MemoryJournal, session: Session
+) -> None:
+    inlet.emit(TextDelta(text="so"))
+    first = inlet.close("t")
+    inlet.emit(TextDelta(text=" far"))
+    settle(journal)
+
+    assert first.content == inlet.close("t").content == (TextBlock("so"),)
+    assert kept(journal)[-1] == "text_delta"
+    assert inlet.close("another") == SoFar()
+    assert session.ended == []
+
+
+def test_the_agent_responds_once_its_first_words_are_durable(inlet: Inlet, journal: MemoryJournal) -> None:
+    inlet.emit(TextDelta(text="so"))
+    before = inlet.responding
+    settle(journal)
+
+    assert (before, inlet.responding) == (False, True)
+
+
+def test_a_delta_that_cannot_be_kept_ends_the_turn_with_what_was_handed_over(
+    inlet: Inlet, journal: MemoryJournal, session: Session
+) -> None:
+    journal.fail_next(StorageFullError("no space"))
+    inlet.emit(TextDelta(text="so"))
+    inlet.emit(TextDelta(text=" far"))
+    settle(journal)
+    inlet.emit(TextDelta(text=" and no further"))
+    settle(journal)
+
+    (turn_id, so_far), *others = session.ended
+    assert (turn_id, others) == ("t", [])
+    assert so_far.failure is not None
+    assert so_far.failure.type == "storage_error"
