@@ -12,7 +12,7 @@ import pytest
 from reenact.actors.inlet import Inlet
 from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError, StorageFullError
-from reenact.domain.events import MessageDelta, MessageStop, TextDelta
+from reenact.domain.events import MessageDelta, MessageStop, StreamData, TextDelta
 from reenact.domain.messages import TextBlock
 from tests.kernel.memory import MemoryJournal
 
@@ -71,7 +71,7 @@ def kept(journal: MemoryJournal) -> list[str]:
     ],
 )
 def test_what_cannot_be_recorded_is_refused_and_spoils_nothing(
-    inlet: Inlet, journal: MemoryJournal, session: Session, nonsense: Any
+    inlet: Inlet, journal: MemoryJournal, session: Session, nonsense: StreamData | dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInputError):
         inlet.emit(nonsense)
