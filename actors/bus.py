@@ -259,7 +259,7 @@ class SystemBus:
             if subscription in walk.passed:
                 continue
             _here.number = number
-            walk.calling, walk.since = subscription, time.monotonic()
+            walk.since, walk.calling = time.monotonic(), subscription
             if not self._busy.is_set():
                 self._busy.set()
             subscription.handle(walk.node.envelope(walk.index))
@@ -273,7 +273,7 @@ class SystemBus:
 
     def _after(self, node: _Node) -> _Node | None:
         with self._changed:
-            if node.next is None:
+            if node.next is None and not self._closed:
                 self._busy.clear()
             while node.next is None and not self._closed:
                 self._changed.wait()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from reenact.actors.bus import Handler, Subscription, SystemBus
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
+from reenact.domain.errors import InvalidInputError, UnknownEventTypeError
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message
 from reenact.domain.session import SessionInfo
@@ -179,11 +180,25 @@ class Events:
 
         Raises:
             UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
+            InvalidInputError: the handler cannot be called.
         """
         self._check()
-        return self._bus.subscribe(type, handler)
+        return self._bus.subscribe(_named(type), _callable(handler))
 
     def on_all(self, handler: Handler) -> Subscription:
         """Call the handler with every event that is published from now on, as `on` does."""
         self._check()
-        return self._bus.subscribe(None, handler)
+        return self._bus.subscribe(None, _callable(handler))
+
+
+def _named(type_: object) -> str:
+    if isinstance(type_, str):
+        return type_
+    raise UnknownEventTypeError(type_)
+
+
+def _callable(handler: object) -> Handler:
+    if callable(handler):
+        return handler
+    msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"
+    raise InvalidInputError(msg)

@@ -6,6 +6,7 @@ session's feed, and gathered into the answer; only when the answer is complete, 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import threading
@@ -21,7 +22,7 @@ from reenact.domain.agent import Failure, SoFar
 from reenact.domain.answer import Answer, gather
 from reenact.domain.commands import CATALOGUE
 from reenact.domain.conversation import Conversation
-from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
+from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import (
     AgentStateChanged,
     Envelope,
@@ -58,8 +59,8 @@ class Inlet:
         self._responding = False
         self._failure: Failure | None = None
         self._open = False
-        self.responding = False
-        """Whether the text of the answer has begun, durably."""
+        self.responding: str | None = None
+        """The turn in which the text of the answer has begun, durably."""
 
     def open(self, turn_id: str, context: dict[str, str], *, responding: bool = False) -> None:
         """Let the turn's answer in. `responding` if text of it was published before a crash."""
@@ -70,7 +71,7 @@ class Inlet:
             self._responding = responding
             self._failure = None
             self._open = True
-            self.responding = responding
+            self.responding = turn_id if responding else None
 
     def close(self, turn_id: str) -> SoFar:
         """Let nothing more of the turn in; return what came in. The same again when asked again."""
@@ -122,7 +123,8 @@ class Inlet:
             self._open = False
 
     def _text_began(self, outcome: Outcome) -> None:
-        self.responding = True
+        if not isinstance(outcome, Exception):
+            self.responding = self._turn_id
         self._kept(outcome)
 
     def _kept(self, outcome: Outcome) -> None:
@@ -158,6 +160,7 @@ class Channel:
         self._request = request
         self._spawn = spawn
         self._handlers: list[tuple[str | None, Handler]] = []
+        self._hearing = 0
 
     def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
         """Return whether anybody hears events of the type."""
@@ -165,14 +168,13 @@ class Channel:
 
     def hear(self, envelope: Envelope) -> None:
         """Tell the effector what is durable now. A handler may be a coroutine function; what it raises is logged."""
-        for type_, handler in tuple(self._handlers):
-            if type_ is None or type_ == envelope.type:
-                try:
-                    work = handler(envelope)
-                    if inspect.iscoroutine(work):
-                        self._spawn(_logged(work, envelope.type))
-                except Exception:
-                    logger.exception("an effector raised on %r", envelope.type)
+        self._hearing = threading.get_ident()
+        try:
+            for type_, handler in tuple(self._handlers):
+                if type_ is None or type_ == envelope.type:
+                    self._call(handler, envelope)
+        finally:
+            self._hearing = 0
 
     def on(self, type: str, handler: Handler) -> _Off:  # noqa: A002 - the word users know it by
         """See `SystemBusConsumer.on`."""
@@ -186,23 +188,43 @@ class Channel:
 
     def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002
         """See `SystemBusConsumer.request`."""
+        if self._hearing == threading.get_ident():
+            msg = "a handler of an effector holds up its session; send requests from a thread or task of your own"
+            raise InvalidInputError(msg)
         return self._request(type, data, timeout)
 
     def conversation(self) -> Sequence[Said]:
         """See `SystemBusConsumer.conversation`."""
         return self.said
 
+    def _call(self, handler: Handler, envelope: Envelope) -> None:
+        try:
+            work = handler(envelope)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
+            self._failed(envelope, error)
+        else:
+            if inspect.iscoroutine(work):
+                self._spawn(self._finish(work, envelope))
+
+    async def _finish(self, work: Coroutine[Any, Any, object], envelope: Envelope) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
+            self._failed(envelope, error)
+
+    def _failed(self, envelope: Envelope, error: Exception) -> None:
+        """Log it; and end the turn that the effector should have acted on, since nobody else will."""
+        logger.error("an effector raised on %r", envelope.type, exc_info=error)
+        message = f"the environment failed on {envelope.type}: {error!r}".encode(errors="replace").decode()
+        with contextlib.suppress(ReenactError):
+            self.inlet.emit(
+                StreamError(type="environment_error", message=message), turn_id=envelope.context.turn_id or ""
+            )
+
     def _add(self, type_: str | None, handler: Handler) -> _Off:
         entry = (type_, handler)
         self._handlers.append(entry)
         return _Off(self._handlers, entry)
-
-
-async def _logged(work: Coroutine[Any, Any, object], type_: str) -> None:
-    try:
-        await work
-    except Exception:
-        logger.exception("an effector raised on %r", type_)
 
 
 class _Off:

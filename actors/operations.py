@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from reenact.domain.errors import (
     AgentNotFoundError,
     ContainerNotFoundError,
     ImageNotFoundError,
+    InvalidInputError,
     ReenactError,
     RuntimeClosedError,
     SessionNotFoundError,
@@ -47,9 +48,9 @@ class LiveAgents:
 
     def __init__(self) -> None:
         self._sessions: dict[str, str] = {}
-        self._responding: dict[str, Callable[[], bool]] = {}
+        self._responding: dict[str, Callable[[], str | None]] = {}
 
-    def add(self, agent_id: str, session_id: str, responding: Callable[[], bool]) -> None:
+    def add(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         """Take note of an agent."""
         self._responding[agent_id] = responding
         self._sessions[agent_id] = session_id
@@ -63,10 +64,10 @@ class LiveAgents:
         """Return the session that the agent runs, or None."""
         return self._sessions.get(agent_id)
 
-    def responding(self, agent_id: str) -> bool:
-        """Return whether the agent's answer has begun."""
+    def responding(self, agent_id: str) -> str | None:
+        """Return the turn in which the agent's answer has begun, or None."""
         tell = self._responding.get(agent_id)
-        return tell is not None and tell()
+        return None if tell is None else tell()
 
     def items(self) -> tuple[tuple[str, str], ...]:
         """Return the agents and their sessions."""
@@ -104,8 +105,7 @@ class Operations:
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` once the runtime has begun to close."""
         if self.closing:
-            msg = "the runtime is closed; open it again to go on"
-            raise RuntimeClosedError(msg)
+            raise _closed()
 
     def create_container(
         self, name: str | None, container_id: str | None, *, timeout: float | None = None
@@ -129,6 +129,7 @@ class Operations:
     def register_image(self, image: Image, *, timeout: float | None = None) -> ImageInfo:
         """See `Images.register`."""
         self.check_open()
+        _must_be_image(image)
         id_ = self._new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
         registered = self._system.actor(ImageActor, id_).ask(RegisterImage(id_, definition), timeout)
@@ -181,21 +182,21 @@ class Operations:
     def delete_session(self, session_id: str, *, timeout: float | None = None) -> bool:
         """See `Sessions.delete`."""
         self.check_open()
-        if not _sayable(session_id):
+        if self.session(session_id) is None:
             return False
         try:
-            self._ask_known(session_id, Delete(session_id=session_id, at=self._now()), timeout)
-        except SessionNotFoundError:
+            self._session(session_id).ask(Delete(session_id=session_id, at=self._now()), timeout)
+        except SessionNotFoundError:  # somebody else was quicker
             return False
         return True
 
     def run_session(self, session_id: str, *, timeout: float | None = None) -> str:
         """See `Sessions.run`."""
         self.check_open()
-        if not _sayable(session_id):
+        if self.session(session_id) is None:  # so that nobody can fill the memory with actors of what is not there
             raise SessionNotFoundError(session_id)
         command = Run(session_id=session_id, agent_id=self._new_id("agt"), at=self._now())
-        agent_id: str = self._ask_known(session_id, command, timeout)
+        agent_id: str = self._session(session_id).ask(command, timeout)
         return agent_id
 
     def messages(self, session_id: str) -> list[Message]:
@@ -212,6 +213,10 @@ class Operations:
     def agents(self) -> list[AgentInfo]:
         """See `Agents.list`."""
         return [self._as_it_is(agent) for agent in self._read().agents()]
+
+    def check_image(self, image_id: str) -> None:
+        """Raise `ImageNotFoundError` unless there is such an image."""
+        self._newest_revision(image_id)
 
     def receive(self, agent_id: str, message: str, *, timeout: float | None = None) -> str:
         """See `Agents.receive`."""
@@ -241,7 +246,7 @@ class Operations:
 
     def session_of(self, agent_id: str) -> str:
         """Return the session that a live agent runs, or raise `AgentNotFoundError`."""
-        session_id = self._live.session_of(agent_id)
+        session_id = self._running(agent_id)
         if session_id is None:
             raise AgentNotFoundError(agent_id)
         return session_id
@@ -249,14 +254,14 @@ class Operations:
     def interrupt(self, agent_id: str, *, timeout: float | None = None) -> None:
         """See `Agents.interrupt`."""
         self.check_open()
-        session_id = self._live.session_of(agent_id)
+        session_id = self._running(agent_id)
         if session_id is not None:
             self._session(session_id).ask(Interrupt(agent_id=agent_id, reason="user", at=self._now()), timeout)
 
     def destroy(self, agent_id: str, *, timeout: float | None = None) -> None:
         """See `Agents.destroy`."""
         self.check_open()
-        session_id = self._live.session_of(agent_id)
+        session_id = self._running(agent_id)
         if session_id is not None:
             self._session(session_id).ask(Stop(agent_id=agent_id, reason="destroyed", at=self._now()), timeout)
 
@@ -281,30 +286,25 @@ class Operations:
 
     def _read(self) -> ReadModel:
         if self.closed:
-            self.check_open()
+            raise _closed()
         self._follower.wait_for(self._journal.head(), PATIENCE)
         return self._model
 
     def _session(self, session_id: str) -> Reference[SessionCommand]:
         return self._system.actor(SessionActor, session_id)
 
-    def _ask_known(self, session_id: str, command: SessionCommand, timeout: float | None) -> Any:  # noqa: ANN401
-        reference = self._session(session_id)
-        try:
-            return reference.ask(command, timeout)
-        except SessionNotFoundError:
-            reference.stop(timeout)  # nobody needs the actor of a session that is not there
-            raise
+    def _running(self, agent_id: str) -> str | None:
+        return self._live.session_of(agent_id) if _sayable(agent_id) else None
 
     def _must_contain(self, container_id: str) -> None:
-        if container_id in self._containers:
+        if _sayable(container_id) and container_id in self._containers:
             return
         if self.container(container_id) is None:
             raise ContainerNotFoundError(container_id)
         self._containers.add(container_id)
 
     def _newest_revision(self, image_id: str) -> int:
-        revision = self._newest.get(image_id)
+        revision = self._newest.get(image_id) if _sayable(image_id) else None
         if revision is None:
             revision = self._found(self.image(image_id), ImageNotFoundError(image_id)).revision
             self._saw_revision(image_id, revision)
@@ -315,7 +315,7 @@ class Operations:
             self._newest[image_id] = max(revision, self._newest.get(image_id, 0))
 
     def _as_it_is(self, agent: AgentInfo) -> AgentInfo:
-        if agent.state == "thinking" and self._live.responding(agent.id):
+        if agent.state == "thinking" and agent.turn_id == self._live.responding(agent.id):
             return msgspec.structs.replace(agent, state="responding")
         return agent
 
@@ -328,6 +328,16 @@ class Operations:
 
 WAKE = Stop(agent_id="", reason="crash", at=0)
 """Stops nobody, for there is no such agent; but the session's actor reads its log, and sees to what it finds there."""
+
+
+def _closed() -> RuntimeClosedError:
+    return RuntimeClosedError("the runtime is closed; open it again to go on")
+
+
+def _must_be_image(image: object) -> None:
+    if not isinstance(image, Image):
+        msg = f"an image is an Image, not {type(image).__name__}"
+        raise InvalidInputError(msg)
 
 
 def _sayable(id_: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +23,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.events import Context, Envelope
 from reenact.domain.image import Image
+from reenact.domain.messages import check_message, check_text
 
 DEFAULT_CONTAINER = "default"
 
@@ -44,7 +47,7 @@ class Requests:
             ReenactError: what the facade's method raises; a response that says so is published first.
         """
         self._do.check_open()
-        request = self._read(type, data)
+        request = self._read(type, data, timeout)
         request_id = request.request_id or self._new_id("req")
         context = _context(request, request_id)
         self._bus.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
@@ -59,19 +62,26 @@ class Requests:
             raise
         return self._open(self._answer(answered(request_id=request_id, result=msgspec.to_builtins(result)), context))
 
-    def _read(self, type_: str, data: Mapping[str, Any]) -> asked.Request:
-        kind = asked.REQUESTS.get(type_)
+    def _read(self, type_: object, given: object, timeout: object) -> asked.Request:
+        kind = asked.REQUESTS.get(type_) if isinstance(type_, str) else None
         if kind is None:
             raise UnknownCommandError(type_)
-        unknown = sorted(set(data) - set(kind.__struct_encode_fields__))
+        data = _by_name(given)
+        if timeout is not None and not isinstance(timeout, int | float):
+            msg = f"a timeout is a number of seconds, not {type(timeout).__name__}"
+            raise InvalidInputError(msg)
+        unknown = sorted(set(data) - set(kind.__struct_fields__))
         if unknown:
-            msg = f"{type_} has no field {unknown[0]!r}; it has {', '.join(kind.__struct_encode_fields__)}"
+            msg = f"{type_} has no field {unknown[0]!r}; it has {', '.join(kind.__struct_fields__)}"
             raise InvalidInputError(msg)
         try:
-            return msgspec.convert(dict(data), kind, from_attributes=True)
-        except (msgspec.ValidationError, TypeError) as wrong:
+            request = msgspec.convert(data, kind, from_attributes=True)
+        except (msgspec.ValidationError, TypeError, ValueError) as wrong:
             msg = f"the data of {type_} does not fit: {wrong}"
             raise InvalidInputError(msg) from None
+        if request.request_id is not None:
+            check_text("the request's id", request.request_id)
+        return request
 
     def _carry_out(self, request: asked.Request, timeout: float | None) -> object:  # noqa: C901, PLR0912 - a table of contents
         do = self._do
@@ -83,7 +93,7 @@ class Requests:
             case asked.ContainerListRequest():
                 return do.containers()
             case asked.ImageRegisterRequest():
-                return do.register_image(msgspec.convert(request.image, Image, from_attributes=True), timeout=timeout)
+                return do.register_image(_image(request.image), timeout=timeout)
             case asked.ImageGetRequest():
                 return do.image(request.image_id)
             case asked.ImageListRequest():
@@ -122,6 +132,7 @@ class Requests:
         if request.container_id is not None and request.image_id is None:
             msg = "container_id goes with image_id only"
             raise InvalidInputError(msg)
+        check_message(request.content)  # before anything is created for it
         agent_id = self._agent_for(request, timeout)
         return self._do.receive_and_answer(agent_id, request.content, request_id, timeout=timeout)
 
@@ -134,6 +145,7 @@ class Requests:
         return self._do.run_session(session_id, timeout=timeout)
 
     def _default_session(self, image_id: str, container_id: str | None, timeout: float | None) -> str:
+        self._do.check_image(image_id)
         if container_id is None:
             container_id = DEFAULT_CONTAINER
             if self._do.container(container_id) is None:
@@ -141,17 +153,15 @@ class Requests:
                     self._do.create_container(None, container_id, timeout=timeout)
         elif self._do.container(container_id) is None:
             raise ContainerNotFoundError(container_id)
-        number = 1
-        while True:
-            session_id = f"ses_{container_id}_{image_id}_{number}"
-            if self._do.session(session_id) is not None:
+        for number in itertools.count(1):
+            session_id = _default_id(container_id, image_id, number)
+            with contextlib.suppress(AlreadyExistsError):  # created a moment ago by somebody else, or deleted once
+                if self._do.session(session_id) is None:
+                    self._do.create_session(container_id, image_id, session_id, timeout=timeout)
+            found = self._do.session(session_id)
+            if found is not None and (found.container_id, found.image_id) == (container_id, image_id):
                 return session_id
-            try:
-                return self._do.create_session(container_id, image_id, session_id, timeout=timeout).id
-            except AlreadyExistsError:  # created a moment ago by somebody else, or deleted once
-                if self._do.session(session_id) is not None:
-                    return session_id
-            number += 1
+        raise AssertionError  # there is always a next number
 
     def _answer(self, response: asked.Response, context: Context) -> Segment:
         segment = Segment(flat(context), (Entry(response.event_type, self._now(), response),))
@@ -161,6 +171,24 @@ class Requests:
     def _open(self, published: Segment) -> Envelope:
         (envelope,) = open_up(published, self._new_id)
         return envelope
+
+
+def _default_id(container_id: str, image_id: str, number: int) -> str:
+    """Return the id of the `number`-th default session of the image in the container; a deleted one has a successor."""
+    both = f"{len(container_id)} {container_id} {image_id}"
+    return f"ses_default_{hashlib.blake2b(both.encode(), digest_size=10).hexdigest()}_{number}"
+
+
+def _by_name(given: object) -> dict[str, Any]:
+    try:
+        return msgspec.convert(given, dict[str, Any])
+    except (msgspec.ValidationError, ValueError):
+        msg = f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
+        raise InvalidInputError(msg) from None
+
+
+def _image(content: asked.ImageContent) -> Image:
+    return Image(**{name: getattr(content, name) for name in asked.ImageContent.__struct_fields__})
 
 
 def _context(request: asked.Request, request_id: str) -> Context:

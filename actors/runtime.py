@@ -14,7 +14,7 @@ from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.journal.api import Journal
-from reenact.actors.kernel import ActorSystem
+from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.operations import WAKE, LiveAgents, Operations
 from reenact.actors.outside import OutsideLoop
 from reenact.actors.reading import Follower, ReadModel
@@ -22,7 +22,7 @@ from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
-from reenact.domain.session import Session, SessionCommand
+from reenact.domain.session import Session, SessionCommand, Stop
 
 logger = logging.getLogger("reenact.runtime")
 SHORTEST: Final = 0.25
@@ -40,8 +40,14 @@ class Failures:
     def add(self, session_id: str, error: Exception) -> None:
         """Take note of a failure."""
         with self._lock:
-            _, times = self._errors.get(session_id, (error, 0))
+            _, times = self._errors.pop(session_id, (error, 0))
             self._errors[session_id] = (error, times + 1)
+
+    def error_of(self, session_id: str) -> Exception | None:
+        """Return why the session could not be recorded the last time, or None."""
+        with self._lock:
+            error, _ = self._errors.get(session_id, (None, 0))
+        return error
 
     def clear(self, session_id: str) -> None:
         """Forget the failures of a session."""
@@ -132,8 +138,10 @@ class _Ports:
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         return self._outside.spawn(work)
 
-    def agent_lives(self, agent_id: str, session_id: str, state: Callable[[], bool]) -> None:
-        self._live.add(agent_id, session_id, state)
+    def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
+        self._live.add(agent_id, session_id, responding)
+        if self.operations is not None and self.operations.closing:  # its start was under way
+            self.tell_session(session_id, Stop(agent_id=agent_id, reason="shutdown", at=self._now()))
 
     def agent_is_known(self, agent_id: str) -> bool:
         return self._live.session_of(agent_id) is not None
@@ -150,7 +158,21 @@ class _Ports:
     async def _wake(self, session_id: str, delay: float) -> None:
         await asyncio.sleep(delay)
         with contextlib.suppress(RuntimeClosedError):
-            self.tell_session(session_id, WAKE)
+            woken = self._system.actor(SessionActor, session_id).ask_future(WAKE)
+            woken.add_done_callback(lambda future: self._woken(session_id, future))
+
+    def _woken(self, session_id: str, future: PooledFuture[Any]) -> None:
+        try:
+            future.get()
+        except RuntimeClosedError:
+            pass  # the next start finds out how things stand
+        except (
+            Exception
+        ) as error:  # it could not even be read; where it could, but not be written, it has said so itself
+            if not isinstance(error, StorageError) or self.failures.error_of(session_id) is not error:
+                self.log_fails(session_id, error)
+        else:
+            self.failures.clear(session_id)
 
     def agent_ends(self, agent_id: str) -> None:
         self._live.remove(agent_id)

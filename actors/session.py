@@ -68,8 +68,8 @@ class Ports(Protocol):
         """Run the coroutine on the outside loop."""
         ...
 
-    def agent_lives(self, agent_id: str, session_id: str, state: Callable[[], bool]) -> None:
-        """Take note that the agent is live; `state` says whether its answer's text has begun."""
+    def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
+        """Take note that the agent is live; `responding` tells the turn in which its answer's text has begun."""
         ...
 
     def agent_is_known(self, agent_id: str) -> bool:
@@ -231,8 +231,15 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         channel = Channel(inlet, self._ports.request, self._ports.spawn)
         self._environment, self._channel = environment, channel
         self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
-        environment.receptor.connect(inlet)
-        environment.effector.connect(channel)
+        try:
+            environment.receptor.connect(inlet)
+            environment.effector.connect(channel)
+        except Exception as error:
+            logger.exception("the environment of session %s could not be connected", self.context.id)
+            self._disconnect()
+            failure = Failure("environment_error", f"the environment could not be connected: {error!r}")
+            stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=SoFar(failure=failure))
+            self._ports.tell_session(self.context.id, stop)
 
     def _disconnect(self) -> None:
         for environment in (self._environment, self._made):

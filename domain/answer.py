@@ -49,6 +49,7 @@ class Answer:
         self._thought: list[str] = []
         self._whole: tuple[Block, ...] | None = None
         self._thinking = False
+        self._implied = False  # whether a thought goes on that nobody has said to begin: it ends with the first text
         self.message_id: str | None = None
         self.model: str | None = None
         self.usage: Usage = {}
@@ -78,8 +79,8 @@ class Answer:
         if self.finished:
             return ()
         match event:
-            case TextDelta() if not self._thinking:
-                return (*self._begun(), *self._say(event))
+            case TextDelta() if not self._thinking or self._implied:
+                return (*self._begun(), *self._close_thought(), *self._say(event))
             case TextDelta() | ThinkingDelta():
                 return self._think(event)
             case MessageStart():
@@ -115,13 +116,16 @@ class Answer:
         return (event,)
 
     def _think(self, event: TextDelta | ThinkingDelta) -> tuple[StreamData, ...]:
-        before = () if self._thinking else (*self._begun(), *self._open_thought())
+        before: tuple[StreamData, ...] = ()
+        if not self._thinking:
+            before = (*self._begun(), *self._open_thought())
+            self._implied = True
         self._thought.append(event.text)
         return (*before, ThinkingDelta(text=event.text))
 
     def _open_thought(self) -> tuple[StreamData, ...]:
         self._flush_text()
-        self._thinking = True
+        self._thinking, self._implied = True, False
         return (ThinkingStart(),)
 
     def _close_thought(self, event: ThinkingEnd | None = None) -> tuple[StreamData, ...]:
@@ -165,4 +169,6 @@ def gather(events: Iterable[StreamData]) -> Answer:
 
 
 def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - decoded JSON
-    return msgspec.convert(value, dict[str, Any]) if isinstance(value, dict) else {"input": value}
+    if isinstance(value, dict):
+        return {str(name): one for name, one in msgspec.convert(value, dict[Any, Any]).items()}
+    return {"input": value}

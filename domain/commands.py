@@ -228,6 +228,9 @@ def json_schema() -> dict[str, Any]:
     kinds = tuple(CATALOGUE.items())
     data, definitions = msgspec.json.schema_components([kind for _, kind in kinds], ref_template="#/$defs/{name}")
     (context,), more = msgspec.json.schema_components([Context], ref_template="#/$defs/{name}")
+    for definition in (*definitions.values(), *more.values()):
+        if "description" in definition:  # a docstring, which Python indents as the source is, or not, by its version
+            definition["description"] = " ".join(definition["description"].split())
     envelopes = [
         {
             "type": "object",

@@ -37,7 +37,7 @@ class UnknownEventTypeError(InvalidInputError):
 
     code = "unknown_event_type"
 
-    def __init__(self, type: str) -> None:  # noqa: A002 - the word users know it by
+    def __init__(self, type: object) -> None:  # noqa: A002 - the word users know it by
         super().__init__(f"there is no event type {type!r}; see reenact.events.CATALOGUE")
         self.type = type
 
@@ -47,7 +47,7 @@ class UnknownCommandError(InvalidInputError):
 
     code = "unknown_command"
 
-    def __init__(self, type: str) -> None:  # noqa: A002 - the word users know it by
+    def __init__(self, type: object) -> None:  # noqa: A002 - the word users know it by
         super().__init__(f"there is no request type {type!r}; see reenact.events.REQUESTS")
         self.type = type
 

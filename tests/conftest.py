@@ -30,7 +30,10 @@ settings.register_profile(
     stateful_step_count=100,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(_PROFILE)
+if _PROFILE == "thorough":
+    os.environ.setdefault("PYTEST_TIMEOUT", "0")  # as many examples as these take as long as they take
 
 _TIMEOUT = pytest.StashKey[object]()
 

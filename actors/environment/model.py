@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from concurrent.futures import Future
 from typing import TypeAlias
 
@@ -22,7 +23,9 @@ from reenact.actors.environment.failures import failure_of
 from reenact.actors.environment.incoming import incoming
 from reenact.actors.kernel import PooledActor
 from reenact.domain.errors import ReenactError, RuntimeClosedError
-from reenact.domain.events import Envelope, TurnCompleted, TurnStarted
+from reenact.domain.events import Envelope, StreamData, TurnCompleted, TurnStarted
+
+_log = logging.getLogger("reenact.environment")
 
 
 class _Connect(msgspec.Struct, frozen=True):
@@ -61,8 +64,17 @@ class ReceptorActor(PooledActor):
         while pending:
             events = [incoming(pending.popleft()) for _ in range(len(pending))]
             if self._producer is not None:
-                with contextlib.suppress(ReenactError):  # the runtime was closed: nobody listens
-                    self._producer.emit_all(events, turn_id=reports.turn_id)
+                self._say(self._producer, events, reports.turn_id)
+
+    def _say(self, producer: SystemBusProducer, events: list[StreamData], turn_id: str) -> None:
+        try:
+            producer.emit_all(events, turn_id=turn_id)
+        except ReenactError:  # the runtime was closed: nobody listens
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
+            _log.exception("what a driver reported could not be emitted")
+            with contextlib.suppress(ReenactError):
+                producer.emit(failure_of(error), turn_id=turn_id)
 
 
 class EffectorActor(PooledActor):

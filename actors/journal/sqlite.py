@@ -36,10 +36,10 @@ _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? OR
 _READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _READ_FEED = """
     SELECT topic, first_cursor, segments FROM feed
-    WHERE topic = ?1 AND first_cursor + count > ?2 AND first_cursor >= (
-        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ?1 AND first_cursor <= ?2
+    WHERE topic = ? AND first_cursor + count > ? AND first_cursor >= (
+        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor <= ?
     )
-    ORDER BY first_cursor LIMIT ?3
+    ORDER BY first_cursor LIMIT ?
 """
 _READ_FEED_BACKWARDS = """
     SELECT topic, first_cursor, segments FROM feed
@@ -167,7 +167,7 @@ class SqliteJournal:
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
-        return self._read_rows(_READ_FEED, (topic, after + 1, limit))
+        return self._read_rows(_READ_FEED, (topic, after + 1, topic, after + 1, limit))
 
     def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
         """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""

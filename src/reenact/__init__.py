@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         LLMProvider,
         Receptor,
     )
+    from reenact.actors.environment.claude import ClaudeEnvironment
     from reenact.actors.facades import Unsubscribe
     from reenact.actors.kernel import ActorSystem, EventSourcedActor
     from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
@@ -57,6 +58,7 @@ __all__ = [
     "AgentNotFoundError",
     "AlreadyExistsError",
     "AsyncRuntime",
+    "ClaudeEnvironment",
     "ConfigurationError",
     "ConflictError",
     "ContainerInfo",
@@ -105,6 +107,7 @@ __all__ = [
 
 _LATER: Final = {
     "ActorSystem": "reenact.actors.kernel",
+    "ClaudeEnvironment": "reenact.actors.environment.claude",
     "AsyncRuntime": "reenact._aio",
     "Effector": "reenact.actors.environment.api",
     "Environment": "reenact.actors.environment.api",

@@ -48,9 +48,9 @@ warnings.simplefilter("ignore")
 journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
 child = os.fork()
 if child:
-    print(child, flush=True)
     os.waitpid(child, 0)
 else:
+    print(os.getpid(), flush=True)
     os.read(0, 1)
     os._exit(0)
 """
