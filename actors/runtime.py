@@ -166,9 +166,8 @@ class _Ports:
             future.get()
         except RuntimeClosedError:
             pass  # the next start finds out how things stand
-        except (
-            Exception
-        ) as error:  # it could not even be read; where it could, but not be written, it has said so itself
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+            # One that could be read, but not be recorded, has said so itself.
             if not isinstance(error, StorageError) or self.failures.error_of(session_id) is not error:
                 self.log_fails(session_id, error)
         else:

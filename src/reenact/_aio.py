@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import threading
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -205,11 +206,15 @@ class _Opening:
 
     async def _open(self) -> AsyncRuntime:
         threads = _Threads()
+        opening = asyncio.ensure_future(threads.call(self._make))
         try:
-            return AsyncRuntime(await threads.call(self._make), threads)
-        except BaseException:
-            threads.close()
+            return AsyncRuntime(await asyncio.shield(opening), threads)
+        except asyncio.CancelledError:  # nobody will close what is being opened
+            opening.add_done_callback(_close_unwanted)
             raise
+        finally:
+            if not opening.done() or opening.cancelled() or opening.exception() is not None:
+                threads.close()
 
 
 class AsyncRuntime:
@@ -240,14 +245,21 @@ class AsyncRuntime:
 
     async def close(self) -> None:
         """See `Runtime.close`. Idempotent."""
-        await asyncio.to_thread(self._runtime.close)
-        self._threads.close()
+        try:
+            await asyncio.to_thread(self._runtime.close)
+        finally:
+            self._threads.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _close_unwanted(opening: asyncio.Future[Runtime]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        threading.Thread(target=opening.result().close, name="reenact-closing").start()
 
 
 def _on_loop(handler: Handler) -> Handler:

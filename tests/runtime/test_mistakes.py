@@ -1,0 +1,192 @@
+"""What environments and callers get wrong: it ends a turn or is refused, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reenact import (
+    AgentNotFoundError,
+    ContainerNotFoundError,
+    EnvironmentConfig,
+    Image,
+    ImageNotFoundError,
+    InvalidInputError,
+    InvalidMessageError,
+    Runtime,
+    UnknownCommandError,
+    UnknownEventTypeError,
+)
+from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
+from reenact.events import Envelope
+from reenact.testing import MockEnvironmentFactory, MockEvent
+from tests.runtime.conftest import Open, furnish
+from tests.runtime.witness import Ears, check
+
+
+class Broken:
+    """An environment that fails where it is told to, the first time."""
+
+    name = "broken"
+    faults: set[str]
+
+    def __init__(self, factory: BrokenFactory) -> None:
+        self._factory = factory
+        self.producer: SystemBusProducer | None = None
+        self.consumer: SystemBusConsumer | None = None
+        self.receptor = self
+        self.effector = self
+
+    def connect(self, view: Any) -> None:  # noqa: ANN401 - it is both of the pair, and is given both views
+        self._factory.fail("connect")
+        if hasattr(view, "emit"):
+            self.producer = view
+        else:
+            self.consumer = view
+            view.on("turn_started", self._answer)
+
+    def _answer(self, event: Envelope) -> None:
+        if "request" in self._factory.faults and self.consumer is not None:
+            self._factory.faults.discard("request")
+            self.consumer.request("agent_list_request", {}, 5)
+        self._factory.fail("turn_started")
+        if self.producer is not None:
+            self.producer.emit({"type": "text_delta", "data": {"text": "All right."}}, turn_id=event.context.turn_id)
+            self.producer.emit({"type": "message_stop"}, turn_id=event.context.turn_id)
+
+    def dispose(self) -> None:
+        """There is nothing to release."""
+
+
+class BrokenFactory:
+    def __init__(self, *faults: str) -> None:
+        self.faults = set(faults)
+
+    def create(self, _config: EnvironmentConfig) -> Broken:
+        return Broken(self)
+
+    def fail(self, where: str) -> None:
+        if where in self.faults:
+            self.faults.discard(where)
+            raise RuntimeError(where)
+
+
+def begin(runtime: Runtime) -> tuple[str, Ears]:
+    furnish(runtime)
+    ears = Ears(runtime)
+    runtime.sessions.create("c", "i", session_id="s")
+    return runtime.sessions.run("s"), ears
+
+
+@pytest.mark.parametrize("fault", ["turn_started", "request"])
+def test_an_effector_that_raises_ends_the_turn_and_the_next_is_answered(opened: Open, fault: str) -> None:
+    runtime = opened(environment=BrokenFactory(fault))
+    agent_id, ears = begin(runtime)
+
+    failed = runtime.agents.receive(agent_id, "One")
+    ears.wait("turn_completed", turn_id=failed)
+    answered = runtime.agents.receive(agent_id, "Two")
+    ears.wait("turn_completed", turn_id=answered)
+
+    assert [message.text for message in runtime.sessions.messages("s")] == ["One", "Two", "All right."]
+    check(runtime)
+
+
+def test_an_environment_that_cannot_be_connected_ends_its_agent_and_the_session_can_be_run_again(opened: Open) -> None:
+    runtime = opened(environment=BrokenFactory("connect"))
+    agent_id, ears = begin(runtime)
+    ears.wait("agent_stopped")
+
+    with pytest.raises(AgentNotFoundError):
+        runtime.agents.receive(agent_id, "Anybody there?")
+    again = runtime.sessions.run("s")
+    turn_id = runtime.agents.receive(again, "And now?")
+    ears.wait("turn_completed", turn_id=turn_id)
+
+    assert runtime.agents.get(agent_id) is None
+    assert runtime.sessions.messages("s")[-1].text == "All right."
+    check(runtime)
+
+
+def test_a_call_whose_input_has_keys_that_are_no_text_is_recorded_as_text(opened: Open) -> None:
+    mock = MockEnvironmentFactory(delays=False)
+    mock.define_scenario(
+        "odd", [MockEvent("tool_call", data={"name": "x", "input": {1: 2}}), MockEvent("message_stop")]
+    )
+    mock.set_scenario("odd")
+    runtime = opened(environment=mock)
+    agent_id, ears = begin(runtime)
+
+    turn_id = runtime.agents.receive(agent_id, "Go")
+    ears.wait("turn_completed", turn_id=turn_id)
+
+    check(runtime)
+
+
+def test_default_sessions_of_different_pairs_are_different(runtime: Runtime) -> None:
+    for container_id, image_id in (("a_b", "c"), ("a", "b_c")):
+        runtime.containers.create(container_id=container_id)
+        runtime.images.register(Image(id=image_id))
+
+    def send(container_id: str, image_id: str) -> str:
+        data = {"container_id": container_id, "image_id": image_id, "content": "Hello"}
+        session_id: str = runtime.request("message_send_request", data).data.result["session_id"]
+        return session_id
+
+    first, second, again = send("a_b", "c"), send("a", "b_c"), send("a_b", "c")
+
+    assert first == again != second
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        ({"image_id": "nope", "content": "Hello"}, ImageNotFoundError),
+        ({"image_id": "i", "content": "  "}, InvalidMessageError),
+        ({"image_id": "i", "content": "Hello", "request_id": "\ud800"}, InvalidInputError),
+    ],
+)
+def test_a_message_that_is_refused_creates_nothing(
+    runtime: Runtime, data: dict[str, Any], error: type[Exception]
+) -> None:
+    runtime.images.register(Image(id="i"))
+    before = runtime.containers.list()
+
+    with pytest.raises(error):
+        runtime.request("message_send_request", data)
+
+    assert runtime.containers.list() == before
+    assert runtime.agents.list() == []
+
+
+@pytest.mark.parametrize("bad", [None, 5, b"x", [], {}, "\ud800"])
+def test_what_is_no_id_names_nothing(runtime: Runtime, bad: Any) -> None:  # noqa: ANN401 - anything at all
+    runtime.containers.create(container_id="home")
+    runtime.images.register(Image(id="i"))
+
+    with pytest.raises(ContainerNotFoundError):
+        runtime.sessions.create(bad, "i")
+    with pytest.raises(ImageNotFoundError):
+        runtime.sessions.create("home", bad)
+    with pytest.raises(ContainerNotFoundError):
+        runtime.sessions.list_by_container(bad)
+    with pytest.raises(AgentNotFoundError):
+        runtime.agents.receive(bad, "Hello")
+    with pytest.raises(UnknownEventTypeError):
+        runtime.events.on(bad, print)
+    with pytest.raises(InvalidInputError):
+        runtime.events.on("text_delta", bad)
+    with pytest.raises(UnknownCommandError):
+        runtime.request(bad, {})
+    with pytest.raises(InvalidInputError):
+        runtime.images.register(bad)
+    runtime.agents.interrupt(bad)
+    runtime.agents.destroy(bad)
+    assert runtime.sessions.delete(bad) is False
+
+
+@pytest.mark.parametrize("data", [None, 5, [], {1: 2}, {"\ud800": 1}])
+def test_data_that_is_no_mapping_of_names_is_refused(runtime: Runtime, data: Any) -> None:  # noqa: ANN401 - anything
+    with pytest.raises(InvalidInputError):
+        runtime.request("container_list_request", data)
