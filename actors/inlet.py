@@ -140,7 +140,8 @@ class Inlet:
 
     def _so_far(self) -> SoFar:
         answer = self._answer
-        return so_far_of(answer, self._responding, self._failure or _failure(answer.error))
+        so_far = so_far_of(answer, self._responding, self._failure or _failure(answer.error))
+        return so_far if self._failure is None else msgspec.structs.replace(so_far, untold=True)
 
     def _new_message_id(self) -> str:
         return self._new_id("msg")

@@ -75,5 +75,5 @@ class ReadModel(Protocol):
         ...
 
     def unfinished(self) -> list[str]:
-        """Return the ids of the sessions that have a live agent."""
+        """Return the ids of the sessions that have a live agent or a turn under way."""
         ...

@@ -273,21 +273,28 @@ class LocalRuntime:
             if self._closed:
                 return
             self._closed = True
-            self._do.closing = True
-            self._do.shut_down()
-            self._outside.close()
-            self._system.close()
-            self._bus.close()  # nothing more is published; handlers that are still at it may read until they return
-            self._do.closed = True
-            self._follower.close()
-            self._journal.close()
-            dispose = getattr(self._environment, "dispose", None)
-            if callable(dispose):
-                try:
-                    dispose()
-                except Exception:
-                    logger.exception("the environment factory could not be disposed of")
-            self._let_go()
+            with contextlib.ExitStack() as parts:  # each is closed, whatever another raises; the last one first
+                parts.callback(self._let_go)
+                parts.callback(self._dispose_of_factory)
+                parts.callback(self._journal.close)
+                parts.callback(self._follower.close)
+                parts.callback(self._refuse_reading)
+                parts.callback(self._bus.close)  # nothing more is published; until they return, handlers may read
+                parts.callback(self._system.close)
+                parts.callback(self._outside.close)
+                self._do.closing = True
+                self._do.shut_down()
+
+    def _refuse_reading(self) -> None:
+        self._do.closed = True
+
+    def _dispose_of_factory(self) -> None:
+        dispose = getattr(self._environment, "dispose", None)
+        if callable(dispose):
+            try:
+                dispose()
+            except Exception:
+                logger.exception("the environment factory could not be disposed of")
 
     def __enter__(self) -> Self:
         return self

@@ -123,7 +123,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 if turn is None:
                     return ()
                 if published.stop_reason is None and published.failure is None:
-                    published = msgspec.structs.replace(published, failure=LOST)
+                    published = msgspec.structs.replace(published, failure=LOST, untold=True)
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
         elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
             if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
@@ -238,7 +238,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             logger.exception("the environment of session %s could not be connected", self.context.id)
             self._disconnect()
             failure = Failure("environment_error", f"the environment could not be connected: {error!r}")
-            stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=SoFar(failure=failure))
+            stop = Stop(
+                agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=SoFar(failure=failure, untold=True)
+            )
             self._ports.tell_session(self.context.id, stop)
 
     def _disconnect(self) -> None:

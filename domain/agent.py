@@ -75,6 +75,13 @@ class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     retryable: bool = False
 
 
+class TurnFailed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The turn cannot go on, for a reason that the environment has not given."""
+
+    turn_id: str
+    failure: Failure
+
+
 class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds."""
 
@@ -95,7 +102,14 @@ class AgentStopped(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 AgentEvent: TypeAlias = (
-    AgentStarted | MessageAccepted | TurnStarted | TurnInterrupted | AnswerRecorded | TurnCompleted | AgentStopped
+    AgentStarted
+    | MessageAccepted
+    | TurnStarted
+    | TurnInterrupted
+    | TurnFailed
+    | AnswerRecorded
+    | TurnCompleted
+    | AgentStopped
 )
 
 
@@ -134,7 +148,7 @@ StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash"]
 
 
 class SoFar(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What had come in of a turn's answer when it ended, or was ended."""
+    """What had come in of a turn's answer when it ended, or was ended; `untold` if nobody has heard of the failure."""
 
     message_id: str | None = None
     content: tuple[Block, ...] = ()
@@ -143,3 +157,4 @@ class SoFar(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str | None = None
     responding: bool = False
     failure: Failure | None = None
+    untold: bool = False

@@ -13,6 +13,7 @@ from reenact.domain.agent import (
     MessageAccepted,
     Turn,
     TurnCompleted,
+    TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
@@ -43,6 +44,10 @@ def _tell(before: Session, after: Session, event: SessionEvent) -> Iterator[tupl
             yield from _started(before, after, event)
         case TurnInterrupted():
             yield of_turn(before), heard.Interrupted(reason=event.reason)
+        case TurnFailed():
+            failure = event.failure
+            told = heard.StreamError(type=failure.type, message=failure.message, retryable=failure.retryable)
+            yield of_turn(before), told
         case AnswerRecorded():
             yield of_turn(before), heard.AssistantMessage(message=answer(event))
         case TurnCompleted():

@@ -23,6 +23,7 @@ from reenact.domain.agent import (
     StopReason,
     Turn,
     TurnCompleted,
+    TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
@@ -179,7 +180,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             return msgspec.structs.replace(session, conversation=said)
         case TurnCompleted():
             return _put_down(session, event)
-        case TurnInterrupted():
+        case TurnInterrupted() | TurnFailed():
             return session
         case AgentStarted():
             return msgspec.structs.replace(session, agent=Agent(event.agent_id))
@@ -279,8 +280,9 @@ def _end_turn(turn: Turn, so_far: SoFar, outcome: Outcome, at: int) -> tuple[Ses
     from_state: AgentState = "responding" if so_far.responding else "thinking"
     duration = max(0, at - turn.at) / 1_000_000
     completed = TurnCompleted(turn.id, outcome, stop_reason, so_far.usage, duration, from_state, so_far.failure)
+    untold = (TurnFailed(turn.id, so_far.failure),) if so_far.failure is not None and so_far.untold else ()
     if so_far.message_id is None or is_blank(so_far.content):
-        return (completed,)
+        return (*untold, completed)
     answer = AnswerRecorded(
         turn.id,
         so_far.message_id,
@@ -291,7 +293,7 @@ def _end_turn(turn: Turn, so_far: SoFar, outcome: Outcome, at: int) -> tuple[Ses
         so_far.model,
         at,
     )
-    return (answer, completed)
+    return (*untold, answer, completed)
 
 
 def _take_up(session: Session, event: TurnStarted) -> Session:

@@ -16,6 +16,7 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "message-accepted": agent.MessageAccepted,
     "turn-started": agent.TurnStarted,
     "turn-interrupted": agent.TurnInterrupted,
+    "turn-failed": agent.TurnFailed,
     "answer-recorded": agent.AnswerRecorded,
     "turn-completed": agent.TurnCompleted,
 }

@@ -13,6 +13,7 @@ from reenact.domain.agent import (
     AnswerRecorded,
     MessageAccepted,
     TurnCompleted,
+    TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
@@ -33,6 +34,7 @@ OfConversation: TypeAlias = (
     | SessionDeleted
     | TurnCompleted
     | TurnInterrupted
+    | TurnFailed
     | TurnStarted
 )
 OF_CONVERSATION = (
@@ -42,6 +44,7 @@ OF_CONVERSATION = (
     TurnCompleted,
     AgentStarted,
     AgentStopped,
+    TurnFailed,
     TurnInterrupted,
     SessionDeleted,
 )
@@ -117,7 +120,7 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _answer(changes, session, row, event)
         case TurnCompleted():
             _put_down(changes, session, row, event)
-        case TurnInterrupted():
+        case TurnInterrupted() | TurnFailed():
             pass  # its completion follows, and says so
         case AgentStarted():
             session.agent = AgentRow(row.position, event.agent_id, row.recorded_at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -77,10 +78,12 @@ class ClaudeDriver:
             request["tools"] = list(tools)
         if self._config.thinking_budget:
             request["thinking"] = {"type": "enabled", "budget_tokens": self._config.thinking_budget}
+        message = MessageDecoder(on_event)
         self._at_work = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            await self._answer(request, MessageDecoder(on_event))
+            await self._answer(request, message)
         except Fault as fault:
+            message.break_off()
             on_event(failure(fault.error_type, self._client.without_key(fault.message)))
         finally:
             self._at_work = None
@@ -153,6 +156,7 @@ class ClaudeEnvironmentFactory:
 
     def create(self, config: EnvironmentConfig) -> ClaudeEnvironment:
         """Return a new environment, not yet connected; what the factory was told about the model holds in it."""
+        importlib.import_module("anthropic")  # now, since a turn that is timed should not have to wait for it
         return ClaudeEnvironment(msgspec.structs.replace(config, llm=self._llm), client=self._client)
 
     def dispose(self) -> None:

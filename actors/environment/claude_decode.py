@@ -147,6 +147,11 @@ class MessageDecoder:
                 self._on_event(MessageStart(message_id=started.id, model=started.model))
         self._on_event(event)
 
+    def break_off(self) -> None:
+        """Report what was used of a message that will not be complete, if any of it was reported."""
+        if self._reported:
+            self._say_usage()
+
     def end(self, stop_reason: str) -> None:
         """Report that the message is complete."""
         self.say(Complete(stop_reason=stop_reason, content=self.content))

@@ -15,7 +15,7 @@ from reenact._runtime import Runtime
 from reenact.actors.bus import Handler, Subscription
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
-from reenact.domain.errors import RuntimeClosedError
+from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message
@@ -238,6 +238,11 @@ class AsyncRuntime:
     def in_memory(cls, **settings: Any) -> _Opening:  # noqa: ANN401 - those of Runtime.in_memory
         """Open a runtime with the settings of `Runtime.in_memory`."""
         return _Opening(partial(Runtime.in_memory, **settings))
+
+    @property
+    def failure(self) -> StorageError | None:
+        """See `Runtime.failure`."""
+        return self._runtime.failure
 
     async def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002, ASYNC109
         """See `Runtime.request`."""

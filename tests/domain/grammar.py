@@ -192,7 +192,7 @@ class Grammar:
             assert self.state == AT_REST[outcome], where
             assert turn.interrupted == (outcome == "interrupted"), where
             assert (turn.error_message is not None) == (outcome == "failed"), where
-            assert turn.error == (outcome == "failed" and turn.error_message != "storage_error"), where
+            assert turn.error == (outcome == "failed"), where
             assert turn.answered is None or turn.answered == (outcome != "completed"), where
             assert outcome != "completed" or turn.closed, where
             self.current = None

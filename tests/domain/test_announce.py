@@ -9,6 +9,7 @@ from reenact.domain.agent import (
     AnswerRecorded,
     Failure,
     TurnCompleted,
+    TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
@@ -81,6 +82,12 @@ def test_a_turn_without_an_agent_changes_no_state() -> None:
 
 def test_an_interrupt_is_heard_of_with_its_reason() -> None:
     assert told(THINKING, TurnInterrupted("t1", "user")) == [(TURN, heard.Interrupted(reason="user"))]
+
+
+def test_a_failure_that_the_environment_has_not_told_is_an_error() -> None:
+    error = heard.StreamError(type="storage_error", message="no space", retryable=True)
+
+    assert told(THINKING, TurnFailed("t1", Failure("storage_error", "no space", retryable=True))) == [(TURN, error)]
 
 
 def test_an_answer_is_heard_of_whole() -> None:

@@ -14,6 +14,7 @@ from reenact.domain.agent import (
     MessageAccepted,
     SoFar,
     TurnCompleted,
+    TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
@@ -123,6 +124,17 @@ def test_an_error_keeps_the_partial_answer_and_says_what_went_wrong() -> None:
 
     assert answer == AnswerRecorded("t1", "m-answer", (TextBlock("H"),), "error", True, {}, "m", AT)  # noqa: FBT003 - as stored
     assert completed == TurnCompleted("t1", "failed", "error", {}, 2.0, "responding", BROKEN)
+
+
+def test_a_failure_that_nobody_has_heard_of_is_told_before_the_partial_answer() -> None:
+    lost = replace(FINISH, so_far=replace(PART, failure=BROKEN, untold=True))
+
+    failed, answer, completed = decide(THINKING, lost)
+
+    assert failed == TurnFailed("t1", BROKEN)
+    assert isinstance(answer, AnswerRecorded)
+    assert isinstance(completed, TurnCompleted)
+    assert evolve(THINKING, failed) == THINKING
 
 
 def test_an_interrupt_keeps_the_partial_answer() -> None:

@@ -19,6 +19,7 @@ NAMES = {
     "message-accepted": "MessageAccepted",
     "turn-started": "TurnStarted",
     "turn-interrupted": "TurnInterrupted",
+    "turn-failed": "TurnFailed",
     "answer-recorded": "AnswerRecorded",
     "turn-completed": "TurnCompleted",
 }

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import anthropic
 import msgspec
 import pytest
 
@@ -363,8 +364,16 @@ def test_importing_reenact_does_not_load_the_sdk() -> None:
 
 
 def test_the_environments_of_a_factory_share_its_connections(
-    api: FakeMessagesAPI, config: EnvironmentConfig, outside: OutsideLoop
+    api: FakeMessagesAPI, config: EnvironmentConfig, outside: OutsideLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made: list[object] = []
+    make = anthropic.AsyncAnthropic.__init__
+
+    def count(self: anthropic.AsyncAnthropic, **settings: Any) -> None:  # noqa: ANN401 - those of the client
+        made.append(self)
+        make(self, **settings)
+
+    monkeypatch.setattr(anthropic.AsyncAnthropic, "__init__", count)
     factory = ClaudeEnvironmentFactory(LLMConfig(api_key=KEY, base_url=api.url, model="factory's"))
     environments = [factory.create(config) for _ in range(3)]
 
@@ -380,7 +389,7 @@ def test_the_environments_of_a_factory_share_its_connections(
     assert isinstance(environments[0], Environment)
     assert environments[0].name == "claude"
     assert {request.body["model"] for request in api.requests} == {"factory's"}
-    assert api.connections == 1
+    assert len(made) == 1
     outside.close()
     factory.dispose()
 

@@ -201,6 +201,6 @@ def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
 
         try:
             write_result(console, Result(success=False, error=problem))
-        except BrokenPipeError:
+        except OSError:  # nobody reads it, or there is no space for it
             console.abandon()
     return problem.code
