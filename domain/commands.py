@@ -228,9 +228,9 @@ def json_schema() -> dict[str, Any]:
     kinds = tuple(CATALOGUE.items())
     data, definitions = msgspec.json.schema_components([kind for _, kind in kinds], ref_template="#/$defs/{name}")
     (context,), more = msgspec.json.schema_components([Context], ref_template="#/$defs/{name}")
+    # A docstring is indented as the source is, or not, by the version of Python.
     for definition in (*definitions.values(), *more.values()):
-        if "description" in definition:  # a docstring, which Python indents as the source is, or not, by its version
-            definition["description"] = " ".join(definition["description"].split())
+        definition |= {name: " ".join(text.split()) for name, text in definition.items() if name == "description"}
     envelopes = [
         {
             "type": "object",
