@@ -201,10 +201,12 @@ class SystemBus:
         if _here.bus is self:  # closed inside a handler: what is left is heard when it returns
             return
         deadline = time.monotonic() + PATIENCE
-        for thread in tuple(self._threads):
-            thread.join(max(0.0, deadline - time.monotonic()))
-        if any(thread.is_alive() for thread in tuple(self._threads)):
+        while alive := [thread for thread in tuple(self._threads) if thread.is_alive()]:  # one may bring on another
+            alive[0].join(max(0.0, deadline - time.monotonic()))
+            if time.monotonic() < deadline:
+                continue
             logger.warning("a handler has not returned within %s s; it is left behind", PATIENCE)
+            return
 
     def _forget(self, subscription: Subscription) -> None:
         with self._changed:

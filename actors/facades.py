@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from reenact.actors.bus import Handler, Subscription, SystemBus
 from reenact.domain.agent import AgentInfo
@@ -153,14 +153,6 @@ class Agents:
     def destroy(self, agent_id: str) -> None:
         """End the agent, if it is live, and its turn. The session stays, and can be run again."""
         self._do.destroy(agent_id)
-
-
-class Unsubscribe(Protocol):
-    """Ends a subscription: call it, as often as you like, or leave its `with` block."""
-
-    def __call__(self) -> None: ...
-    def __enter__(self) -> Subscription: ...
-    def __exit__(self, *exc: object) -> None: ...
 
 
 class Events:

@@ -168,7 +168,7 @@ class Channel:
         return any(wanted is None or wanted == type for wanted, _ in self._handlers)
 
     def hear(self, envelope: Envelope) -> None:
-        """Tell the effector what is durable now. A handler may be a coroutine function; what it raises is logged."""
+        """Tell the effector what is durable. A handler may be a coroutine function; what it raises ends the turn."""
         self._hearing = threading.get_ident()
         try:
             for type_, handler in tuple(self._handlers):

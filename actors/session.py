@@ -217,8 +217,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         except Exception:
             logger.exception("agent %s cannot go on: no environment could be made for it", agent_id)
             return False
-        self._connect(agent_id, environment)
-        return True
+        return self._connect(agent_id, environment) is None
 
     def _so_far(self, given: SoFar) -> SoFar:
         turn = self.state.turn
@@ -226,7 +225,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return given
         return self._channel.inlet.close(turn.id)
 
-    def _connect(self, agent_id: str, environment: Environment) -> None:
+    def _connect(self, agent_id: str, environment: Environment) -> Failure | None:
+        """Give the agent the environment; return why that failed, if it did."""
         inlet = Inlet(self.context.stream, self._ports.journal, self._ports.now, self._ports.new_id, self._finish)
         channel = Channel(inlet, self._ports.request, self._ports.spawn)
         self._environment, self._channel = environment, channel
@@ -237,11 +237,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         except Exception as error:
             logger.exception("the environment of session %s could not be connected", self.context.id)
             self._disconnect()
-            failure = Failure("environment_error", f"the environment could not be connected: {error!r}")
-            stop = Stop(
-                agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=SoFar(failure=failure, untold=True)
-            )
-            self._ports.tell_session(self.context.id, stop)
+            return Failure("environment_error", f"the environment could not be connected: {error!r}")
+        return None
 
     def _disconnect(self) -> None:
         for environment in (self._environment, self._made):
@@ -254,8 +251,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _go_live(self, agent_id: str) -> None:
         made, self._made = self._made, None
-        if made is not None:
-            self._connect(agent_id, made)
+        failure = None if made is None else self._connect(agent_id, made)
+        if failure is not None:
+            so_far = SoFar(failure=failure, untold=True)
+            stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
+            self._ports.tell_session(self.context.id, stop)
 
     def _let_in(self, context: Context, started: heard_events.TurnStarted, *, responding: bool = False) -> None:
         channel, turn = self._channel, self.state.turn

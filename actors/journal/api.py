@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -138,5 +138,3 @@ class Journal(Protocol):
 
 Listener: TypeAlias = Callable[[Iterable[Publication]], None]
 """Hears each commit once, on the journal's thread, before `done` is called; must return at once and not raise."""
-
-Events: TypeAlias = Sequence[Any]

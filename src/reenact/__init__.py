@@ -46,9 +46,9 @@ if TYPE_CHECKING:
         LLMDriver,
         LLMProvider,
         Receptor,
+        Unsubscribe,
     )
     from reenact.actors.environment.claude import ClaudeEnvironment
-    from reenact.actors.facades import Unsubscribe
     from reenact.actors.kernel import ActorSystem, EventSourcedActor
     from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
 
@@ -122,7 +122,7 @@ _LATER: Final = {
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
     "Runtime": "reenact._runtime",
-    "Unsubscribe": "reenact.actors.facades",
+    "Unsubscribe": "reenact.actors.environment.api",
 }
 """What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import threading
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
@@ -40,6 +39,10 @@ class _Threads:
             msg = "the runtime is closed; open it again to go on"
             raise RuntimeClosedError(msg)
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(method, *args, **kwargs))
+
+    def submit(self, method: Callable[[], R]) -> Future[R]:
+        """Have a thread run the method."""
+        return self._pool.submit(method)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -206,15 +209,13 @@ class _Opening:
 
     async def _open(self) -> AsyncRuntime:
         threads = _Threads()
-        opening = asyncio.ensure_future(threads.call(self._make))
+        opening = threads.submit(self._make)
         try:
-            return AsyncRuntime(await asyncio.shield(opening), threads)
-        except asyncio.CancelledError:  # nobody will close what is being opened
-            opening.add_done_callback(_close_unwanted)
+            return AsyncRuntime(await asyncio.wrap_future(opening), threads)
+        except BaseException:
+            opening.add_done_callback(_close_unwanted)  # cancelled: nobody else will close what is being opened
+            threads.close()
             raise
-        finally:
-            if not opening.done() or opening.cancelled() or opening.exception() is not None:
-                threads.close()
 
 
 class AsyncRuntime:
@@ -262,9 +263,9 @@ class AsyncRuntime:
         await self.close()
 
 
-def _close_unwanted(opening: asyncio.Future[Runtime]) -> None:
+def _close_unwanted(opening: Future[Runtime]) -> None:
     if not opening.cancelled() and opening.exception() is None:
-        threading.Thread(target=opening.result().close, name="reenact-closing").start()
+        opening.result().close()
 
 
 def _on_loop(handler: Handler) -> Handler:

@@ -190,3 +190,31 @@ def test_a_cancelled_call_takes_effect_or_not_and_harms_nobody(mock: GatedFactor
             return [container.id for container in await runtime.containers.list()]
 
     assert sorted(run(story)) in (["c", "d"], ["d"])
+
+
+def test_a_runtime_whose_opening_was_cancelled_is_closed_again(tmp_path: Path) -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def clock() -> int:
+        entered.set()
+        gate.wait(PATIENCE)
+        return 7
+
+    async def cancel() -> None:
+        opening = asyncio.ensure_future(_opened(tmp_path / "agents.db", clock))
+        await asyncio.to_thread(entered.wait, PATIENCE)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        gate.set()
+
+    asyncio.run(cancel())
+    for thread in threading.enumerate():
+        if thread.name.startswith("reenact-async"):
+            thread.join(PATIENCE)
+
+    Runtime.open(tmp_path / "agents.db").close()
+
+
+async def _opened(path: Path, clock: Callable[[], int]) -> AsyncRuntime:
+    return await AsyncRuntime.open(path, clock=clock, default_image=Image(id="i"))
