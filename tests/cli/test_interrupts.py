@@ -7,9 +7,13 @@ import signal
 import threading
 
 import pytest
+from prompt_toolkit import PromptSession
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
+from reenact.cli.chat import read_line
 from reenact.cli.failures import TerminatedError
-from reenact.cli.interrupts import cleaning_up, ending_on_request, interrupting
+from reenact.cli.interrupts import cleaning_up, ending_on_request, interrupting, leaving_first
 
 
 def test_the_first_ctrl_c_calls_and_the_second_raises() -> None:
@@ -66,3 +70,39 @@ def test_a_thread_that_may_not_handle_signals_does_without() -> None:
     thread.join()
 
     assert reached.is_set()
+
+
+def test_a_request_to_end_is_passed_on_when_what_it_would_have_hurt_has_been_left() -> None:
+    left: list[str] = []
+
+    def be_asked_and_go_on() -> None:
+        with leaving_first(lambda: left.append("left")):
+            signal.raise_signal(signal.SIGTERM)
+            left.append("went on")
+
+    with ending_on_request():
+        with pytest.raises(TerminatedError):
+            be_asked_and_go_on()
+        signal.raise_signal(signal.SIGHUP)  # the first one was heard
+
+    assert left == ["left", "went on"]
+
+
+@pytest.mark.parametrize("moment", ["_pre_run", "_redraw", "_on_resize"])
+def test_a_request_to_end_leaves_the_line_editor_at_any_moment(monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    with create_pipe_input() as keyboard:
+        editor: PromptSession[str] = PromptSession(input=keyboard, output=DummyOutput())
+        usual = getattr(editor.app, moment)
+
+        def asked_to_end(*args: object, **kwargs: object) -> None:
+            monkeypatch.setattr(editor.app, moment, usual)
+            signal.raise_signal(signal.SIGTERM)
+            usual(*args, **kwargs)
+
+        monkeypatch.setattr(editor.app, moment, asked_to_end)
+        if moment == "_on_resize":  # a callback of the event loop, as those for keys and for drawing are
+            resized = lambda: os.kill(os.getpid(), signal.SIGWINCH)  # noqa: E731 - a name is all it needs
+            monkeypatch.setattr(editor.app, "_request_absolute_cursor_position", resized)
+
+        with ending_on_request(), pytest.raises(TerminatedError):
+            read_line(editor)

@@ -15,6 +15,7 @@ from reenact.cli.commands import Commands
 from reenact.cli.console import Console
 from reenact.cli.conversation import Answer, Conversation
 from reenact.cli.failures import ExitCode
+from reenact.cli.interrupts import leaving_first
 from reenact.cli.listing import visible
 from reenact.cli.settings import state_directory
 from reenact.cli.version import version
@@ -34,7 +35,7 @@ def chat(conversation: Conversation, console: Console, *, who: str, timeout: flo
     leaving = False
     while True:
         try:
-            line = editor.prompt(_PROMPT).strip()
+            line = read_line(editor)
         except EOFError:
             return ExitCode.SUCCESS
         except KeyboardInterrupt:
@@ -113,6 +114,29 @@ def _welcome(conversation: Conversation, screen: Screen, who: str) -> None:
         count = len(conversation.runtime.sessions.messages(conversation.session_id))
         screen.print(f"Session {conversation.session_id}, {count} messages so far", style="dim")
     screen.print("/help lists the commands, Ctrl+C interrupts an answer, Ctrl+D leaves.\n", style="dim")
+
+
+def read_line(editor: PromptSession[str]) -> str:
+    """Have a line typed.
+
+    Raises:
+        EOFError: the person leaves.
+        KeyboardInterrupt: it was Ctrl+C.
+    """
+    application = editor.app
+    asked: list[None] = []
+
+    def leave() -> None:
+        asked.append(None)
+        if application.loop is not None:
+            application.loop.call_soon_threadsafe(exit_once)
+
+    def exit_once() -> None:
+        if asked and application.future is not None and not application.future.done():
+            application.exit(exception=EOFError)
+
+    with leaving_first(leave):
+        return editor.prompt(_PROMPT, pre_run=exit_once).strip()
 
 
 def _editor(console: Console) -> PromptSession[str]:

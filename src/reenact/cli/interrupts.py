@@ -43,6 +43,26 @@ def interrupting(interrupt: Callable[[], object]) -> Generator[None]:
 
 
 @contextmanager
+def leaving_first(leave: Callable[[], object]) -> Generator[None]:
+    """Let a request to end call `leave`, which ends what is done here; who handled requests before gets it then.
+
+    For the inside of an event loop, which would take an exception for that of whatever callback it is raised in.
+    """
+    asked: list[int] = []
+
+    def hold_back(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        leave()
+
+    try:
+        with _handling(dict.fromkeys(_REQUESTS, hold_back)):
+            yield
+    finally:
+        if asked:
+            signal.raise_signal(asked[0])
+
+
+@contextmanager
 def cleaning_up() -> Generator[None]:
     """Let nothing stop half-way what is done here: who cannot wait, ends the process, which the log survives."""
 
