@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -57,6 +57,18 @@ class FeedRow(msgspec.Struct, frozen=True, gc=False):
     segments: tuple[Segment, ...]
 
 
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
+    """What a stream adds up to at a version, encoded; `topic` names the form, and forms that nobody knows are skipped.
+
+    It can be deleted at any time: the events say the same.
+    """
+
+    stream: str
+    version: int
+    topic: str
+    state: bytes
+
+
 class Committed(msgspec.Struct, frozen=True, gc=False):
     """An append that is durable: the stream's version and the log's position after it."""
 
@@ -75,7 +87,8 @@ class Append(msgspec.Struct, frozen=True):
 
     `after` is the stream's version that the events were decided on, `None` for a step that has no events and may
     come at any version. `kept` entries enter the feed of the topic, which is the stream itself; `passing` ones
-    are heard after them, and kept nowhere.
+    are heard after them, and kept nowhere. `snapshot` takes the place of earlier ones of the stream. `due` is when the
+    stream is to be woken next, in microseconds since 1970-01-01 UTC: None for never, UNSET for what stands already.
     """
 
     stream: str
@@ -84,6 +97,8 @@ class Append(msgspec.Struct, frozen=True):
     events: tuple[Any, ...] = ()
     kept: tuple[Segment, ...] = ()
     passing: tuple[Segment, ...] = ()
+    snapshot: Snapshot | None = None
+    due: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Journal(Protocol):
@@ -101,8 +116,8 @@ class Journal(Protocol):
         """
         ...
 
-    def recover(self, stream: str) -> list[Recorded]:
-        """Wait for what is under way, accept steps of the stream again, and return its events from the first on.
+    def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
+        """Wait for what is under way, accept steps of the stream again, and return its events with a version above.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -127,6 +142,26 @@ class Journal(Protocol):
         """Yield the topic's feed rows, the newest first, reading no more than is asked for."""
         ...
 
+    def snapshot(self, stream: str) -> Snapshot | None:
+        """Return the last snapshot of the stream, if it has one."""
+        ...
+
+    def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
+        """Return the last snapshots of up to `limit` streams, in the order of their names, from behind `after`."""
+        ...
+
+    def delete_snapshots(self) -> None:
+        """Delete the snapshots of all streams; returns when that is durable."""
+        ...
+
+    def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
+        """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
+        ...
+
+    def next_due(self, *, after: int) -> int | None:
+        """Return the next time at which a stream is to be woken, if there is one."""
+        ...
+
     def head(self) -> int:
         """Return the position of the last durable event, 0 if there is none."""
         ...
@@ -135,6 +170,9 @@ class Journal(Protocol):
         """Make durable what was handed over, then let go of the file. Idempotent."""
         ...
 
+
+Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
+"""What an acknowledged append survives: a loss of power (FULL), a crash of the process (NORMAL, OFF)."""
 
 Listener: TypeAlias = Callable[[Iterable[Publication]], None]
 """Hears each commit once, on the journal's thread, before `done` is called; must return at once and not raise."""

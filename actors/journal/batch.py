@@ -6,12 +6,12 @@ import sqlite3
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Committed, Done, Entry, Outcome, Publication, Segment
+from reenact.actors.journal.api import Append, Committed, Done, Entry, Outcome, Publication, Segment, Snapshot
 from reenact.actors.journal.chain import STREAM_GENESIS, event_digest, feed_digest
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.heads import Heads
 from reenact.actors.journal.insertion import Insertion
-from reenact.actors.journal.requests import Request, Row, Rows, Step
+from reenact.actors.journal.requests import Recovery, Request, Row, Rows, Step
 from reenact.domain.errors import ConflictError, StorageError
 
 _INSERT_EVENTS = Insertion("stored_events", columns=6)
@@ -19,6 +19,10 @@ _INSERT_FEED = Insertion("feed", columns=5)
 _INSERT_SNAPSHOTS = Insertion("stored_snapshots", columns=4)
 _SELECT_SNAPSHOT = "SELECT 1 FROM stored_snapshots WHERE originator_id = ? AND originator_version = ?"
 _SELECT_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
+_DELETE_SNAPSHOTS = "DELETE FROM stored_snapshots"
+_DELETE_SNAPSHOT = f"{_DELETE_SNAPSHOTS} WHERE originator_id = ?"
+_DELETE_TIMER = "DELETE FROM timers WHERE stream = ?"
+_UPSERT_TIMER = "INSERT INTO timers VALUES (?, ?) ON CONFLICT (stream) DO UPDATE SET due = excluded.due"
 _UPSERT_TRACKING = """
     INSERT INTO tracking VALUES (?, ?)
     ON CONFLICT (application_name) DO UPDATE SET notification_id = excluded.notification_id
@@ -54,6 +58,9 @@ class Batch:
         self._packings: dict[str, _Packing] = {}
         self._snapshots: dict[tuple[str, int], Row] = {}
         self._tracking: dict[str, int] = {}
+        self._latest: dict[str, Snapshot] = {}
+        self._due: dict[str, int | None] = {}
+        self._purges = False
 
     def add(self, request: Request) -> None:
         """Take a request in, or refuse it; whatever is raised here leaves the batch and the heads unusable."""
@@ -62,9 +69,14 @@ class Batch:
             outcome = self._add_step(request.append)
         elif isinstance(request, Rows):
             outcome = self._add_rows(request)
-        else:
+        elif isinstance(request, Recovery):
             self.refused.pop(request.stream, None)
             outcome = Committed(self._heads.stream(request.stream)[0], self.position)
+        else:
+            self._purges = True
+            self._latest.clear()
+            self._snapshots.clear()
+            outcome = Committed(0, self.position)
         self.reports.append((request.done, outcome))
 
     @property
@@ -76,9 +88,25 @@ class Batch:
         """Write everything into the open transaction."""
         _INSERT_EVENTS.run(self._connection, self._events)
         _INSERT_FEED.run(self._connection, [self._seal(*item) for item in self._packings.items()])
-        snapshots = [(row.stream, row.version, row.topic, row.state) for row in self._snapshots.values()]
-        _INSERT_SNAPSHOTS.run(self._connection, snapshots)
-        self._connection.executemany(_UPSERT_TRACKING, self._tracking.items())
+        self._write_snapshots()
+        if self._due:
+            self._write_timers()
+        if self._tracking:
+            self._connection.executemany(_UPSERT_TRACKING, self._tracking.items())
+
+    def _write_snapshots(self) -> None:
+        if self._purges:
+            self._connection.execute(_DELETE_SNAPSHOTS)
+        if self._latest:
+            self._connection.executemany(_DELETE_SNAPSHOT, [(stream,) for stream in self._latest])
+        taken: list[Row | Snapshot] = [*self._snapshots.values(), *self._latest.values()]
+        _INSERT_SNAPSHOTS.run(self._connection, [(one.stream, one.version, one.topic, one.state) for one in taken])
+
+    def _write_timers(self) -> None:
+        due = [(stream, at) for stream, at in self._due.items() if at is not None]
+        never = [(stream,) for stream, at in self._due.items() if at is None]
+        self._connection.executemany(_UPSERT_TIMER, due)
+        self._connection.executemany(_DELETE_TIMER, never)
 
     def _add_step(self, step: Append) -> Outcome:
         stream = step.stream
@@ -97,6 +125,10 @@ class Batch:
                 digest = event_digest(digest, encoded_stream, version, topic.encode(), state)
                 self._events.append((self.position, stream, version, topic, state, digest))
             self._heads.move_stream(stream, version, digest)
+        if step.snapshot is not None:
+            self._latest[stream] = step.snapshot
+        if step.due is not msgspec.UNSET:
+            self._due[stream] = step.due
         for segment in step.kept:
             if segment.entries:
                 self._keep(stream, segment)

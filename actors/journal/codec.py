@@ -19,6 +19,14 @@ Upcast: TypeAlias = Callable[[Fields], Fields]
 _Decode: TypeAlias = Callable[[bytes], tuple[int, Any]]
 
 
+class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A fact, in the past tense: a base for events of your own, which hold plain data and no references to each other.
+
+    It is stored as the list of its fields, so fields are only ever added at the end, with defaults; whatever else
+    changes is a new version of its stored form.
+    """
+
+
 class StoredForm(msgspec.Struct, frozen=True):
     """The name that events of a type have in the log for ever, and how older versions become today's.
 
@@ -54,7 +62,7 @@ class EventCodec:
         self._decoders: dict[str, _Decode] = {}
         self._encode = msgspec.msgpack.Encoder().encode
         for form in forms:
-            self._register(form)
+            self.register(form)
 
     def encode(self, event: object, recorded_at: int) -> tuple[str, bytes]:
         """Return the topic and the bytes of the event.
@@ -88,9 +96,17 @@ class EventCodec:
             )
             raise LogUnusableError(message) from error
 
-    def _register(self, form: StoredForm) -> None:
-        config = form.type.__struct_config__
-        if not (config.array_like and config.frozen):
+    def register(self, form: StoredForm) -> None:
+        """Take one more form into the table; one that stands there already changes nothing.
+
+        Raises:
+            ValueError: its name or its type stands there otherwise, its type is not a frozen array-like struct, or a
+                version has no way to the next.
+        """
+        if self._forms.get(form.name) == form:
+            return
+        config = getattr(form.type, "__struct_config__", None)
+        if config is None or not (config.array_like and config.frozen):
             message = f"{form.type.__qualname__} must be a frozen struct with array_like=True"
             raise ValueError(message)
         if not form.name or form.name in self._forms or form.type in self._topics:

@@ -25,10 +25,10 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import Environment, EnvType, resolve_topic
 
-from reenact.actors.journal.api import Committed
+from reenact.actors.journal.api import Committed, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import Row, Rows
-from reenact.actors.journal.sqlite import SqliteJournal, Synchronous
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.errors import ConflictError, ReenactError
 
 IdType: TypeAlias = Literal["uuid", "text"]

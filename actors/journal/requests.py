@@ -45,4 +45,10 @@ class Recovery(msgspec.Struct, frozen=True):
     done: Done
 
 
-Request: TypeAlias = Step | Rows | Recovery
+class Purge(msgspec.Struct, frozen=True):
+    """All snapshots are to be deleted."""
+
+    done: Done
+
+
+Request: TypeAlias = Step | Rows | Recovery | Purge

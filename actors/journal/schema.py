@@ -11,8 +11,19 @@ from reenact.domain.errors import LogTooNewError, LogUnusableError
 APPLICATION_ID = 0x52454E41
 """Marks a SQLite file as a log ("RENA")."""
 
-FORMAT_VERSION = 1
-"""The version of the tables below."""
+FORMAT_VERSION = 2
+"""The version of the tables below. Format 1 had no timers."""
+
+# When each stream is to be woken.
+_TIMERS = (
+    """
+    CREATE TABLE timers (
+        stream TEXT NOT NULL PRIMARY KEY,
+        due INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX timers_by_due ON timers (due)",
+)
 
 # The key of stored_events is declared, so that no VACUUM renumbers it, and named as the eventsourcing library's own
 # SQLite recorder asks for it. AUTOINCREMENT: the position of a removed record is never given to another one. Rows of
@@ -54,6 +65,7 @@ _TABLES = (
         notification_id INTEGER NOT NULL
     ) WITHOUT ROWID
     """,
+    *_TIMERS,
 )
 
 _MAGIC = b"SQLite format 3\x00"
@@ -112,6 +124,18 @@ def create_tables(connection: sqlite3.Connection) -> None:
     for statement in _TABLES:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+    connection.execute("COMMIT")
+
+
+def upgrade_tables(connection: sqlite3.Connection) -> None:
+    """Bring the tables of an earlier format to today's, entirely or not at all."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == FORMAT_VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in _TIMERS:
+        connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
     connection.execute("COMMIT")
 

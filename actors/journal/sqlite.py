@@ -12,22 +12,19 @@ import sqlite3
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Literal, Self, TypeAlias
+from typing import Self
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Done, FeedRow, Listener, Recorded, Segment
+from reenact.actors.journal.api import Append, Done, FeedRow, Listener, Recorded, Segment, Snapshot, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import WriterLock
 from reenact.actors.journal.pool import BUSY_TIMEOUT, ReadPool, connect_to_read
-from reenact.actors.journal.requests import Recovery, Step
-from reenact.actors.journal.schema import check_file, check_format, create_tables
+from reenact.actors.journal.requests import Purge, Recovery, Step
+from reenact.actors.journal.schema import check_file, check_format, create_tables, upgrade_tables
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError, StorageError
-
-Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
-"""What an acknowledged append survives: a loss of power (FULL), a crash of the process (NORMAL, OFF)."""
 
 _WAL_SIZE_LIMIT = 64 * 1024 * 1024
 
@@ -45,6 +42,17 @@ _READ_FEED_BACKWARDS = """
     SELECT topic, first_cursor, segments FROM feed
     WHERE topic = ? AND first_cursor < ? ORDER BY first_cursor DESC LIMIT ?
 """
+_READ_SNAPSHOT = """
+    SELECT originator_id, originator_version, topic, state FROM stored_snapshots
+    WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
+"""
+# Beside max(), SQLite gives the other columns of the row that holds it.
+_READ_SNAPSHOTS = """
+    SELECT originator_id, max(originator_version), topic, state FROM stored_snapshots
+    WHERE originator_id > ? GROUP BY originator_id ORDER BY originator_id LIMIT ?
+"""
+_READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due LIMIT ?"
+_READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
 _BACKWARDS_PAGE = 16
 _MAX_INTEGER = 2**63 - 1
 
@@ -149,13 +157,13 @@ class SqliteJournal:
             raise ValueError(message)
         self.writer.submit(Step(step, done))
 
-    def recover(self, stream: str) -> list[Recorded]:
-        """Wait for what is under way, accept steps of the stream again, and return its events from the first on."""
+    def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
+        """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""
         if not self.writer.owes_nothing(stream):
             outcome = self.writer.wait(lambda done: Recovery(stream, done))
             if isinstance(outcome, Exception):
                 raise outcome
-        return self.read(stream, after=-1)
+        return self.read(stream, after=after)
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
         """Return the stream's events with a version above `after`."""
@@ -175,6 +183,40 @@ class SqliteJournal:
         while rows := self._read_rows(_READ_FEED_BACKWARDS, (topic, before, _BACKWARDS_PAGE)):
             yield from rows
             before = rows[-1].first_cursor
+
+    def snapshot(self, stream: str) -> Snapshot | None:
+        """Return the last snapshot of the stream, if it has one."""
+        with self._pool.connection() as connection:
+            row: tuple[str, int, str, bytes] | None = connection.execute(_READ_SNAPSHOT, (stream,)).fetchone()
+        return None if row is None else Snapshot(*row)
+
+    def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
+        """Return the last snapshots of up to `limit` streams, in the order of their names, from behind `after`."""
+        with self._pool.connection() as connection:
+            rows: list[tuple[str, int, str, bytes]] = connection.execute(_READ_SNAPSHOTS, (after, limit)).fetchall()
+        return [Snapshot(*row) for row in rows]
+
+    def delete_snapshots(self) -> None:
+        """Delete the snapshots of all streams; returns when that is durable.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log cannot be written, or was opened for reading only.
+        """
+        outcome = self.writer.wait(Purge)
+        if isinstance(outcome, Exception):
+            raise outcome
+
+    def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
+        """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
+        with self._pool.connection() as connection:
+            return connection.execute(_READ_DUE, (after, until, limit)).fetchall()
+
+    def next_due(self, *, after: int) -> int | None:
+        """Return the next time at which a stream is to be woken, if there is one."""
+        with self._pool.connection() as connection:
+            due: int | None = connection.execute(_READ_NEXT_DUE, (after,)).fetchone()[0]
+        return due
 
     def head(self) -> int:
         """Return the position of the last durable event, 0 if there is none."""
@@ -230,6 +272,7 @@ def _start_writer(
         # What a crash has left in the write-ahead log goes home, so that the file can be compared with its header.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         check_file(path)
+        upgrade_tables(connection)
     else:
         create_tables(connection)
     return Writer(connection, codec, path=path, listener=listener)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.ids import TimeOrderedIds
+from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
+from reenact.actors.journal.opening import file_of, private_directory
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel.system import microseconds
 from reenact.actors.runtime import LocalRuntime
@@ -23,11 +23,8 @@ from reenact.domain.image import Image
 from reenact.domain.stored import STORED
 from reenact.projections.opening import open_read_model
 
-Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
 Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]
-
-_SQLITE = "sqlite:///"
 
 
 class Runtime(LocalRuntime):
@@ -110,11 +107,10 @@ class Runtime(LocalRuntime):
 
         It is the same log as `open` makes, in a directory of its own that lies in memory where the system has such.
         """
-        memory = Path("/dev/shm")  # noqa: S108 - a new directory in it, readable by its owner only
-        directory = tempfile.mkdtemp(prefix="reenact-", dir=memory if os.access(memory, os.W_OK) else None)
+        undo = ExitStack()
         try:
             return cls._put_together(
-                str(Path(directory) / "log.db"),
+                str(private_directory(undo) / "log.db"),
                 environment=environment or _factory(llm, llm_provider),
                 llm=llm,
                 base_path=base_path,
@@ -123,10 +119,10 @@ class Runtime(LocalRuntime):
                 synchronous="OFF",
                 clock=clock,
                 ids=ids,
-                let_go=lambda: shutil.rmtree(directory, ignore_errors=True),
+                let_go=undo.close,
             )
         except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
+            undo.close()
             raise
 
     @classmethod
@@ -186,21 +182,6 @@ class Runtime(LocalRuntime):
 def codec() -> EventCodec:
     """Return what reads and writes the events of Reenact's own log."""
     return EventCodec([StoredForm(name, kind) for name, kind in STORED.items()])
-
-
-def file_of(path: str | os.PathLike[str]) -> str:
-    """Return the file that a path or URL names, or raise `ConfigurationError`."""
-    text = os.fspath(path)
-    if text.startswith(_SQLITE):
-        text = text.removeprefix(_SQLITE)
-    elif "://" in text:
-        kind = text.partition("://")[0]
-        msg = f"a {kind} log is not supported by this version; give a file or a sqlite:/// URL"
-        raise ConfigurationError(msg)
-    if not text or text == ":memory:":
-        msg = "name a file for the log, or use Runtime.in_memory()"
-        raise ConfigurationError(msg)
-    return text
 
 
 def _factory(llm: LLMConfig | None, provider: LLMProvider | None) -> EnvironmentFactory | None:

@@ -62,9 +62,9 @@ def test_the_database_of_something_else_is_left_alone(path: Path, pragma: str, *
 @both_ways
 def test_a_log_of_a_newer_format_is_named_as_such(path: Path, *, read_only: bool) -> None:
     _written(path)
-    tamper(path, "PRAGMA user_version = 2")
+    tamper(path, "PRAGMA user_version = 3")
 
-    with pytest.raises(LogTooNewError, match="format 2"):
+    with pytest.raises(LogTooNewError, match="format 3"):
         SqliteJournal.open(path, CODEC, read_only=read_only)
 
 

@@ -12,8 +12,8 @@ from queue import SimpleQueue
 import msgspec
 import pytest
 
-from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Publication, Segment
-from reenact.actors.journal.sqlite import SqliteJournal, Synchronous
+from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Publication, Segment, Synchronous
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
 from tests.journal.support import CODEC, Added, Cleared, Unregistered, commit, never, said, settle, step, words_of

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Self
 
-from reenact.actors.journal.api import Append, Committed, Done, FeedRow, Outcome, Recorded, Segment
+from msgspec import UNSET
+
+from reenact.actors.journal.api import Append, Committed, Done, FeedRow, Outcome, Recorded, Segment, Snapshot
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
 
 
@@ -24,6 +26,8 @@ class MemoryJournal:
         self._failures: deque[Exception] = deque()
         self._recovery_failures: deque[Exception] = deque()
         self._closed = False
+        self._snapshots: dict[str, Snapshot] = {}
+        self._due: dict[str, int] = {}
         self._thread = None if stepwise else threading.Thread(target=self._commit_all, name="memory-journal")
         if self._thread is not None:
             self._thread.start()
@@ -35,13 +39,13 @@ class MemoryJournal:
             self._under_way.append((step, done))
             self._changed.notify_all()
 
-    def recover(self, stream: str) -> list[Recorded]:
+    def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         with self._changed:
             self._changed.wait_for(lambda: all(step.stream != stream for step, _ in self._under_way))
             if self._recovery_failures:
                 raise self._recovery_failures.popleft()
             self._fenced.discard(stream)
-        return self.read(stream)
+        return self.read(stream, after=after)
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
         with self._changed:
@@ -60,6 +64,27 @@ class MemoryJournal:
         with self._changed:
             rows = list(self._feed.get(topic, []))
         return reversed(rows)
+
+    def snapshot(self, stream: str) -> Snapshot | None:
+        with self._changed:
+            return self._snapshots.get(stream)
+
+    def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
+        with self._changed:
+            return [self._snapshots[stream] for stream in sorted(self._snapshots) if stream > after][:limit]
+
+    def delete_snapshots(self) -> None:
+        with self._changed:
+            self._snapshots.clear()
+
+    def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
+        with self._changed:
+            rows = sorted((due, stream) for stream, due in self._due.items() if after < due <= until)
+            return [(stream, due) for due, stream in rows[:limit]]
+
+    def next_due(self, *, after: int) -> int | None:
+        with self._changed:
+            return min((due for due in self._due.values() if due > after), default=None)
 
     def head(self) -> int:
         with self._changed:
@@ -139,6 +164,12 @@ class MemoryJournal:
             return ConflictError(step.stream, step.after, version)
         self._record(step.stream, step.recorded_at, step.events)
         self._keep(step)
+        if step.snapshot is not None:
+            self._snapshots[step.stream] = step.snapshot
+        if step.due is None:
+            self._due.pop(step.stream, None)
+        elif step.due is not UNSET:
+            self._due[step.stream] = step.due
         return Committed(version + len(step.events), len(self._log))
 
     def _record(self, stream: str, recorded_at: int, events: tuple[Any, ...]) -> None:

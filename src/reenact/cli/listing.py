@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from reenact._runtime import codec, file_of
+from reenact._runtime import codec
+from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode

@@ -1,0 +1,62 @@
+"""Where a log is, in the words of a user: a file, or a URL that says what keeps it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from reenact.actors.journal.api import Journal, Listener, Synchronous
+from reenact.actors.journal.codec import EventCodec
+from reenact.domain.errors import ConfigurationError
+
+_SQLITE = "sqlite:///"
+
+
+def open_journal(
+    url: str | os.PathLike[str],
+    codec: EventCodec,
+    *,
+    listener: Listener | None = None,
+    synchronous: Synchronous = "FULL",
+) -> Journal:
+    """Open the log that a path or URL names, or begin one there.
+
+    Raises:
+        ConfigurationError: there is no such kind of log, or no such setting.
+        StorageError: the log cannot be opened; the subclass says why.
+    """
+    if synchronous not in ("FULL", "NORMAL", "OFF"):
+        raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
+    path = file_of(url)
+    # What keeps a log is imported when there is one: sqlite3 is not cheap.
+    from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415
+
+    return SqliteJournal.open(path, codec, listener=listener, synchronous=synchronous)
+
+
+def file_of(url: str | os.PathLike[str]) -> str:
+    """Return the file that a path or URL names.
+
+    Raises:
+        ConfigurationError: it names none.
+    """
+    text = os.fspath(url)
+    if text.startswith(_SQLITE):
+        text = text.removeprefix(_SQLITE)
+    elif "://" in text:
+        kind = text.partition("://")[0]
+        raise ConfigurationError(f"a {kind} log is not supported by this version; give a file or a sqlite:/// URL")
+    if not text or text == ":memory:":
+        raise ConfigurationError("the log needs a file; for one that is gone when it is closed, there is in_memory()")
+    return text
+
+
+def private_directory(undo: ExitStack) -> Path:
+    """Make a directory that lies in memory where the system has such, and have `undo` remove it."""
+    memory = Path("/dev/shm")  # noqa: S108 - a new directory in it, readable by its owner only
+    directory = tempfile.mkdtemp(prefix="reenact-", dir=memory if os.access(memory, os.W_OK) else None)
+    undo.callback(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
