@@ -119,6 +119,16 @@ class RuntimeClosedError(ReenactError):
     code = "runtime_closed"
 
 
+class MailboxFullError(ReenactError):
+    """An actor has as many messages waiting as it may; send this one again later, or ask and wait for the replies."""
+
+    code = "mailbox_full"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} messages wait already, and no more may; the message was not taken in")
+        self.limit = limit
+
+
 class RequestTimeoutError(ReenactError, TimeoutError):
     """No answer came in time; what was asked for may still happen."""
 

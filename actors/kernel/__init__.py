@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.by_type import UnhandledTypeError, by_type
+from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.persistent import ActorContext, EventSourcedActor
+from reenact.actors.kernel.letters import DeadLetter
+from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pooled import PooledActor
-from reenact.actors.kernel.system import ActorSystem, Reference
+from reenact.actors.kernel.profile import Stored
+from reenact.actors.kernel.supervision import RestartLimitError, Supervision
+from reenact.actors.kernel.system import ActorSystem, Mismatch, Reference
+from reenact.actors.kernel.timetable import ControlledClock
 
-__all__ = ["ActorContext", "ActorSystem", "EventSourcedActor", "PooledActor", "PooledFuture", "Reference"]
+__all__ = [
+    "ActorContext",
+    "ActorSystem",
+    "ControlledClock",
+    "DeadLetter",
+    "EventSourcedActor",
+    "Mismatch",
+    "PooledActor",
+    "PooledFuture",
+    "Reference",
+    "RestartLimitError",
+    "Stored",
+    "Supervision",
+    "Timer",
+    "UnhandledTypeError",
+    "by_type",
+]

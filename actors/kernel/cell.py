@@ -6,20 +6,25 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from reenact.actors.journal.api import Journal
+import msgspec
+
+from reenact.actors.kernel.context import ActorContext, Key, Surroundings
 from reenact.actors.kernel.mailbox import Envelope, Mailbox
-from reenact.actors.kernel.persistent import ActorContext, Clock, EventSourcedActor, fail_all
+from reenact.actors.kernel.persistent import EventSourcedActor, fail_all
 from reenact.actors.kernel.pool import WorkerPool
+from reenact.actors.kernel.profile import Profile
+from reenact.actors.kernel.signals import SIGNALS, Due
+from reenact.actors.kernel.supervision import RestartLimitError, Restarts, Supervision
+from reenact.actors.kernel.timetable import Entry
 
 AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
-Key: TypeAlias = tuple[type[AnyActor], str]
 Factory: TypeAlias = Callable[[ActorContext], AnyActor]
 
 _log = logging.getLogger("reenact.kernel")
 
 
-class Directory(Protocol):
-    """Where cells stand; it knows how their actors are made."""
+class Directory(Surroundings, Protocol):
+    """Where cells stand; it knows how their actors are made, and whose children they are."""
 
     def make(self, key: Key, context: ActorContext) -> AnyActor:
         """Return a new incarnation."""
@@ -29,6 +34,27 @@ class Directory(Protocol):
         """Strike the cell out if nothing waits in it, and return whether that is so."""
         ...
 
+    def orphan(self, key: Key) -> None:
+        """Stop the children of an actor that has ended."""
+        ...
+
+    def child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
+        """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
+        ...
+
+    def rests(self) -> bool:
+        """Return whether actors may still be started again by themselves, after a while."""
+        ...
+
+
+class Care(msgspec.Struct):
+    """How a supervised actor is cared for, and how it has fared."""
+
+    supervision: Supervision
+    restarts: Restarts
+    backoff: Entry | None = None
+    restarting: bool = False
+
 
 class Cell:
     """Starts an incarnation when there is a message and none is live, and lets it go when it has ended.
@@ -36,45 +62,93 @@ class Cell:
     Since the mailbox is the identity's, not the incarnation's, a message cannot get lost between two of them.
     """
 
-    __slots__ = ("_context", "_directory", "_key", "_pool", "mailbox")
+    __slots__ = ("_care", "_context", "_directory", "_key", "_pool", "mailbox")
 
-    def __init__(self, key: Key, directory: Directory, *, journal: Journal, clock: Clock, pool: WorkerPool) -> None:
-        actor_class, id_ = key
-        self.mailbox = Mailbox()
-        self._context = ActorContext(id_, actor_class.stream(id_), journal, clock, pool, self.mailbox, self._ended)
+    def __init__(
+        self, key: Key, directory: Directory, profile: Profile[Any], supervision: Supervision | None, pool: WorkerPool
+    ) -> None:
+        self.mailbox = Mailbox(key[0].mailbox_limit)
+        self._context = ActorContext(
+            key, directory, profile, self.mailbox, self._ended, is_supervised=supervision is not None
+        )
         self._key = key
         self._directory = directory
         self._pool = pool
+        self._care = None if supervision is None else Care(supervision, Restarts(supervision, self._context.stream))
         self.mailbox.open(pool, self._turn)
         self.mailbox.let_go()
+
+    def hurry(self) -> None:
+        """Wait no longer for the time of the next start, if that is what the actor does."""
+        care = self._care
+        if care is not None and care.backoff is not None and care.backoff.cancel():
+            self._start_again(care)
 
     def _turn(self, envelope: Envelope | None) -> None:
         if envelope is not None:
             self.mailbox.offer(envelope)
         while True:
             first = self.mailbox.first()
-            if first is None:
-                if self._directory.retire(self._key, self):
-                    return
-            elif first.stops:  # nobody is live: it has been done
-                self.mailbox.get()
+            if first is not None and type(first.message) in SIGNALS and not isinstance(first.message, Due):
+                self.mailbox.get()  # nobody is live: it has been done, or concerns nobody any more
+                if first.stops and self._care is not None:
+                    self._care.restarting = False
                 if first.reply_to is not None:
                     first.reply_to.set(None)
-            else:
+            elif first is not None or (self._care is not None and self._care.restarting):
+                if self._care is not None:
+                    self._care.restarting = False
                 actor = self._incarnation()
                 if actor is not None:
                     actor.begin()
                     return
+            elif self._directory.retire(self._key, self):
+                return
 
     def _incarnation(self) -> AnyActor | None:
         try:
             return self._directory.make(self._key, self._context)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            _log.error("%s cannot be made", self._context.id, exc_info=error)
-            fail_all(self.mailbox, error)
+            _log.error("%s cannot be made", self._context.stream, exc_info=error)
+            fail_all(self._context, error)
             return None
 
-    def _ended(self) -> None:
+    def _ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
+        """Go on without the incarnation; `never_began` if not one message of others was handled."""
+        self._directory.orphan(self._key)
         self.mailbox.open(self._pool, self._turn)
+        if failure is not None:
+            if self._care is not None:
+                if self._starts_again_later(self._care, failure):
+                    return
+            elif never_began:
+                # The next incarnation would fare the same at once, so those who wait are told, and the one that the
+                # next message starts tries again.
+                fail_all(self._context, failure)
         if self.mailbox.first() is not None or not self._directory.retire(self._key, self):
             self.mailbox.again()
+
+    def _starts_again_later(self, care: Care, failure: Exception) -> bool:
+        """Do what the supervision says; return True if the mailbox is left alone until the next start."""
+        escalates = care.supervision.strategy == "escalate"
+        if care.supervision.strategy == "restart":
+            delay = care.restarts.delay(self._directory.timetable.elapsed())
+            if delay is not None and self._directory.rests():
+                care.backoff = self._directory.timetable.after(delay, lambda: self._start_again(care))
+                if not self._directory.rests():  # whoever closes the system may have come by in between
+                    self.hurry()
+                return True
+            escalates = care.supervision.on_limit == "escalate"
+            if delay is None:
+                cause = failure
+                failure = RestartLimitError(self._context.stream, care.supervision, cause)
+                failure.__cause__ = cause
+                _log.error("%s", failure)
+        fail_all(self._context, failure)
+        self._directory.child_failed(self._key, failure, escalates=escalates)
+        return False
+
+    def _start_again(self, care: Care) -> None:
+        care.backoff = None
+        care.restarting = True
+        self.mailbox.again()

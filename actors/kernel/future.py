@@ -82,6 +82,10 @@ class PooledFuture(pykka.Future[T]):
         """Tell whether `get` would return or raise at once."""
         return self._set
 
+    def failed(self) -> bool:
+        """Tell whether there is an exception."""
+        return self._exc_info is not None
+
     def add_done_callback(self, callback: Callback) -> None:
         """Call back once when the value or exception is there: on the thread that sets it, or now if it is there.
 

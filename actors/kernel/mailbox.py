@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import msgspec
 import pykka
-from pykka.messages import _ActorStop  # pyright: ignore[reportPrivateUsage]  # pykka's stop has no public name
 
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.pool import WorkerPool, here
-
-STOP: Final = _ActorStop()
+from reenact.actors.kernel.signals import SIGNALS, STOP
+from reenact.domain.errors import MailboxFullError
 
 DEPTH: Final = 16
 """Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""
@@ -29,7 +28,7 @@ class Envelope(msgspec.Struct, eq=False):
     @property
     def stops(self) -> bool:
         """Whether this is the request to stop."""
-        return isinstance(self.message, _ActorStop)
+        return self.message is STOP or type(self.message) is type(STOP)
 
 
 class Mailbox:
@@ -43,12 +42,14 @@ class Mailbox:
     # writes what the other reads: the message before the look at `_closed` and `_held`, those before the look for
     # messages. So at least one of both sees.
 
-    __slots__ = ("_closed", "_envelopes", "_held", "_mutex", "_pool", "_turn")
+    __slots__ = ("_closed", "_envelopes", "_held", "_limit", "_mutex", "_pool", "_turn")
 
     _pool: WorkerPool
     _turn: Callable[[Envelope | None], None]
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
+        """Let at most `limit` messages wait; None: as many as come."""
+        self._limit = limit
         self._envelopes: deque[Envelope] = deque()
         self._held = threading.Lock()  # a flag with test-and-set
         self._held.acquire()  # until `open` has said who is to run
@@ -82,8 +83,18 @@ class Mailbox:
         return True
 
     def offer(self, envelope: Envelope) -> bool:
-        """Take the message in, unless the mailbox is closed."""
-        self._envelopes.append(envelope)
+        """Take the message in, unless the mailbox is closed.
+
+        Raises:
+            MailboxFullError: as many messages wait as may; what the kernel itself says is taken in nevertheless.
+        """
+        if self._limit is None or type(envelope.message) in SIGNALS:
+            self._envelopes.append(envelope)
+        else:
+            with self._mutex:  # so that two do not take the last place
+                if len(self._envelopes) >= self._limit:
+                    raise MailboxFullError(self._limit)
+                self._envelopes.append(envelope)
         if self._closed and self._take_back(envelope):
             return False
         if self._held.acquire(blocking=False):

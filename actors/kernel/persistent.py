@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any, Final, Generic, NoReturn, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Generic, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 import pykka
 
-from reenact.actors.journal.api import Append, Committed, Journal, Outcome, Recorded, Segment
-from reenact.actors.kernel.mailbox import Envelope, Mailbox
-from reenact.actors.kernel.pool import WorkerPool
+from reenact.actors.journal.api import Append, Committed, Outcome, Recorded, Segment
+from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import SLICE, PooledActor
+from reenact.actors.kernel.profile import Profile, SnapshotForm, Stored, StoredNames, stored_forms
+from reenact.actors.kernel.signals import PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
+from reenact.actors.kernel.supervision import Supervision
 from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError
 
 RETRIES: Final = 3
@@ -30,22 +34,6 @@ Event = TypeVar("Event")
 Announcement: TypeAlias = tuple[tuple[Segment, ...], tuple[Segment, ...]]
 """What is to be heard of a step: the kept segments, and the passing ones."""
 
-Clock: TypeAlias = Callable[[], int]
-"""Tells the time: microseconds since 1970-01-01 UTC."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ActorContext:
-    """Who an actor is and what it stands on; its system makes it, and the constructor hands it on."""
-
-    id: str
-    stream: str
-    journal: Journal
-    clock: Clock
-    pool: WorkerPool
-    mailbox: Mailbox
-    ended: Callable[[], None]
-
 
 class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False):
     """What becomes true once the journal has it."""
@@ -55,17 +43,36 @@ class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=Fals
     events: tuple[Event, ...]
     state: State
     retries: int
+    fired: tuple[Timer[Command], ...] = ()
+    due: int | None = None
+    has_snapshot: bool = False
+
+
+class _First(Envelope):
+    """A command of the actor's own, before any other: if it cannot be recorded, the actor has not started."""
+
+
+class _Fired(Envelope):
+    """The command of a timer."""
+
+    timer: Timer[Any] | None = None
 
 
 class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     """An actor that records what follows from a command before it believes, does or says anything.
 
-    A subclass gives `initial`, `decide` and `evolve`, and overrides the hooks it needs. Hooks run one at a time, on a
-    worker, and must not block for long. An `ActorSystem` starts it; commands reach it through a `Reference`.
+    A subclass gives `events`, `initial`, `decide` and `evolve`, and overrides the hooks it needs. Hooks run one at a
+    time, on a worker, and must not block for long. An `ActorSystem` starts it; commands reach it by a `Reference`.
     """
 
+    category: ClassVar[str] = ""
+    """The first part of the names of the streams, `<category>/<id>`, for ever. By default the name of the class."""
+
+    events: ClassVar[StoredNames] = MappingProxyType({})
+    """The names under which events are stored, and their types: frozen array-like structs, such as `Event`."""
+
     initial: State
-    """The state before the first event."""
+    """The state before the first event. An immutable value."""
 
     decide: Callable[[State, Command], Sequence[Event]]
     """Returns what follows from a command, or refuses it with a `ReenactError`. Pure; a `staticmethod`."""
@@ -73,25 +80,103 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     evolve: Callable[[State, Event], State]
     """Returns the state as it is once the event has happened. Pure; a `staticmethod`."""
 
+    timers: Callable[[State], Iterable[Timer[Command]]] | None = None
+    """Returns what the state waits for. Pure; a `staticmethod`.
+
+    When the time of a timer has come, the actor is given its command, also after a restart, even if nobody has sent
+    anything: at least once, and once at most while it lives. A command that has an effect changes the state so that
+    the timer is gone from it, or stands at another time. The class must be registered with the system.
+    """
+
+    snapshot_every: ClassVar[int | None] = None
+    """After how many events a snapshot is taken with them. What is stored is encoded and decoded by msgspec."""
+
+    snapshot_version: ClassVar[int] = 1
+    """To be raised when states mean something else than before: earlier snapshots are skipped from then on."""
+
+    snapshot_type: ClassVar[type | None] = None
+    """The type of what `to_snapshot` returns, if that is not a state."""
+
+    mailbox_limit: ClassVar[int | None] = None
+    """How many messages may wait; whoever sends one more gets a `MailboxFullError`."""
+
+    supervision: ClassVar[Supervision | None] = None
+    """How the actor is cared for when it fails. None: it ends, and the next message starts it again."""
+
+    touched: int = 0
+    _opening: deque[Envelope] | None = None
+    _reported: tuple[_Step[State, Command, Event], Outcome] | None = None
+    _failure: tuple[Exception, bool] | None = None
+    _fired: tuple[Timer[Command], ...] = ()
+    _due: int | None = None
+    _snapshot_at: int = 0
+
     def __init__(self, context: ActorContext) -> None:
         self._assemble(context.mailbox)
-        self._pool = context.pool
+        self._pool = context.system.pool
         self.context = context
         self.state: State = self.initial
         self.version = 0
-        self._opening: deque[Command] | None = None
-        self._first: Envelope | None = None
-        self._reported: tuple[_Step[State, Command, Event], Outcome] | None = None
+        self._elapsed = context.system.timetable.elapsed
 
     @classmethod
     def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
         """Return the name of the stream of the actor with this id."""
-        return id
+        return f"{cls.category or cls.__name__}/{id}"
 
     @classmethod
     def start(cls, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401, ARG003 - pykka's own signature
         """Refuse: without a system there is no journal to start from."""
         raise TypeError(f"{cls.__name__} is event-sourced: ActorSystem.actor() starts it")
+
+    @staticmethod
+    def to_snapshot(state: Any) -> Any:  # noqa: ANN401 - a State, which a static method cannot name
+        """Return what is stored of a state, by default itself."""
+        return state
+
+    @staticmethod
+    def from_snapshot(stored: Any) -> Any:  # noqa: ANN401 - likewise
+        """Return the state of which this was stored, by default itself."""
+        return stored
+
+    @classmethod
+    def profile(cls) -> Profile[State]:
+        """Return what the kernel has to know of the class.
+
+        Raises:
+            TypeError: something that the class declares cannot work.
+        """
+        category = cls.category or cls.__name__
+        if "/" in category:
+            raise TypeError(f"the category {category!r} of {cls.__name__} must not contain a slash")
+        if not isinstance(cls.events, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(f"{cls.__name__}.events must map the names of events in the log to their types")
+        for name, kind in cls.events.items():
+            if not isinstance(kind, (type, Stored)):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+                raise TypeError(f"{cls.__name__}.events[{name!r}] must be a type or a Stored, not {kind!r}")
+        if cls.mailbox_limit is not None and cls.mailbox_limit < 1:
+            raise TypeError(f"{cls.__name__}.mailbox_limit must be above zero, not {cls.mailbox_limit}")
+        return Profile(category, stored_forms(cls.events), cls._snapshot_form(category), cls.timers)
+
+    @classmethod
+    def _snapshot_form(cls, category: str) -> SnapshotForm[State] | None:
+        every = cls.snapshot_every
+        if every is None:
+            return None
+        if every < 1:
+            raise TypeError(f"{cls.__name__}.snapshot_every must be above zero, not {every}")
+        topic = f"{category}:{cls.snapshot_version}"
+        kind = cls.snapshot_type or type(cls.initial)
+        return SnapshotForm(topic, every, kind, cls.to_snapshot, cls.from_snapshot)
+
+    @classmethod
+    def replay(cls, history: Iterable[Recorded]) -> State:
+        """Return the state after the events, from the first one on.
+
+        Raises:
+            LogUnusableError: `evolve` raises; the error names the position.
+        """
+        return _fold(cls.evolve, cls.initial, history)
 
     def on_recovered(self) -> Sequence[Command]:
         """Return commands to be handled before any other, now that the state is read from the log.
@@ -131,6 +216,13 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     def on_lost(self, error: Exception) -> None:
         """Hear that the journal has failed. This incarnation ends; the next reads what was really recorded."""
 
+    def on_child_failed(self, child: Any, error: Exception) -> None:  # noqa: ANN401 - a Reference or an ActorRef
+        """Hear that a child has ended for good, because it failed and its supervision ends there."""
+
+    def can_passivate(self) -> bool:
+        """Return whether the actor may leave memory when it is idle. One with children never does."""
+        return True
+
     # Its life: recover, take one command at a time, end.
 
     def begin(self) -> None:
@@ -139,43 +231,59 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         self._mailbox.open(self._pool, self._turn)
         self._turn(None)
 
+    def ask_to_leave(self) -> None:
+        """Ask the actor to leave memory as soon as it has nothing to do."""
+        if not self._over:
+            self._mailbox.offer(Envelope(PASSIVATE))
+
     def _begin(self) -> None:
         self._begun = True
+        self.touched = self._elapsed()
+        self.context.system.residents.enter(self)
         try:
             self.on_start()
             self._recover()
-            opening = self.on_recovered()
+            opening = [*map(_First, self.on_recovered()), *self._fire()]
             if opening:
                 self._opening = deque(opening)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            _log.error("%s cannot start", self, exc_info=error)
+            _log.error("%s cannot start", self.context.stream, exc_info=error)
+            self._failure = error, True
             self._leave()
-            fail_all(self._mailbox, error)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             self._end(error)
 
     def _leave(self) -> None:
+        self.context.system.residents.leave(self)
         self._depart()  # the mailbox stays open, for the next incarnation
 
     def _recover(self) -> None:
-        recorded = self.context.journal.recover(self.context.stream)
-        self.state = self._fold(recorded)
-        self.version = recorded[-1].version if recorded else 0
-
-    def _fold(self, history: Iterable[Recorded]) -> State:
-        state = self.initial
-        evolve = self.evolve
-        for recorded in history:
-            try:
-                state = evolve(state, recorded.event)
-            except Exception as error:
-                raise LogUnusableError(
-                    f"stream {recorded.stream!r} cannot be replayed: version {recorded.version} at position "
-                    f"{recorded.position} ({type(recorded.event).__name__}) raised {error!r}"
-                ) from error
-        return state
+        journal, stream, snapshots = self.context.journal, self.context.stream, self.context.profile.snapshots
+        state, version = self.initial, None
+        if snapshots is None:
+            recorded = journal.recover(stream)
+        else:
+            snapshot = journal.snapshot(stream)
+            known = None if snapshot is None else snapshots.restored(snapshot)
+            version = None if snapshot is None or known is None else snapshot.version
+            # The event that the snapshot was taken with is read again: it must be there.
+            recorded = journal.recover(stream, after=-1 if version is None else version - 1)
+            if known is not None and recorded and recorded[0].version == version:
+                state = known[0]
+                self._snapshot_at = version
+                del recorded[0]
+            elif version is not None:
+                _log.error("the snapshot of %s stands at version %d, which is not there", stream, version)
+                recorded, version = journal.recover(stream), None
+        last = recorded[-1].version if recorded else version or 0
+        # A stream that another library has begun may start at 0.
+        if recorded and last - recorded[0].version + 1 != len(recorded):
+            raise LogUnusableError(f"stream {stream!r} has holes below version {last}; verify the log")
+        self.state = _fold(self.evolve, state, recorded)
+        self.version = last
 
     def _turn(self, envelope: Envelope | None) -> None:
+        self.touched = self._elapsed()
         if not self._begun:
             self._begin()
         elif self._reported is not None:
@@ -186,7 +294,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         left = SLICE if envelope is None else 1
         while left and not self._over:
             if self._opening:
-                self._first = envelope = Envelope(self._opening.popleft())
+                envelope = self._opening.popleft()
             elif envelope is None:
                 envelope = self._mailbox.next()
                 if envelope is None:
@@ -196,7 +304,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             envelope = None
             left -= 1
         if self._over:
-            self.context.ended()
+            error, never_began = self._failure or (None, False)
+            self.context.ended(error, never_began)
         elif self._opening:
             self._mailbox.again()
         else:
@@ -207,29 +316,25 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
         From then on another worker may be at it already: nothing of this actor is to be touched any more.
         """
-        if envelope.stops:
-            self._stop()
-            _answer(envelope, None)
+        if type(envelope.message) in SIGNALS:
+            self._obey(envelope)
             return False
         try:
             command = self.prepare(envelope.message)
             events = tuple(self.decide(self.state, command))
             if not events:
                 _answer(envelope, self.reply(command, events) if envelope.reply_to else None)
+                self._let_pass(envelope)
                 return False
-            state = reduce(self.evolve, events, self.state)
-            now = self.context.clock()
-            kept, passing = self.announce(command, self.state, events, state, now)
-            append = Append(self.context.stream, self.version, now, events, kept, passing)
+            step, append = self._step(envelope, command, events, retries)
         except ReenactError as refusal:
             self._refuse(envelope, refusal)
-        except Exception as error:  # noqa: BLE001 - the asker's to know; nothing has changed
-            _fail(envelope, error)
+        except Exception as error:  # noqa: BLE001 - the asker's to know, or this actor's failure; nothing has changed
+            self._fail_command(envelope, error)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             self._end(error)
-            _fail(envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
+            _fail(self.context, envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
         else:
-            step = _Step(envelope, command, events, state, retries)
             try:
                 self.context.journal.append(append, partial(self._hear, step))
             except Exception as error:  # noqa: BLE001 - nothing was handed over
@@ -238,15 +343,116 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 return True
         return False
 
+    def _step(
+        self,
+        envelope: Envelope,
+        command: Command,
+        events: tuple[Event, ...],
+        retries: int,
+    ) -> tuple[_Step[State, Command, Event], Append]:
+        """Return what is believed once it is durable, and what is to become durable."""
+        state = reduce(self.evolve, events, self.state)
+        now = self.context.clock()
+        kept, passing = self.announce(command, self.state, events, state, now)
+        stream, profile = self.context.stream, self.context.profile
+        if profile.timers is None and profile.snapshots is None:
+            step = _Step(envelope, command, events, state, retries)
+            return step, Append(stream, self.version, now, events, kept, passing)
+        due: int | msgspec.UnsetType | None = msgspec.UNSET
+        fired, next_due = self._fired, self._due
+        if profile.timers is not None:
+            waiting = tuple(profile.timers(state))
+            if isinstance(envelope, _Fired) and envelope.timer is not None:
+                fired = (*fired, envelope.timer)
+            fired = tuple(timer for timer in fired if timer in waiting)
+            next_due = min((timer.at for timer in waiting if timer not in fired), default=None)
+            if next_due != self._due:
+                due = next_due
+        snapshot = None
+        version = self.version + len(events)
+        if profile.snapshots is not None and version - self._snapshot_at >= profile.snapshots.every:
+            snapshot = profile.snapshots.taken(stream, version, state)
+        append = Append(stream, self.version, now, events, kept, passing, snapshot, due)
+        return _Step(envelope, command, events, state, retries, fired, next_due, snapshot is not None), append
+
+    def _obey(self, envelope: Envelope) -> None:
+        """Do what the kernel says."""
+        match envelope.message:
+            case Passivate():
+                if self._mailbox.empty() and not self.context.has_children and self.can_passivate():
+                    self._stop()
+            case Due():
+                self._opening = deque((*(self._opening or ()), *self._fire()))
+                _answer(envelope, None)
+            case ChildFailed(child=child, error=error) if isinstance(error, Exception):
+                try:
+                    self.on_child_failed(child, error)
+                except Exception as failure:  # noqa: BLE001 - it is this actor's
+                    self._break(failure)
+            case Escalated(error=error) if isinstance(error, Exception):
+                self._break(error)
+            case _:
+                self._stop()
+                _answer(envelope, None)
+
     def _refuse(self, envelope: Envelope, refusal: ReenactError) -> None:
         if envelope.reply_to is not None:
             envelope.reply_to.fail(refusal)
             return
         _log.debug("%s refused %r: %s", self, envelope.message, refusal)
+        self.context.dead_letter(envelope.message, refusal)
         try:
             self.on_dead_letter(envelope.message, refusal)
         except Exception:  # noqa: BLE001 - nobody waits for it
             _log.exception("%s failed to hear of a dead letter", self)
+        self._let_pass(envelope)
+
+    def _fail_command(self, envelope: Envelope, error: Exception) -> None:
+        _fail(self.context, envelope, error)
+        self._let_pass(envelope)
+        if envelope.reply_to is None and self.context.is_supervised:
+            self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        """End this incarnation by a failure."""
+        _log.error("%s has failed", self.context.stream, exc_info=error)
+        self._failure = error, False
+        self._leave()
+        try:
+            self.on_failure(type(error), error, error.__traceback__)
+        except Exception:  # noqa: BLE001 - a failure in the face of failure is logged and no more
+            _log.exception("%s failed to hear of its failure", self)
+
+    # Its timers.
+
+    def _fire(self) -> list[Envelope]:
+        """Return what the timers say whose time has come, each at most once in an incarnation."""
+        timers = self.context.profile.timers
+        if timers is None:
+            return []
+        now = self.context.clock()
+        waiting = tuple(timers(self.state))
+        self._due = min((timer.at for timer in waiting if timer not in self._fired), default=None)
+        return [
+            _Fired(timer.command, None, timer)
+            for timer in sorted(waiting, key=lambda timer: timer.at)
+            if timer.at <= now and timer not in self._fired
+        ]
+
+    def _let_pass(self, envelope: Envelope) -> None:
+        """Have a timer wake this actor no more whose command had no effect; its next incarnation tries it again."""
+        timers = self.context.profile.timers
+        if timers is None or not isinstance(envelope, _Fired) or envelope.timer is None:
+            return
+        self._fired = (*self._fired, envelope.timer)
+        self._due = min((timer.at for timer in timers(self.state) if timer not in self._fired), default=None)
+        step = Append(self.context.stream, None, self.context.clock(), due=self._due)
+        try:
+            self.context.journal.append(step, _ignore)
+        except ReenactError:
+            return  # the journal is closed: it is looked at again when it is opened
+        if self._due is not None:
+            self.context.system.alarms.hint(self._due)
 
     # What became of a step.
 
@@ -267,20 +473,29 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def _believe(self, step: _Step[State, Command, Event], committed: Committed) -> None:
         self.state, self.version = step.state, committed.version
+        if step.has_snapshot:
+            self._snapshot_at = committed.version
+        if self.context.profile.timers is not None:
+            self._fired, before, self._due = step.fired, self._due, step.due
+            if step.due is not None and step.due != before:
+                self.context.system.alarms.hint(step.due)
+        failure: Exception | None = None
         try:
             self.on_committed(step.command, step.events)
-        except Exception:  # noqa: BLE001 - what is recorded stands
+        except Exception as error:  # noqa: BLE001 - what is recorded stands
             _log.exception("%s recorded %r and failed to act on it", self, step.events)
+            failure = error
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             self._end(error)
-        if step.envelope.reply_to is None:
-            return
-        try:
-            reply = self.reply(step.command, step.events)
-        except Exception as error:  # noqa: BLE001 - the asker's to know
-            _fail(step.envelope, error)
-        else:
-            _answer(step.envelope, reply)
+        if step.envelope.reply_to is not None:
+            try:
+                reply = self.reply(step.command, step.events)
+            except Exception as error:  # noqa: BLE001 - the asker's to know
+                _fail(self.context, step.envelope, error)
+            else:
+                _answer(step.envelope, reply)
+        if failure is not None and self.context.is_supervised:
+            self._break(failure)
 
     def _decide_again(self, step: _Step[State, Command, Event], conflict: ConflictError) -> bool:
         try:
@@ -290,30 +505,49 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             return False
         if step.retries:
             return self._suspends(step.envelope, step.retries - 1)
-        _fail(step.envelope, conflict)
+        _fail(self.context, step.envelope, conflict)
         return False
 
     def _lose(self, envelope: Envelope, error: Exception) -> None:
+        # If it is the actor's own first command, it did not even get as far as the first message.
+        self._failure = error, isinstance(envelope, _First)
         self._leave()
         try:
             self.on_lost(error)
         except Exception:  # noqa: BLE001 - it ends in any case
             _log.exception("%s failed to hear that it was lost", self)
-        _fail(envelope, error)
-        if envelope is self._first:
-            # It did not even get as far as the first message. The next incarnation would fare the same at once, so
-            # those who wait are told, and the one that the next message starts tries again.
-            fail_all(self._mailbox, error)
+        _fail(self.context, envelope, error)
+        if self.context.profile.timers is not None:
+            self.context.system.alarms.later(self.context.stream)
 
 
-def fail_all(mailbox: Mailbox, error: Exception) -> None:
-    """Answer everything that waits now: a stop with success, all else with the error."""
+def _fold(evolve: Callable[[State, Any], State], state: State, history: Iterable[Recorded]) -> State:
+    for recorded in history:
+        try:
+            state = evolve(state, recorded.event)
+        except Exception as error:
+            raise LogUnusableError(
+                f"stream {recorded.stream!r} cannot be replayed: version {recorded.version} at position "
+                f"{recorded.position} ({type(recorded.event).__name__}) raised {error!r}"
+            ) from error
+    return state
+
+
+def fail_all(context: ActorContext, error: Exception) -> None:
+    """Answer everything that waits now: what the kernel says with success, all else with the error."""
+    mailbox = context.mailbox
     for _ in range(len(mailbox)):
         envelope = mailbox.get()
-        if envelope.stops:
-            _answer(envelope, None)
+        if type(envelope.message) not in SIGNALS:
+            _fail(context, envelope, error)
+        elif isinstance(envelope.message, Due) and envelope.reply_to is not None:
+            envelope.reply_to.fail(error)
         else:
-            _fail(envelope, error)
+            _answer(envelope, None)
+
+
+def _ignore(_outcome: Outcome) -> None:
+    """Do nothing: a timer that could not be struck out wakes the actor once more, and that is all."""
 
 
 def _answer(envelope: Envelope, reply: object) -> None:
@@ -321,8 +555,9 @@ def _answer(envelope: Envelope, reply: object) -> None:
         envelope.reply_to.set(reply)
 
 
-def _fail(envelope: Envelope, error: BaseException) -> None:
+def _fail(context: ActorContext, envelope: Envelope, error: BaseException) -> None:
     if envelope.reply_to is not None:
         envelope.reply_to.fail(error)
     else:
         _log.error("a command that was told has failed: %r", envelope.message, exc_info=error)
+        context.dead_letter(envelope.message, error)

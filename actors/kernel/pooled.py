@@ -7,14 +7,16 @@ import sys
 import threading
 import uuid
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
+from reenact.actors.kernel.mailbox import Envelope, Mailbox
 from reenact.actors.kernel.pool import WorkerPool, default_pool
+from reenact.actors.kernel.signals import STOP
+from reenact.actors.kernel.supervision import Supervision
 
 SLICE: Final = 64
 """Messages that an actor handles before others get their turn."""
@@ -72,6 +74,14 @@ class PooledRef(pykka.ActorRef[A]):
         return future.get(timeout=timeout) if block else future
 
 
+class Caretaker(Protocol):
+    """Cares for an actor that fails."""
+
+    def revives(self, failure: Exception) -> bool:
+        """Take care of the actor; return False if that is its end."""
+        ...
+
+
 class PooledActor(pykka.Actor):
     """An actor that occupies a thread only while it handles a message.
 
@@ -80,8 +90,16 @@ class PooledActor(pykka.Actor):
     a `ThreadingActor`, because the workers are few. Waiting for another actor's reply is fine.
     """
 
+    mailbox_limit: ClassVar[int | None] = None
+    """How many messages may wait; whoever sends one more gets a `MailboxFullError`."""
+
+    supervision: ClassVar[Supervision | None] = None
+    """How an actor that a system has started is cared for when it fails. None: it ends, as pykka's do."""
+
     _begun: bool = False
     _over: bool = False
+    _caretaker: Caretaker | None = None
+    _broke: Exception | None = None
     _pool: WorkerPool
 
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as every class takes
@@ -119,15 +137,44 @@ class PooledActor(pykka.Actor):
     def start_on(cls, pool: WorkerPool, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 - as start
         """Start an actor on this pool; the other arguments are the constructor's."""
         actor = cls(*args, **kwargs)
-        actor._pool = pool
-        _log.debug("Starting %s", actor)
-        actor._start_actor_loop()
+        actor.go(pool)
         return actor.actor_ref
 
-    @staticmethod
+    def go(self, pool: WorkerPool, caretaker: Caretaker | None = None) -> None:
+        """Go to work on the pool."""
+        self._pool = pool
+        self._caretaker = caretaker
+        _log.debug("Starting %s", self)
+        self._start_actor_loop()
+
+    def succeed(self, predecessor: PooledActor) -> None:
+        """Take the place of an actor that has failed: its reference, and the mailbox, which is held."""
+        self.actor_urn = predecessor.actor_urn
+        self.actor_inbox = predecessor.actor_inbox
+        self.actor_stopped = predecessor.actor_stopped
+        self._mailbox = predecessor._mailbox
+        self._pool = predecessor._pool
+        self._caretaker = predecessor._caretaker
+        # The reference is shared by whoever has it; the actor behind it is another one now.
+        self._actor_ref = predecessor._actor_ref  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._actor_ref._actor = self  # type: ignore[attr-defined]  # noqa: SLF001 - pykka's proxies look at it
+
+    def resume(self) -> None:
+        """Go to work where the predecessor has stopped."""
+        self._pool.enter(self)
+        self._mailbox.open(self._pool, self._turn)
+        self._mailbox.again()
+
+    def perish(self) -> None:
+        """End for good, before a successor could be made."""
+        self._mailbox.shut()
+        self.actor_stopped.set()
+        self._refuse_rest()
+
+    @classmethod
     # Typed for our own envelopes: only our references reach it.
-    def _create_actor_inbox() -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        return Mailbox()
+    def _create_actor_inbox(cls) -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        return Mailbox(cls.mailbox_limit)
 
     @staticmethod
     def _create_future() -> PooledFuture[Any]:
@@ -213,7 +260,14 @@ class PooledActor(pykka.Actor):
         traceback: TracebackType | None,
     ) -> None:
         _log.error("Unhandled exception in %s:", self, exc_info=exception_value)
-        self._leave()
+        if self._broke is not None:
+            return  # it is over already
+        if self._caretaker is not None and isinstance(exception_value, Exception) and not self._over:
+            self._broke = exception_value
+            self._over = True
+            self._pool.leave(self)
+        else:
+            self._leave()
 
     def _leave(self) -> None:
         self._mailbox.shut()
@@ -225,6 +279,14 @@ class PooledActor(pykka.Actor):
         self._pool.leave(self)
 
     def _bury(self) -> None:
+        if self._caretaker is not None and self._broke is not None:
+            if self._caretaker.revives(self._broke):
+                return
+            self._mailbox.shut()
+            self.actor_stopped.set()
+        self._refuse_rest()
+
+    def _refuse_rest(self) -> None:
         for envelope in self._mailbox.drain():
             if envelope.reply_to is None:
                 continue

@@ -1,35 +1,55 @@
-"""The directory of a runtime's actors: found by identity, started on demand, stopped together."""
+"""The directory of a system's actors: found by identity, started on demand, stopped together."""
 
 from __future__ import annotations
 
+import os
 import threading
-import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
+import msgspec
 import pykka
 
-from reenact.actors.journal.api import Journal
-from reenact.actors.kernel.cell import AnyActor, Cell, Factory, Key
+from reenact.actors.journal.api import Journal, Listener, Synchronous
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.opening import open_journal, private_directory
+from reenact.actors.kernel.alarms import Alarms
+from reenact.actors.kernel.cell import AnyActor, Cell, Factory
+from reenact.actors.kernel.context import ActorContext, Key
+from reenact.actors.kernel.family import Family
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.mailbox import STOP, Envelope
-from reenact.actors.kernel.persistent import ActorContext, Clock, EventSourcedActor
+from reenact.actors.kernel.keeper import Keeper
+from reenact.actors.kernel.letters import DeadLetters, Reader
+from reenact.actors.kernel.mailbox import Envelope
+from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import WorkerPool, here
 from reenact.actors.kernel.pooled import PooledActor
-from reenact.domain.errors import RequestTimeoutError, RuntimeClosedError
+from reenact.actors.kernel.profile import Profile
+from reenact.actors.kernel.residents import Residents
+from reenact.actors.kernel.signals import DUE, STOP, ChildFailed, Escalated
+from reenact.actors.kernel.supervision import Supervision
+from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
+from reenact.domain.errors import InvalidInputError, RequestTimeoutError, RuntimeClosedError
 
 ROUNDS: Final = 16
 """How often, while closing, actors that others have woken up again are heard out."""
 
+_PAGE: Final = 256
+_LONGEST_ID: Final = 1024
+
 Command = TypeVar("Command")
-Plain = TypeVar("Plain", bound=PooledActor)
+Plain = TypeVar("Plain", bound=pykka.Actor)
 Sourced = TypeVar("Sourced", bound=EventSourcedActor[Any, Any, Any])
 
 
-def microseconds() -> int:
-    """Return the time: microseconds since 1970-01-01 UTC."""
-    return time.time_ns() // 1000
+class Mismatch(msgspec.Struct, frozen=True):
+    """A snapshot that is not what its stream adds up to at that version."""
+
+    stream: str
+    version: int
+    problem: str
 
 
 class Reference(Generic[Command]):
@@ -52,6 +72,7 @@ class Reference(Generic[Command]):
         Raises:
             ReenactError: the actor refused, or its events could not be recorded.
             RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
+            MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
         """
         future: PooledFuture[Any] = PooledFuture()
@@ -67,6 +88,7 @@ class Reference(Generic[Command]):
         """Send the command, and return the future of the reply.
 
         Raises:
+            MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
         """
         future: PooledFuture[Any] = PooledFuture()
@@ -77,6 +99,7 @@ class Reference(Generic[Command]):
         """Send the command. A refusal is a dead letter.
 
         Raises:
+            MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
         """
         self._system.deliver(self._key, Envelope(command))
@@ -108,59 +131,208 @@ class ActorSystem:
     """Actors that share a journal and a few worker threads.
 
     What an actor needs besides its identity is given once for its class: `register(Cls, factory)`, where the factory
-    makes it from its `ActorContext`; without one, `Cls(context)` does.
+    makes it from its `ActorContext`; without one, `Cls(context)` does. Use it as a context manager, or `close` it.
     """
 
-    def __init__(self, journal: Journal, *, workers: int = 2, clock: Clock = microseconds) -> None:
-        self._journal = journal
-        self._clock = clock
-        self._pool = WorkerPool(workers)
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        codec: EventCodec | None = None,
+        workers: int = 2,
+        clock: Clock = microseconds,
+        passivate_after: float | None = None,
+        max_live: int | None = None,
+    ) -> None:
+        """Stand on a journal that somebody else closes afterwards.
+
+        Args:
+            journal: makes events durable.
+            codec: what the journal encodes events with; it learns those that the classes of actors name. None: it
+                knows them already.
+            workers: how many threads run actors.
+            clock: tells the time in microseconds since 1970-01-01 UTC.
+            passivate_after: seconds after which an idle event-sourced actor leaves memory. None: never.
+            max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
+
+        Raises:
+            ValueError: a number is out of range.
+        """
+        self.journal = journal
+        self.clock = clock
+        self.pool = WorkerPool(workers)
+        self.timetable = Timetable(clock)
+        self.residents = Residents(self.timetable, idle=passivate_after, limit=max_live)
+        self.letters = DeadLetters()
+        self.alarms = Alarms(journal, self.timetable, clock, self._wake)
+        self._codec = codec
         self._factories: dict[type[AnyActor], Factory] = {}
+        self._profiles: dict[type[AnyActor], Profile[Any]] = {}
+        self._categories: dict[str, type[AnyActor]] = {}
         self._cells: dict[Key, Cell] = {}
-        self._lock = threading.Lock()
+        self._family = Family()
+        self._keepers: set[Keeper] = set()
+        self._threads: list[pykka.ActorRef[Any]] = []
+        self._lock = threading.RLock()
         self._closes = threading.Lock()
         self._closing = False
         self._closed = False
+        self._let_go = ExitStack()
 
-    def register(self, actor_class: type[Sourced], factory: Callable[[ActorContext], Sourced]) -> None:
-        """Have the actors of this class made by the factory, on a worker, whenever one is needed."""
-        self._factories[actor_class] = factory
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        synchronous: Synchronous = "FULL",
+        listener: Listener | None = None,
+        workers: int = 2,
+        clock: Clock = microseconds,
+        passivate_after: float | None = 120.0,
+        max_live: int | None = 100_000,
+    ) -> Self:
+        """Open a log, or begin one, and a system on it; closing the system closes the log.
+
+        Args:
+            url: a file, or a URL: `sqlite:///relative.db`, `sqlite:////absolute.db`.
+            synchronous: FULL: what was acknowledged survives a loss of power. NORMAL: it survives a crash of the
+                process. OFF: neither file nor order is safe from a loss of power.
+            listener: hears what actors announce, once it is durable.
+            workers: how many threads run actors.
+            clock: tells the time in microseconds since 1970-01-01 UTC.
+            passivate_after: seconds after which an idle event-sourced actor leaves memory. None: never.
+            max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
+
+        Raises:
+            ConfigurationError: there is no such kind of log, or no such setting.
+            StorageError: the log cannot be opened; the subclass says why.
+            ValueError: a number is out of range.
+        """
+        codec = EventCodec(())
+        with ExitStack() as undo:
+            journal = open_journal(url, codec, listener=listener, synchronous=synchronous)
+            undo.callback(journal.close)
+            system = cls(
+                journal,
+                codec=codec,
+                workers=workers,
+                clock=clock,
+                passivate_after=passivate_after,
+                max_live=max_live,
+            )
+            system.keep(undo)
+        return system
+
+    @classmethod
+    def in_memory(
+        cls,
+        *,
+        listener: Listener | None = None,
+        workers: int = 2,
+        clock: Clock = microseconds,
+        passivate_after: float | None = 120.0,
+        max_live: int | None = 100_000,
+    ) -> Self:
+        """Open a system whose log is gone when it is closed: for tests and trials; the rest is as in `open`."""
+        with ExitStack() as undo:
+            system = cls.open(
+                private_directory(undo) / "log.db",
+                synchronous="OFF",
+                listener=listener,
+                workers=workers,
+                clock=clock,
+                passivate_after=passivate_after,
+                max_live=max_live,
+            )
+            system.keep(undo)
+        return system
+
+    def register(self, actor_class: type[Sourced], factory: Callable[[ActorContext], Sourced] | None = None) -> None:
+        """Make the class known: from now on timers of its actors wake them, and the factory makes them.
+
+        Without a factory, the class is called with the context. A class that is not registered is made known by the
+        first reference to one of its actors.
+
+        Raises:
+            TypeError: something that the class declares cannot work.
+            ValueError: another class has the category, or a stored name, or an event type is not fit to be stored.
+        """
+        if factory is not None:
+            self._factories[actor_class] = factory
+        self._profile(actor_class)
 
     def actor(
         self,
         actor_class: type[EventSourcedActor[Any, Command, Any]],
         id: str,  # noqa: A002 - the word users know it by
     ) -> Reference[Command]:
-        """Return a reference to the actor; the first message starts it."""
-        return Reference(self, (actor_class, id))
+        """Return a reference to the actor; the first message starts it.
+
+        Raises:
+            InvalidInputError: the id cannot be one.
+            TypeError, ValueError: as `register` does.
+        """
+        if actor_class not in self._profiles:
+            self._profile(actor_class)
+        return Reference(self, (actor_class, _checked(id)))
 
     def start(self, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
-        """Start an actor without a log; the other arguments are the constructor's.
+        """Start an actor without a log, pooled or with a thread of its own; the other arguments are the constructor's.
+
+        It is stopped when the system closes. A pooled one whose class declares a `supervision` is cared for.
 
         Raises:
             RuntimeClosedError: the system is closed.
         """
-        if self._closing:
-            raise _closed()
-        return actor_class.start_on(self._pool, *args, **kwargs)
+        return self._start(None, actor_class, *args, **kwargs)
 
     def stop(self, ref: pykka.ActorRef[Any]) -> None:
         """Stop an actor that `start` has started, once it has handled what was sent before."""
         ref.stop()
 
+    def on_dead_letter(self, reader: Reader) -> Callable[[], None]:
+        """Call the reader with each message that was told and came to nothing; what is returned ends that.
+
+        It is called on the thread where that happens, and must return soon; what it raises is logged.
+        """
+        return self.letters.subscribe(reader)
+
     def live(self) -> int:
         """Return the number of actors in memory."""
-        return len(self._pool)
+        return len(self.pool)
+
+    def check_snapshots(self) -> list[Mismatch]:
+        """Return the snapshots that are not what the events say, having replayed the streams of all that there are.
+
+        Those of classes that are not known to this system are passed over, and so are those of earlier forms, which
+        nobody reads any more.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        found: list[Mismatch] = []
+        after = ""
+        while page := self.journal.snapshots(after=after, limit=_PAGE):
+            for snapshot in page:
+                actor_class = self._categories.get(snapshot.stream.partition("/")[0])
+                if actor_class is not None:
+                    problem = self._profiles[actor_class].problem_of(snapshot, actor_class, self.journal)
+                    if problem is not None:
+                        found.append(Mismatch(snapshot.stream, snapshot.version, problem))
+            after = page[-1].stream
+        return found
 
     def close(self) -> None:
         """Let every actor handle what it was sent, and end them and the workers. Idempotent.
 
-        From its beginning nothing is accepted any more, except what actors send each other while they finish.
+        From its beginning nothing is accepted any more, except what actors send each other while they finish. What
+        was accepted is handled, or its sender is told that it was not; timers stay in the log.
         """
-        if here.pool is self._pool:
+        if here.pool is self.pool:
             raise RuntimeError("an actor cannot close the system that it lives in")
         with self._closes:
             self._closing = True
+            self.timetable.close()
             for _ in range(ROUNDS):
                 if not self._stop_everyone():
                     break
@@ -168,7 +340,8 @@ class ActorSystem:
                 self._closed = True
             while self._stop_everyone():
                 pass
-            self._pool.close()
+            self.pool.close()
+            self._let_go.close()
 
     def __enter__(self) -> Self:
         return self
@@ -178,11 +351,21 @@ class ActorSystem:
     ) -> None:
         self.close()
 
+    def keep(self, parts: ExitStack) -> None:
+        """Let go of the parts when the system is closed, after what it lets go of already."""
+        parts.push(self._let_go.pop_all())
+        self._let_go = parts.pop_all()
+
     # For references.
 
     def deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
-        """Put the message into the actor's mailbox, or have it handled on the current thread if that is allowed."""
-        if self._closing and (self._closed or here.pool is not self._pool):
+        """Put the message into the actor's mailbox, or have it handled on the current thread if that is allowed.
+
+        Raises:
+            MailboxFullError: no more messages may wait.
+            RuntimeClosedError: the system is closed.
+        """
+        if self._closing and (self._closed or here.pool is not self.pool):
             raise _closed()
         cell = self._cells.get(key)
         if cell is not None and (
@@ -199,9 +382,36 @@ class ActorSystem:
         cell = self._cells.get(key)
         if cell is None or not cell.mailbox.offer(Envelope(STOP, future)):
             future.set(None)
+        else:
+            cell.hurry()
         return future
 
-    # For cells.
+    # For actors.
+
+    def child(
+        self,
+        parent: Key,
+        actor_class: type[EventSourcedActor[Any, Command, Any]],
+        id: str,  # noqa: A002 - the word users know it by
+        supervision: Supervision | None,
+    ) -> Reference[Command]:
+        """Return a reference to an actor that ends with its parent."""
+        reference = self.actor(actor_class, id)
+        self._family.add(parent, (actor_class, id), supervision)
+        return reference
+
+    def spawn(self, parent: Key, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
+        """Start an actor without a log that ends with its parent."""
+        return self._start(parent, actor_class, *args, **kwargs)
+
+    def has_children(self, parent: Key) -> bool:
+        """Return whether a child of the actor lives."""
+        return any(
+            child.is_alive() if isinstance(child, pykka.ActorRef) else child in self._cells
+            for child in self._family.children(parent)
+        )
+
+    # For cells and keepers.
 
     def make(self, key: Key, context: ActorContext) -> AnyActor:
         """Return a new incarnation.
@@ -222,12 +432,101 @@ class ActorSystem:
                 del self._cells[key]
             return retired
 
+    def orphan(self, key: Key) -> None:
+        """Stop the children of an actor that has ended."""
+        for child in self._family.part(key):
+            if isinstance(child, pykka.ActorRef):
+                child.stop(block=False)
+            else:
+                self.dismiss(child)
+
+    def rests(self) -> bool:
+        """Return whether actors may still be started again by themselves, after a while."""
+        return not self._closing
+
+    def child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
+        """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
+        self._report(self._family.parent(key), Reference(self, key), error, escalates=escalates)
+
+    def gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
+        """Hear that an actor without a log has ended for good."""
+        with self._lock:
+            self._keepers.discard(keeper)
+        ref = keeper.actor.actor_ref
+        self._report(self._family.parent(ref), ref, error, escalates=escalates)
+
+    def _report(self, parent: Key | None, child: object, error: Exception, *, escalates: bool) -> None:
+        cell = None if parent is None else self._cells.get(parent)
+        if cell is not None:
+            cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(child, error)))
+
+    def _start(self, parent: Key | None, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
+        if self._closing and (self._closed or here.pool is not self.pool):
+            raise _closed()
+        if not issubclass(actor_class, PooledActor):
+            ref = actor_class.start(*args, **kwargs)
+            with self._lock:
+                self._threads = [*(thread for thread in self._threads if thread.is_alive()), ref]
+        else:
+            ref = self._start_pooled(actor_class, lambda: actor_class(*args, **kwargs))
+        if parent is not None:
+            self._family.add(parent, ref, None)
+        return ref
+
+    def _start_pooled(self, actor_class: type[PooledActor], make: Callable[[], PooledActor]) -> pykka.ActorRef[Any]:
+        if actor_class.supervision is None:
+            actor = make()
+            actor.go(self.pool)
+        else:
+            keeper = Keeper(self, actor_class.supervision, make)
+            actor = keeper.actor
+            with self._lock:
+                self._keepers.add(keeper)
+            actor.go(self.pool, keeper)
+        return actor.actor_ref
+
+    def _profile(self, actor_class: type[AnyActor]) -> Profile[Any]:
+        with self._lock:
+            known = self._profiles.get(actor_class)
+            if known is not None:
+                return known
+            profile = actor_class.profile()
+            other = self._categories.get(profile.category)
+            if other is not None:
+                raise ValueError(
+                    f"{actor_class.__name__} and {other.__name__} both have the category {profile.category!r}; "
+                    "the streams of two classes must not mix"
+                )
+            if self._codec is not None:
+                if not profile.forms:
+                    raise TypeError(
+                        f"{actor_class.__name__}.events names no events; give each a name in the log, "
+                        'such as events = {"deposited": Deposited}'
+                    )
+                for form in profile.forms:
+                    self._codec.register(form)
+            self._categories[profile.category] = actor_class
+            self._profiles[actor_class] = profile
+        if profile.timers is not None:
+            self.alarms.begin()
+        return profile
+
+    def _wake(self, stream: str) -> PooledFuture[Any] | None:
+        category, _, id_ = stream.partition("/")
+        actor_class = self._categories.get(category)
+        if actor_class is None:
+            return None
+        future: PooledFuture[Any] = PooledFuture()
+        self.deliver((actor_class, id_), Envelope(DUE, future))
+        return future
+
     def _cell(self, key: Key) -> Cell:
         cell = self._cells.get(key)
         if cell is None:
             if self._closed:
                 raise _closed()
-            cell = self._cells[key] = Cell(key, self, journal=self._journal, clock=self._clock, pool=self._pool)
+            supervision = self._family.supervision(key) or key[0].supervision
+            cell = self._cells[key] = Cell(key, self, self._profile(key[0]), supervision, self.pool)
         return cell
 
     def _stop_everyone(self) -> bool:
@@ -235,12 +534,25 @@ class ActorSystem:
         stopping = [self.dismiss(key) for key in list(self._cells)]
         for future in stopping:
             future.get()
-        plain = [actor for actor in self._pool.live() if not isinstance(actor, EventSourcedActor)]
+        with self._lock:
+            keepers, threads = list(self._keepers), self._threads
+            self._threads = []
+        for keeper in keepers:
+            keeper.hurry()
+        plain = [actor for actor in self.pool.live() if not isinstance(actor, EventSourcedActor)]
         for actor in plain:
             if isinstance(actor, PooledActor):
                 actor.actor_ref.stop()
-        return bool(stopping or plain or self._cells)
+        for ref in threads:
+            ref.stop()
+        return bool(stopping or plain or threads or self._cells)
 
 
 def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the actor system is closed")
+
+
+def _checked(id: object) -> str:  # noqa: A002 - the word users know it by
+    if isinstance(id, str) and id and len(id) <= _LONGEST_ID and id.isprintable():
+        return id
+    raise InvalidInputError(f"an actor's id is a printable text of 1 to {_LONGEST_ID} characters, not {id!r:.100}")

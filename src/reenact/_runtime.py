@@ -15,7 +15,7 @@ from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.opening import file_of, private_directory
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.actors.kernel.system import microseconds
+from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime
 from reenact.actors.session import Recovery
 from reenact.domain.errors import ConfigurationError

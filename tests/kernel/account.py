@@ -69,6 +69,10 @@ class Account(EventSourcedActor[int, Command, Event]):
     decide = staticmethod(decide)
     evolve = staticmethod(evolve)
 
+    @classmethod
+    def stream(cls, id: str) -> str:
+        return id
+
     def reply(self, command: Command, events: tuple[Event, ...]) -> int:
         return self.state
 

@@ -125,7 +125,7 @@ def fold(journal: SqliteJournal, session_id: str, *, until: int | None = None) -
 def live_sessions(runtime: Runtime) -> dict[str, tuple[Session, int]]:
     """Return what the live session actors believe, and at which version."""
     found: dict[str, tuple[Session, int]] = {}
-    for actor in runtime._system._pool.live():
+    for actor in runtime._system.pool.live():
         if isinstance(actor, SessionActor):
             version = -1
             state = actor.state

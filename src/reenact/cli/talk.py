@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from reenact._runtime import Runtime
 from reenact.actors.environment.claude import DEFAULT_MODEL
 from reenact.actors.ids import TimeOrderedIds
-from reenact.actors.kernel.system import microseconds
+from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.answering import Answering, answering
 from reenact.cli.commands import Commands
 from reenact.cli.console import Console

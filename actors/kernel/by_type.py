@@ -1,0 +1,52 @@
+"""A function for each type of command or event, in the place of one long `match`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from reenact.domain.errors import InvalidInputError
+
+State = TypeVar("State")
+Result = TypeVar("Result")
+
+
+class UnhandledTypeError(InvalidInputError, TypeError):
+    """There is no function for this type of command or event."""
+
+    code = "unhandled_type"
+
+
+class ByType(Generic[State, Result]):
+    """Calls the function that is registered for the type of its second argument, or for the nearest base of it."""
+
+    def __init__(self, functions: Mapping[type, Callable[[State, Any], Result]]) -> None:
+        self._functions = dict(functions)
+        self._given = tuple(functions)
+
+    def __call__(self, state: State, message: object) -> Result:
+        """Return what the function returns.
+
+        Raises:
+            UnhandledTypeError: there is none for the type of `message`.
+        """
+        kind = type(message)
+        function = self._functions.get(kind)
+        if function is None:
+            function = self._functions[kind] = self._inherited(kind)
+        return function(state, message)
+
+    def _inherited(self, kind: type) -> Callable[[State, Any], Result]:
+        for base in kind.__mro__:
+            if base in self._functions:
+                return self._functions[base]
+        known = ", ".join(sorted(given.__name__ for given in self._given))
+        raise UnhandledTypeError(f"nothing is said about {kind.__name__}; there are functions for {known}")
+
+
+def by_type(functions: Mapping[type, Callable[[State, Any], Result]]) -> ByType[State, Result]:
+    """Return a `decide` or an `evolve` made of one function for each type of command or event.
+
+    `decide = by_type({Deposit: deposit, Withdraw: withdraw})`, each a function of the state and the command.
+    """
+    return ByType(functions)

@@ -1,0 +1,148 @@
+"""Who an actor is, and what it may ask of the system around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+import pykka
+
+from reenact.actors.journal.api import Journal
+from reenact.actors.kernel.mailbox import Mailbox
+from reenact.actors.kernel.pool import WorkerPool
+from reenact.actors.kernel.profile import Profile
+from reenact.actors.kernel.residents import Residents
+from reenact.actors.kernel.supervision import Supervision
+from reenact.actors.kernel.timetable import Clock, Timetable
+
+if TYPE_CHECKING:
+    from reenact.actors.kernel.alarms import Alarms
+    from reenact.actors.kernel.letters import DeadLetters
+    from reenact.actors.kernel.persistent import EventSourcedActor
+    from reenact.actors.kernel.system import Reference
+
+Command = TypeVar("Command")
+PlainActor = TypeVar("PlainActor", bound=pykka.Actor)
+
+Key: TypeAlias = "tuple[type[EventSourcedActor[Any, Any, Any]], str]"
+"""An identity: a class of actors and an id."""
+
+
+class Surroundings(Protocol):
+    """What the actors of a system share."""
+
+    journal: Journal
+    clock: Clock
+    pool: WorkerPool
+    timetable: Timetable
+    residents: Residents
+    alarms: Alarms
+    letters: DeadLetters
+
+    def actor(self, actor_class: type[EventSourcedActor[Any, Command, Any]], id: str) -> Reference[Command]:  # noqa: A002
+        """Return a reference to the actor."""
+        ...
+
+    def child(
+        self,
+        parent: Key,
+        actor_class: type[EventSourcedActor[Any, Command, Any]],
+        id: str,  # noqa: A002
+        supervision: Supervision | None,
+    ) -> Reference[Command]:
+        """Return a reference to an actor that ends with its parent."""
+        ...
+
+    def spawn(
+        self,
+        parent: Key,
+        actor_class: type[PlainActor],
+        *args: Any,  # noqa: ANN401 - the constructor's
+        **kwargs: Any,  # noqa: ANN401
+    ) -> pykka.ActorRef[PlainActor]:
+        """Start an actor without a log that ends with its parent."""
+        ...
+
+    def has_children(self, parent: Key) -> bool:
+        """Return whether a child of the actor lives."""
+        ...
+
+
+class ActorContext:
+    """Who an actor is and what it stands on; its system makes it, and the constructor hands it on."""
+
+    __slots__ = ("_key", "_system", "ended", "id", "is_supervised", "mailbox", "profile", "stream")
+
+    def __init__(
+        self,
+        key: Key,
+        system: Surroundings,
+        profile: Profile[Any],
+        mailbox: Mailbox,
+        ended: Callable[[Exception | None, bool], None],
+        *,
+        is_supervised: bool,
+    ) -> None:
+        self.id = key[1]
+        self.stream = key[0].stream(key[1])
+        self.profile = profile
+        self.mailbox = mailbox
+        self.ended = ended
+        self.is_supervised = is_supervised
+        self._key = key
+        self._system = system
+
+    @property
+    def system(self) -> Surroundings:
+        """The system that the actor lives in."""
+        return self._system
+
+    @property
+    def journal(self) -> Journal:
+        """What makes its events durable."""
+        return self._system.journal
+
+    @property
+    def clock(self) -> Clock:
+        """Tells the time: microseconds since 1970-01-01 UTC. For `prepare` and effects, never for decide or evolve."""
+        return self._system.clock
+
+    @property
+    def has_children(self) -> bool:
+        """Whether a child of the actor lives."""
+        return self._system.has_children(self._key)
+
+    def child(
+        self,
+        actor_class: type[EventSourcedActor[Any, Command, Any]],
+        name: str,
+        supervision: Supervision | None = None,
+    ) -> Reference[Command]:
+        """Return a reference to an actor that ends when this one does, and is cared for as `supervision` says.
+
+        Its id is `<id of this actor>/<name>`. Who its children are, an actor knows only while it lives: a parent that
+        starts again calls this again, in `on_recovered` or when it needs them. None stands for the care that the class
+        of the child declares.
+        """
+        return self._system.child(self._key, actor_class, f"{self.id}/{name}", supervision)
+
+    def spawn(
+        self,
+        actor_class: type[PlainActor],
+        *args: Any,  # noqa: ANN401 - the constructor's
+        **kwargs: Any,  # noqa: ANN401
+    ) -> pykka.ActorRef[PlainActor]:
+        """Start an actor without a log that ends when this one does; the other arguments are the constructor's."""
+        return self._system.spawn(self._key, actor_class, *args, **kwargs)
+
+    def schedule(self, seconds: float, command: Any) -> Callable[[], bool]:  # noqa: ANN401 - the actor's own
+        """Tell this actor the command in so many seconds; what is returned calls that off, and returns False if late.
+
+        It is kept in memory only: what must come even after a restart belongs into `timers`.
+        """
+        reference = self._system.actor(self._key[0], self.id)
+        return self._system.timetable.after(seconds, lambda: reference.tell(command)).cancel
+
+    def dead_letter(self, message: object, reason: BaseException) -> None:
+        """Report that a message which was told to this actor came to nothing."""
+        self._system.letters.put(self.stream, message, reason)

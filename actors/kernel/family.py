@@ -1,0 +1,57 @@
+"""Whose children actors are: known while the parents live, and kept nowhere."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, TypeAlias
+
+import pykka
+
+from reenact.actors.kernel.context import Key
+from reenact.actors.kernel.supervision import Supervision
+
+Child: TypeAlias = "Key | pykka.ActorRef[Any]"
+
+
+class Family:
+    """Parents, their children, and how those are cared for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._children: dict[Key, dict[Child, None]] = {}
+        self._parents: dict[Child, Key] = {}
+        self._care: dict[Child, Supervision] = {}
+
+    def add(self, parent: Key, child: Child, supervision: Supervision | None) -> None:
+        """Take note of a child. Idempotent; the last supervision counts when it is started the next time."""
+        with self._lock:
+            self._children.setdefault(parent, {})[child] = None
+            self._parents[child] = parent
+            if supervision is not None:
+                self._care[child] = supervision
+
+    def part(self, parent: Key) -> list[Child]:
+        """Forget the children of the parent, and return them."""
+        if parent not in self._children:
+            return []
+        with self._lock:
+            children = list(self._children.pop(parent, ()))
+            for child in children:
+                self._parents.pop(child, None)
+                self._care.pop(child, None)
+            return children
+
+    def children(self, parent: Key) -> list[Child]:
+        """Return the children of the parent."""
+        if parent not in self._children:
+            return []
+        with self._lock:
+            return list(self._children.get(parent, ()))
+
+    def parent(self, child: Child) -> Key | None:
+        """Return the parent, if there is one."""
+        return self._parents.get(child)
+
+    def supervision(self, child: Child) -> Supervision | None:
+        """Return how the parent has the child cared for, if it has said so."""
+        return self._care.get(child)

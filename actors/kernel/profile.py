@@ -1,0 +1,134 @@
+"""What the kernel knows of a class of actors before the first of them is made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from reenact.actors.journal.api import Journal, Recorded, Snapshot
+from reenact.actors.journal.codec import StoredForm, Upcast
+from reenact.actors.kernel.alarms import Timer
+
+State = TypeVar("State")
+Replayed_co = TypeVar("Replayed_co", covariant=True)
+
+_log = logging.getLogger("reenact.kernel")
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """How an event is stored whose form has changed: `upcast[n]` turns the fields of version n into those of n + 1.
+
+    The fields are a list in the order of their declaration; every version below `version` has its upcast.
+    """
+
+    type: type[msgspec.Struct]
+    version: int = 1
+    upcast: Mapping[int, Upcast] = MappingProxyType({})
+
+
+StoredNames: TypeAlias = Mapping[str, type[msgspec.Struct] | Stored]
+"""The names that events have in the log for ever: renaming a class loses no history."""
+
+
+def stored_forms(names: StoredNames) -> Iterator[StoredForm]:
+    """Yield the stored forms that a table of names stands for."""
+    for name, kind in names.items():
+        if isinstance(kind, Stored):
+            yield StoredForm(name, kind.type, kind.version, kind.upcast)
+        else:
+            yield StoredForm(name, kind)
+
+
+class SnapshotForm(Generic[State]):
+    """Turns states of a class of actors into bytes and back."""
+
+    __slots__ = ("_decode", "_encode", "_restore", "_take", "every", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        every: int,
+        kind: type,
+        take: Callable[[State], Any],
+        restore: Callable[[Any], State],
+    ) -> None:
+        """Take one every so many events.
+
+        Raises:
+            TypeError: what is stored of a state cannot be decoded as a `kind`.
+        """
+        self.topic = topic
+        self.every = every
+        self._take = take
+        self._restore = restore
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
+
+    def taken(self, stream: str, version: int, state: State) -> Snapshot:
+        """Return a snapshot of the state that the stream has at this version.
+
+        Raises:
+            TypeError: the state cannot be encoded.
+        """
+        return Snapshot(stream, version, self.topic, self._encode(self._take(state)))
+
+    def restored(self, snapshot: Snapshot) -> tuple[State] | None:
+        """Return the state, or None if this form does not know the snapshot: then the events say it."""
+        if snapshot.topic != self.topic:
+            return None
+        try:
+            return (self._restore(self._decode(snapshot.state)),)
+        except Exception:  # noqa: BLE001 - a function of the user's; and the events say the same
+            _log.warning(
+                "the snapshot of %s at version %d is skipped", snapshot.stream, snapshot.version, exc_info=True
+            )
+            return None
+
+
+class Replaying(Protocol[Replayed_co]):
+    """A class of actors."""
+
+    def replay(self, history: Iterable[Recorded]) -> Replayed_co:
+        """Return the state after the events."""
+        ...
+
+
+class Profile(Generic[State]):
+    """A class of actors: its name in the log, what it stores, and what it waits for."""
+
+    __slots__ = ("category", "forms", "snapshots", "timers")
+
+    def __init__(
+        self,
+        category: str,
+        forms: Iterable[StoredForm],
+        snapshots: SnapshotForm[State] | None,
+        timers: Callable[[State], Iterable[Timer[Any]]] | None,
+    ) -> None:
+        self.category = category
+        self.forms = tuple(forms)
+        self.snapshots = snapshots
+        self.timers = timers
+
+    def problem_of(self, snapshot: Snapshot, replaying: Replaying[State], journal: Journal) -> str | None:
+        """Return what is wrong with a snapshot when the events are replayed, or None.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        if self.snapshots is None or snapshot.topic != self.snapshots.topic:
+            return None
+        known = self.snapshots.restored(snapshot)
+        if known is None:
+            return "it cannot be decoded"
+        history = [
+            recorded for recorded in journal.read(snapshot.stream, after=-1) if recorded.version <= snapshot.version
+        ]
+        if not history or history[-1].version != snapshot.version:
+            return f"the stream has no version {snapshot.version}"
+        replayed = replaying.replay(history)
+        return None if known[0] == replayed else f"it says {known[0]!r:.500}, the events say {replayed!r:.500}"
