@@ -12,14 +12,10 @@ from reenact.domain import image as images
 class ContainerActor(EventSourcedActor[containers.Container, containers.CreateContainer, containers.ContainerEvent]):
     """One container."""
 
+    category = "container"
     initial = containers.Container()
     decide = staticmethod(containers.decide)
     evolve = staticmethod(containers.evolve)
-
-    @classmethod
-    def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
-        """Return the name of the container's stream."""
-        return f"container/{id}"
 
     def announce(
         self,
@@ -44,14 +40,10 @@ class ContainerActor(EventSourcedActor[containers.Container, containers.CreateCo
 class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.ImageEvent]):
     """One image, in all its revisions."""
 
+    category = "image"
     initial = images.Images()
     decide = staticmethod(images.decide)
     evolve = staticmethod(images.evolve)
-
-    @classmethod
-    def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
-        """Return the name of the image's stream."""
-        return f"image/{id}"
 
     def announce(
         self,

@@ -28,6 +28,10 @@ logger = logging.getLogger("reenact.runtime")
 SHORTEST: Final = 0.25
 LONGEST: Final = 30.0
 """Seconds after which a session that could not be recorded is tried again, the first time and at the most."""
+IDLE: Final = 120.0
+"""Seconds after which a container, an image or a session without a live agent leaves memory."""
+MOST_LIVE: Final = 10_000
+"""How many of them may be in memory, live agents too, before idle ones without an agent have to leave."""
 
 
 class Failures:
@@ -201,7 +205,7 @@ class LocalRuntime:
         self._environment = environment
         self._let_go = let_go
         self._outside = OutsideLoop()
-        self._system = ActorSystem(journal, clock=now)
+        self._system = ActorSystem(journal, clock=now, passivate_after=IDLE, max_live=MOST_LIVE)
         live = LiveAgents()
         self._ports = _Ports(
             recovery=recovery,

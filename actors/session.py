@@ -92,14 +92,10 @@ class Ports(Protocol):
 class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     """One session: decides, records, believes; then lets the environment act."""
 
+    category = "session"  # the stream is also the topic of the session's feed
     initial = Session()
     decide = staticmethod(rules.decide)
     evolve = staticmethod(rules.evolve)
-
-    @classmethod
-    def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
-        """Return the name of the session's stream, which is also the topic of its feed."""
-        return f"session/{id}"
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
@@ -199,6 +195,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._disconnect()
         if self.state.agent is not None:
             self._ports.log_fails(self.context.id, error)
+
+    def can_passivate(self) -> bool:
+        """A live agent stays: its environment may know more than the log."""
+        return self.state.agent is None
 
     def on_stop(self) -> None:
         """Let go of the environment."""

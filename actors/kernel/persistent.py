@@ -268,7 +268,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             version = None if snapshot is None or known is None else snapshot.version
             # The event that the snapshot was taken with is read again: it must be there.
             recorded = journal.recover(stream, after=-1 if version is None else version - 1)
-            if known is not None and recorded and recorded[0].version == version:
+            if known is not None and version is not None and recorded and recorded[0].version == version:
                 state = known[0]
                 self._snapshot_at = version
                 del recorded[0]

@@ -446,7 +446,8 @@ class ActorSystem:
 
     def child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
         """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
-        self._report(self._family.parent(key), Reference(self, key), error, escalates=escalates)
+        child: Reference[Any] = Reference(self, key)
+        self._report(self._family.parent(key), child, error, escalates=escalates)
 
     def gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
         """Hear that an actor without a log has ended for good."""
