@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, bindparam, insert, select, update
+import msgspec
+from msgspec.structs import astuple
+from sqlalchemy import BindParameter, Connection, Select, bindparam, func, insert, select, update
 from sqlalchemy.dialects import sqlite
 
 from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow
@@ -52,59 +54,55 @@ _MOVE_AGENTS: Final = Statement(
     update(AGENTS).where(AGENTS.c.position == _AT).values({name: bindparam(f"new_{name}") for name in _AGENT_COLUMNS})
 )
 
+_json: Final = msgspec.json.Encoder().encode
+# All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
+_keys: Final[Select[tuple[Any]]] = select(func.json_each(bindparam("keys")).table_valued("value").c.value)
+_SESSIONS: Final = Statement(
+    select(SESSIONS.c.stream, SESSIONS.c.position, SESSIONS.c.id, SESSIONS.c.container_id, SESSIONS.c.image_id).where(
+        SESSIONS.c.stream.in_(_keys)
+    )
+)
+_LIVE_AGENTS: Final = Statement(
+    select(
+        AGENTS.c.session, AGENTS.c.position, AGENTS.c.id, AGENTS.c.started_at, AGENTS.c.turn_id, AGENTS.c.failed
+    ).where(AGENTS.c.stopped_at.is_(None), AGENTS.c.session.in_(_keys))
+)
+_OPEN_TURNS: Final = Statement(
+    select(TURNS.c.position, TURNS.c.id, TURNS.c.session, TURNS.c.accepted_at, TURNS.c.started_at, TURNS.c.model)
+    .where(TURNS.c.ended_at.is_(None), TURNS.c.session.in_(_keys))
+    .order_by(TURNS.c.session, TURNS.c.position)
+)
 
-def load(connection: Connection, streams: Iterable[str]) -> dict[str, Conversing]:
+
+def load(connection: Connection, streams: Collection[str]) -> dict[str, Conversing]:
     """Return the conversations of these streams, as far as there are rows of them."""
-    columns = SESSIONS.c.stream, SESSIONS.c.position, SESSIONS.c.id, SESSIONS.c.container_id, SESSIONS.c.image_id
     conversations: dict[str, Conversing] = {}
     by_key: dict[int, Conversing] = {}
-    for stream, position, *ids in connection.execute(select(*columns).where(SESSIONS.c.stream.in_(list(streams)))):
+    for stream, position, *ids in _ask(connection, _SESSIONS, streams):
         conversations[stream] = by_key[position] = Conversing(position, *ids)
-    _load_agents(connection, by_key)
-    _load_turns(connection, by_key)
-    return conversations
-
-
-def _load_agents(connection: Connection, sessions: dict[int, Conversing]) -> None:
-    agents = select(
-        AGENTS.c.session,
-        AGENTS.c.position,
-        AGENTS.c.id,
-        AGENTS.c.started_at,
-        AGENTS.c.turn_id,
-        AGENTS.c.failed,
-    ).where(AGENTS.c.stopped_at.is_(None), AGENTS.c.session.in_(list(sessions)))
-    for session, position, agent_id, started_at, turn_id, failed in connection.execute(agents):
-        sessions[session].agent = AgentRow(
+    for session, position, agent_id, started_at, turn_id, failed in _ask(connection, _LIVE_AGENTS, by_key):
+        by_key[session].agent = AgentRow(
             position, agent_id, started_at, turn_id=turn_id, failed=bool(failed), stored=True
         )
-
-
-def _load_turns(connection: Connection, sessions: dict[int, Conversing]) -> None:
-    turns = (
-        select(
-            TURNS.c.position,
-            TURNS.c.id,
-            TURNS.c.session,
-            TURNS.c.accepted_at,
-            TURNS.c.started_at,
-            TURNS.c.model,
-        )
-        .where(TURNS.c.ended_at.is_(None), TURNS.c.session.in_(list(sessions)))
-        .order_by(TURNS.c.session, TURNS.c.position)
-    )
-    for position, turn_id, session, accepted_at, started_at, model in connection.execute(turns):
-        conversation = sessions[session]
+    for position, turn_id, session, accepted_at, started_at, model in _ask(connection, _OPEN_TURNS, by_key):
+        conversation = by_key[session]
         conversation.turns[turn_id] = TurnRow(
             position, turn_id, session, accepted_at, started_at, model=model, stored=True
         )
         conversation.waiting += started_at is None
+    return conversations
+
+
+def _ask(connection: Connection, question: Statement, keys: Collection[str | int]) -> Sequence[Sequence[Any]]:
+    return connection.exec_driver_sql(question.sql, (_json(list(keys)).decode(),)).all() if keys else ()
 
 
 def write(connection: Connection, changes: Changes) -> None:
     """Write the rows, each kind in one statement."""
-    new_turns = [_turn(turn) for turn in changes.turns.values() if not turn.stored]
-    moved_turns = [(*_turn(turn)[4:], turn.position) for turn in changes.turns.values() if turn.stored]
+    new_turns: list[Values] = [astuple(turn)[:-1] for turn in changes.turns.values() if not turn.stored]
+    moved_turns: list[Values] = [
+        (*astuple(turn)[4:-1], turn.position) for turn in changes.turns.values() if turn.stored
+    ]
     new_agents = [_agent(agent, session) for agent, session in changes.agents.values() if not agent.stored]
     moved_agents = [
         (*_agent(agent, session)[7:], agent.position) for agent, session in changes.agents.values() if agent.stored
@@ -127,26 +125,9 @@ def write(connection: Connection, changes: Changes) -> None:
         agent.stored = True
 
 
-def _run(connection: Connection, statement: Statement, rows: Sequence[Values]) -> None:
+def _run(connection: Connection, statement: Statement, rows: list[Values]) -> None:
     if rows:
-        connection.exec_driver_sql(statement.sql, list(rows))
-
-
-def _turn(turn: TurnRow) -> Values:
-    return (
-        turn.position,
-        turn.id,
-        turn.session,
-        turn.accepted_at,
-        turn.started_at,
-        turn.ended_at,
-        turn.outcome,
-        turn.stop_reason,
-        turn.duration,
-        turn.model,
-        turn.usage,
-        turn.failure,
-    )
+        connection.exec_driver_sql(statement.sql, rows)
 
 
 def _agent(agent: AgentRow, session: Conversing) -> Values:

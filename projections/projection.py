@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from sqlalchemy import Engine, bindparam, insert, select, update
@@ -19,9 +20,12 @@ from reenact.projections.statements import Statement, Value
 from reenact.projections.tables import PROGRESS, VERSION
 
 NAME: Final = "reenact"
-BATCH: Final = 1000
-KEPT: Final = 4096
+BATCH: Final = 2000
+"""So many events are one transaction: with fewer, the same pages of the indices are written more often."""
+KEPT: Final = 16_384
 """So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
+
+_OF_CONVERSATION: Final = frozenset(OF_CONVERSATION)
 
 _NOT_OF_THE_EVENTS: Final = (OperationalError, DatabaseError)
 """Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
@@ -139,7 +143,7 @@ class Projection:
 
     def _remember(self, rows: Sequence[Row]) -> None:
         known = self._conversations
-        streams = {row.stream: None for row in rows if isinstance(row.event, OF_CONVERSATION)}
+        streams = {row.stream: None for row in rows if type(row.event) in _OF_CONVERSATION}
         missing: list[str] = []
         for stream in streams:
             conversation = known.pop(stream, None)
@@ -152,9 +156,8 @@ class Projection:
 
     def _forget(self) -> None:
         known = self._conversations
-        if len(known) > KEPT:
-            for stream in list(known)[: len(known) - KEPT]:
-                del known[stream]
+        for stream in list(islice(known, max(0, len(known) - KEPT))):
+            del known[stream]
 
     def _move(self, last: Row) -> None:
         values: dict[str, Value] = {

@@ -66,10 +66,10 @@ def project(changes: Changes, conversations: dict[str, Conversing], row: Row) ->
         UnprojectedEventError: the event is the domain's, but has no projector.
     """
     event = row.event
-    if isinstance(event, OF_CONVERSATION):
-        _go_on(changes, conversations[row.stream], row, event)
-    elif isinstance(event, SessionCreated):
+    if isinstance(event, SessionCreated):
         _create(changes, conversations, row, event)
+    elif isinstance(event, OF_CONVERSATION):
+        _go_on(changes, conversations[row.stream], row, event)
     elif isinstance(event, ContainerCreated):
         changes.containers.append((row.position, event.container_id, event.name, row.recorded_at))
     elif isinstance(event, ImageRegistered):

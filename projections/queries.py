@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
-from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine
 
 from reenact.domain.agent import AgentInfo, Failure
 from reenact.domain.container import ContainerInfo
-from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.events import AgentState
 from reenact.domain.image import Definition, ImageInfo
 from reenact.domain.messages import EPOCH, Block, Message, instant
 from reenact.domain.session import SessionInfo
 from reenact.projections import questions
-from reenact.projections.errors import ReadModelError
 from reenact.projections.info import Tokens, TurnInfo
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection, suspect
+from reenact.projections.readers import Readers
 from reenact.projections.statements import Statement, Value
 from reenact.projections.store import open_private
-
-_KEPT_OPEN: Final = 8
 
 _content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
 _usage: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -43,9 +38,7 @@ class ReadModel:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._free: deque[Connection] = deque()
-        self._closed = False
-        self._suspect = False
+        self._readers = Readers(engine)
 
     @classmethod
     def of(cls, log: Log) -> ReadModel:
@@ -71,10 +64,9 @@ class ReadModel:
 
     def close(self) -> None:
         """Let go of the tables; a question that is being answered is answered. Idempotent."""
-        self._closed = True
-        self._let_go(keep=0)
-        if self._suspect:
-            self._suspect = False
+        self._readers.close()
+        if self._readers.failed:
+            self._readers.failed = False
             suspect(self._engine)
         self._engine.dispose()
 
@@ -159,38 +151,7 @@ class ReadModel:
         return [session_id for (session_id,) in self._ask(questions.UNFINISHED)]
 
     def _ask(self, question: Statement, **values: Value) -> list[tuple[Any, ...]]:
-        if self._closed:
-            raise RuntimeClosedError("the runtime is closed; open it again to go on")
-        try:
-            connection = self._take()
-            try:
-                return [*map(tuple, connection.exec_driver_sql(question.sql, question.bind(values)).all())]
-            finally:
-                self._give_back(connection)
-        except DBAPIError as error:
-            self._suspect = True
-            raise ReadModelError(f"the projections cannot be read: {error.orig}") from error
-        except UnicodeEncodeError:
-            return []  # nothing has an id that is no Unicode
-
-    def _take(self) -> Connection:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return self._engine.connect()
-
-    def _give_back(self, connection: Connection) -> None:
-        self._free.append(connection)
-        if self._closed or len(self._free) > _KEPT_OPEN:
-            self._let_go(keep=0 if self._closed else _KEPT_OPEN)
-
-    def _let_go(self, *, keep: int) -> None:
-        while len(self._free) > keep:
-            try:
-                connection = self._free.popleft()
-            except IndexError:  # another thread was quicker
-                return
-            connection.close()
+        return self._readers.ask(question, values)
 
 
 def _most(limit: int | None) -> int:

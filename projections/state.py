@@ -1,15 +1,19 @@
-"""What a batch of events changes, in memory: the open ends of conversations, and the rows to be written."""
+"""What a batch of events changes, in memory: the open ends of conversations, and the rows to be written.
+
+Thousands of these live at once and none refers back to what refers to it, so the collector of cycles may pass them by.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from reenact.projections.statements import Values
 
 
-@dataclass(slots=True)
-class TurnRow:
-    """A turn that has not ended, or has ended in this batch."""
+class TurnRow(msgspec.Struct, gc=False):
+    """A turn that has not ended, or has ended in this batch: the columns of its row, and whether there is one."""
 
     position: int
     id: str
@@ -26,8 +30,7 @@ class TurnRow:
     stored: bool = False
 
 
-@dataclass(slots=True)
-class AgentRow:
+class AgentRow(msgspec.Struct, gc=False):
     """An agent that is live, or has stopped in this batch."""
 
     position: int
@@ -39,8 +42,7 @@ class AgentRow:
     stored: bool = False
 
 
-@dataclass(slots=True)
-class Conversing:
+class Conversing(msgspec.Struct, gc=False):
     """What must be known of a session to project what comes next in its stream."""
 
     position: int
@@ -48,7 +50,7 @@ class Conversing:
     container_id: str
     image_id: str
     agent: AgentRow | None = None
-    turns: dict[str, TurnRow] = field(default_factory=dict[str, TurnRow])  # those that have not ended
+    turns: dict[str, TurnRow] = {}  # those that have not ended
     waiting: int = 0  # how many of them have not begun
 
 

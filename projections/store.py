@@ -19,6 +19,8 @@ from reenact.projections.tables import METADATA, PROGRESS, VERSION
 BUSY_TIMEOUT: Final = 5.0
 SMALL: Final = 32 * 1024 * 1024
 """Bytes up to which a file is looked through at each opening; a larger one only if its writer did not close it."""
+CHECKPOINT_PAGES: Final = 4000
+"""Pages that the write-ahead log grows to before it goes home; most are written again and again until then."""
 
 _log: Final = logging.getLogger("reenact.projections")
 
@@ -75,6 +77,7 @@ def _engine(path: Path) -> Engine:
 def _prepare(connection: sqlite3.Connection, _record: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again
+    connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
 
 
 def _what_is_wrong(path: Path, log: Log) -> str | None:

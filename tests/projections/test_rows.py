@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from reenact.domain.agent import SoFar
+from reenact.domain.agent import Failure, SoFar
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import Definition, ImageRegistered
-from reenact.domain.messages import Message
-from reenact.projections import questions
+from reenact.domain.messages import Message, TextBlock
+from reenact.projections import changes, questions
 from reenact.projections.errors import ProjectionFailedError
-from reenact.projections.projection import KEPT, Projection
+from reenact.projections.projection import Projection
 from reenact.projections.queries import ReadModel
 from reenact.projections.statements import Statement
 from reenact.projections.store import open_private
@@ -112,18 +112,64 @@ def test_rows_made_in_batches_of_any_sizes_with_crashes_between_them_are_those_m
         assert all_rows(engine) == rows_from_zero(log)
 
 
-def test_more_conversations_than_are_remembered_at_once_are_projected_right() -> None:
+def test_more_conversations_than_are_remembered_at_once_are_projected_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.projections.projection.KEPT", 5)
     world = World()
-    names = [f"s{number}" for number in range(KEPT + 10)]
+    names = [f"s{number}" for number in range(40)]
     for name in names:
         world.create(name)
         world.run(name)
     for name in names:
         world.say(name)
 
-    with ReadModel.of(world.log) as model:
-        assert all(agent.state == "thinking" for agent in model.agents())
-        assert len(model.messages(names[0])) == 1
+    with private() as engine:
+        projection = Projection(world.log, engine)
+        remembered: list[int] = []
+        while projection.advance(20):
+            remembered.append(len(projection._conversations))
+        projection.close(intact=True)
+
+        assert remembered == [5] * len(remembered)
+        assert all_rows(engine) == rows_from_zero(world.log)
+
+
+@pytest.mark.parametrize("session_id", ["plain", 'quo"ted', "back\\slash", "grün 🌱", "\n\t\x7f", "[1, null]"])
+def test_a_conversation_that_was_forgotten_is_found_again_whatever_its_id(session_id: str) -> None:
+    world = World()
+    world.create(session_id)
+    world.run(session_id)
+    world.say(session_id)
+    world.say(session_id)
+    with private() as engine:
+        first = Projection(world.log, engine)
+        first.advance()
+        first.close(intact=True)
+        world.answer(session_id, SoFar(content=(TextBlock("Hi"),), message_id="m", stop_reason="end_turn"))
+
+        second = Projection(world.log, engine)
+        second.advance()
+        second.close(intact=True)
+
+        assert all_rows(engine) == rows_from_zero(world.log)
+
+
+def test_what_is_read_back_of_an_agent_is_all_that_its_row_said() -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a")
+    world.answer("a", SoFar(failure=Failure("overloaded_error", "busy", retryable=True)))
+    with private() as engine:
+        first = Projection(world.log, engine)
+        first.advance()
+        first.close(intact=True)
+        world.stop("a", SoFar())
+
+        second = Projection(world.log, engine)
+        second.advance()
+        second.close(intact=True)
+
+        assert all_rows(engine) == rows_from_zero(world.log)
 
 
 def test_an_event_of_the_domain_that_has_no_projector_is_refused() -> None:
@@ -204,6 +250,23 @@ def test_no_question_scans_or_sorts_a_table(name: str) -> None:
     few = ("UNFINISHED", "PLACE_OF_MESSAGE")  # sort what is at work, and the messages of one turn
     assert not [step for step in plan if step.startswith("SCAN") and not step.endswith(listed)], plan
     assert name in few or not [step for step in plan if "TEMP B-TREE" in step], plan
+
+
+def test_finding_forgotten_conversations_again_scans_no_table() -> None:
+    questions_of_load = [
+        value for value in vars(changes).values() if isinstance(value, Statement) and value.sql.startswith("SELECT")
+    ]
+
+    with private() as engine, engine.connect() as connection:
+        plans = [
+            str(row[3])
+            for question in questions_of_load
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {question.sql}", ("[]",))
+        ]
+
+    assert len(questions_of_load) == 3
+    assert [step for step in plans if step.startswith("SCAN") and "VIRTUAL TABLE" not in step] == []
+    assert [step for step in plans if "TEMP B-TREE" in step] == []
 
 
 def test_tables_do_not_change_without_a_new_version() -> None:

@@ -302,4 +302,4 @@ def test_readers_and_a_close_in_the_midst_of_them_get_along(tmp_path: Path, worl
         model.close()
 
         assert {answer.result(timeout=20) for answer in answers} == {"told"}
-    assert not model._free
+    assert not model._readers._free

@@ -187,3 +187,23 @@ def test_a_file_that_cannot_be_written_is_a_typed_error(tmp_path: Path, world: W
 
     with pytest.raises(ReadModelError):
         open_read_model(path, world.log)
+
+
+def test_the_write_ahead_log_goes_home_when_it_has_grown(
+    path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = 60
+    monkeypatch.setattr("reenact.projections.store.CHECKPOINT_PAGES", pages)
+    engine = open_store(path, world.log)
+    with ProjectionRunner(world.log, engine) as runner:
+        page: int = runner._projection._connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        for _ in range(30):
+            for _ in range(20):
+                world.say("a", "A long story. " * 100)
+            runner.catch_up()
+        grown = path.with_name("read.db-wal").stat().st_size
+        home = path.stat().st_size
+    engine.dispose()
+
+    assert home > 2 * pages * page
+    assert grown < 2 * pages * page

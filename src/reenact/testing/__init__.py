@@ -1,24 +1,85 @@
-"""What users test with: mocks of the model, and a Messages API server on the loopback."""
+"""What users test with: kits for actors of their own, mocks of the model, a Messages API server on the loopback."""
 
-from reenact.actors.environment.mock import (
-    MockClaudeDriver,
-    MockEnvironment,
-    MockEnvironmentFactory,
-    MockLLMProvider,
-)
-from reenact.actors.environment.scenarios import MockEvent, MockScenario
-from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
-from reenact.testing.fake_replies import FakeError, FakeReply
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from reenact.actors.environment.mock import (
+        MockClaudeDriver,
+        MockEnvironment,
+        MockEnvironmentFactory,
+        MockLLMProvider,
+    )
+    from reenact.actors.environment.scenarios import MockEvent, MockScenario
+    from reenact.testing.clock import ManualClock
+    from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
+    from reenact.testing.fake_replies import FakeError, FakeReply
+    from reenact.testing.faulty_journal import CrashedError, FaultyJournal
+    from reenact.testing.findings import ReplayError
+    from reenact.testing.ids import SequentialIds
+    from reenact.testing.kit import EventSourcedTestKit
+    from reenact.testing.machine import ReplayMachine
+    from reenact.testing.result import Result
+    from reenact.testing.torn import torn_copy
+    from reenact.testing.waiting import wait_until
 
 __all__ = [
+    "CrashedError",
+    "EventSourcedTestKit",
     "FakeError",
     "FakeMessagesAPI",
     "FakeReply",
     "FakeRequest",
+    "FaultyJournal",
+    "ManualClock",
     "MockClaudeDriver",
     "MockEnvironment",
     "MockEnvironmentFactory",
     "MockEvent",
     "MockLLMProvider",
     "MockScenario",
+    "ReplayError",
+    "ReplayMachine",
+    "Result",
+    "SequentialIds",
+    "torn_copy",
+    "wait_until",
 ]
+
+_LATER: Final = {
+    "CrashedError": "reenact.testing.faulty_journal",
+    "EventSourcedTestKit": "reenact.testing.kit",
+    "FakeError": "reenact.testing.fake_replies",
+    "FakeMessagesAPI": "reenact.testing.fake_api",
+    "FakeReply": "reenact.testing.fake_replies",
+    "FakeRequest": "reenact.testing.fake_api",
+    "FaultyJournal": "reenact.testing.faulty_journal",
+    "ManualClock": "reenact.testing.clock",
+    "MockClaudeDriver": "reenact.actors.environment.mock",
+    "MockEnvironment": "reenact.actors.environment.mock",
+    "MockEnvironmentFactory": "reenact.actors.environment.mock",
+    "MockEvent": "reenact.actors.environment.scenarios",
+    "MockLLMProvider": "reenact.actors.environment.mock",
+    "MockScenario": "reenact.actors.environment.scenarios",
+    "ReplayError": "reenact.testing.findings",
+    "ReplayMachine": "reenact.testing.machine",
+    "Result": "reenact.testing.result",
+    "SequentialIds": "reenact.testing.ids",
+    "torn_copy": "reenact.testing.torn",
+    "wait_until": "reenact.testing.waiting",
+}
+"""What is imported when it is first asked for: mocks need no test library, and a test run not all of this."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

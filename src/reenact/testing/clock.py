@@ -1,0 +1,84 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_SECOND: Final = 1_000_000
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_START: Final = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class ManualClock:
+    """A clock to be given to `ActorSystem(clock=...)`: calling it tells the microseconds since 1970-01-01 UTC.
+
+    What has become due is done by whoever moves it, before the move returns. Safe to use from many threads.
+    """
+
+    def __init__(self, start: int | datetime = _START) -> None:
+        """Begin at a time: microseconds since 1970-01-01 UTC, or a `datetime` with a time zone."""
+        self._now = _microseconds(start)
+        self._elapsed = 0
+        self._lock = threading.Lock()
+        self._watchers: tuple[Callable[[], object], ...] = ()
+
+    def __call__(self) -> int:
+        """Return the time in microseconds since 1970-01-01 UTC."""
+        return self._now
+
+    def elapsed(self) -> int:
+        """Return the microseconds that have passed; they never go backwards, whatever the clock is set to."""
+        return self._elapsed
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass.
+
+        Raises:
+            ValueError: `seconds` is below zero; `set` puts the clock back.
+        """
+        if seconds < 0:
+            raise ValueError(f"time does not pass backwards, not by {-seconds} seconds either; set() puts a clock back")
+        with self._lock:
+            passed = round(seconds * _SECOND)
+            self._now += passed
+            self._elapsed += passed
+        self._tell()
+
+    def set(self, at: int | datetime) -> None:
+        """Set the clock, forward or back, as an administrator would: no time passes.
+
+        As with a real clock, durable timers notice within a minute that they are due: `advance` afterwards.
+        """
+        with self._lock:
+            self._now = _microseconds(at)
+        self._tell()
+
+    def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Have `callback` called after each move, by whoever moves the clock; what is returned ends that."""
+        with self._lock:
+            self._watchers = (*self._watchers, callback)
+
+        def unwatch() -> None:
+            with self._lock:
+                self._watchers = tuple(other for other in self._watchers if other is not callback)
+
+        return unwatch
+
+    def __repr__(self) -> str:
+        return f"<ManualClock {(_EPOCH + self._now * _MICROSECOND).isoformat()}>"
+
+    def _tell(self) -> None:
+        for watcher in self._watchers:
+            watcher()
+
+
+def _microseconds(at: int | datetime) -> int:
+    if isinstance(at, int):
+        return at
+    if at.tzinfo is None:
+        raise ValueError(f"{at.isoformat()} has no time zone: give it one, such as datetime.timezone.utc")
+    return (at - _EPOCH) // _MICROSECOND

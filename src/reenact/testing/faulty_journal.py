@@ -1,0 +1,341 @@
+"""A journal that fails when a test wants it to: full, slow, overtaken by another writer, or gone in a crash."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final, NamedTuple, TypeAlias
+
+from reenact.actors.journal.api import Append, Committed, Done, Journal, Outcome, Recorded
+from reenact.domain.errors import ConflictError, StorageError, StorageFullError
+from reenact.testing.passing_journal import PassingJournal
+from reenact.testing.torn import torn_copy
+
+PATIENCE: Final = 10.0
+"""Seconds that something is waited for which should come at once."""
+
+
+class CrashedError(StorageError):
+    """The process has crashed, as far as whoever uses this journal can tell."""
+
+    code = "crashed"
+
+
+class _Crash(Enum):
+    BEFORE = auto()
+    AFTER = auto()
+
+
+class _Overtaken(NamedTuple):
+    """Another writer has been faster, with these events."""
+
+    events: tuple[object, ...]
+
+
+_Fault: TypeAlias = Exception | _Crash | _Overtaken
+
+
+class _Held(NamedTuple):
+    step: Append
+    go: Callable[[], None]
+
+
+class FaultyJournal(PassingJournal):
+    """Hands everything on to a journal, and lets go wrong what it was told to.
+
+    It keeps the promise of `Journal` in every trouble: what is refused was not recorded, steps of one stream take
+    effect in their order, and behind a refused one nothing of its stream does until `recover`. Faults that are asked
+    for one after the other happen to one append each, in this order. Closing it closes the journal.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self._changed = threading.Condition()
+        self._faults: deque[_Fault] = deque()
+        self._fenced: dict[str, Exception] = {}
+        self._held: deque[_Held] = deque()
+        self._holds = False
+        self._full = False
+        self._crashed = False
+        self._under_way = 0
+        self._handed_over = 0
+        self._written: list[Append] = []
+
+    @property
+    def planned(self) -> int:
+        """How many faults that were asked for have not happened yet."""
+        with self._changed:
+            return len(self._faults)
+
+    @property
+    def written(self) -> tuple[Append, ...]:
+        """The steps that have become durable, in their order, whether or not that was reported."""
+        with self._changed:
+            return tuple(self._written)
+
+    # Faults.
+
+    def fail_next(self, error: Exception) -> None:
+        """Have the next append fail with this error."""
+        self._plan(error)
+
+    def conflict_next(self, *events: object) -> None:
+        """Have another writer overtake the next append that has events: with these, or with what is gone again."""
+        self._plan(_Overtaken(events))
+
+    def overtake(self, stream: str, *events: object) -> Outcome:
+        """Have another writer add these events to the stream, now, and return what became of that."""
+        history = self._journal.read(stream)
+        last = history[-1] if history else None
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        step = Append(stream, last.version if last else 0, last.recorded_at if last else 0, events)
+        with self._changed:
+            self._hand_over(step, outcomes.put)
+        return outcomes.get(timeout=PATIENCE)
+
+    def crash_before_next_append(self) -> None:
+        """Crash before the next append is written."""
+        self._plan(_Crash.BEFORE)
+
+    def crash_after_next_append(self) -> None:
+        """Crash after the next append is written and before that is reported."""
+        self._plan(_Crash.AFTER)
+
+    def disk_full(self) -> None:
+        """Have every append fail for want of space, until there is `space_again`."""
+        with self._changed:
+            self._full = True
+
+    def space_again(self) -> None:
+        """End `disk_full`."""
+        with self._changed:
+            self._full = False
+
+    def calm(self) -> None:
+        """Let nothing go wrong any more: faults that have not happened are off, and nothing is held."""
+        with self._changed:
+            self._faults.clear()
+            self._full = False
+        self.release()
+
+    # Slowness.
+
+    def hold(self) -> None:
+        """Be slow: keep every append under way, until it is released."""
+        with self._changed:
+            self._holds = True
+
+    def release(self, count: int | None = None) -> int:
+        """Let so many appends that are held go on, the oldest first, or let all go on and hold none any more.
+
+        Returns how many there were.
+        """
+        with self._changed:
+            if count is None:
+                self._holds = False
+            going = [self._held.popleft() for _ in range(len(self._held) if count is None else count) if self._held]
+            for held in going:
+                held.go()
+            self._changed.notify_all()
+            return len(going)
+
+    @property
+    def holds(self) -> bool:
+        """Whether appends are held."""
+        return self._holds
+
+    @property
+    def held(self) -> tuple[Append, ...]:
+        """The appends that are held, the oldest first."""
+        with self._changed:
+            return tuple(held.step for held in self._held)
+
+    def wait_until_held(self, count: int = 1) -> None:
+        """Wait until so many appends are held.
+
+        Raises:
+            AssertionError: they did not come.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self._held) >= count, timeout=PATIENCE):
+                raise AssertionError(f"{len(self._held)} appends are held after {PATIENCE:g} seconds, not {count}")
+
+    @property
+    def under_way(self) -> int:
+        """How many appends have no outcome yet and are not held."""
+        with self._changed:
+            return self._under_way
+
+    @property
+    def handed_over(self) -> int:
+        """How many appends there were, whatever became of them."""
+        with self._changed:
+            return self._handed_over
+
+    def wait_until_settled(self) -> None:
+        """Wait until the outcome of every append that is not held has been reported.
+
+        Raises:
+            AssertionError: one is still missing.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._under_way == 0, timeout=PATIENCE):
+                raise AssertionError(f"{self._under_way} appends have no outcome after {PATIENCE:g} seconds")
+
+    # Crashes.
+
+    def crash(self) -> None:
+        """Lose what is not written: whatever is under way, and comes later, fails with a `CrashedError`.
+
+        To whoever uses the journal its process has ended; what it does yet leaves no trace. It can be closed in
+        peace, and its successor begins after `come_back`.
+        """
+        with self._changed:
+            self._crashed = True
+            lost, self._held = list(self._held), deque()
+            for held in lost:
+                held.go()
+
+    @property
+    def crashed(self) -> bool:
+        """Whether there was a crash that it has not come back from."""
+        return self._crashed
+
+    def come_back(self) -> None:
+        """Serve the next process, after a crash, with what was written before; faults that did not happen are off."""
+        self.wait_until_settled()
+        with self._changed:
+            self._crashed = False
+        self.calm()
+
+    def torn_write(self, directory: str | os.PathLike[str], *, lose: int) -> Path:
+        """Copy the SQLite log as a loss of power may leave it, `lose` bytes short; see `torn_copy`.
+
+        Raises:
+            TypeError: the journal keeps no file.
+        """
+        path: str | None = getattr(self._journal, "path", None)
+        if path is None:
+            raise TypeError(f"{type(self._journal).__name__} keeps no file that could be torn")
+        return torn_copy(path, directory, lose=lose)
+
+    # The promise of a journal.
+
+    def append(self, step: Append, done: Done) -> None:
+        """Make the step durable, unless something is to go wrong."""
+        with self._changed:
+            if self._crashed:
+                raise _crashed()
+            self._handed_over += 1
+            if self._holds:
+                self._held.append(_Held(step, partial(self._begin, step, done)))
+                self._changed.notify_all()
+            else:
+                self._begin(step, done)
+
+    def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
+        """Wait for what is under way, and accept steps of the stream again.
+
+        Raises:
+            CrashedError: it has crashed.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._crashed or all(held.step.stream != stream for held in self._held))
+            if self._crashed:
+                raise _crashed()
+        recorded = self._journal.recover(stream, after=after)
+        with self._changed:
+            self._fenced.pop(stream, None)
+        return recorded
+
+    def close(self) -> None:
+        """Let what is held go on, and close the journal."""
+        self.release()
+        self._journal.close()
+
+    # How an append fares; the lock is held, so that steps keep their order.
+
+    def _plan(self, fault: _Fault) -> None:
+        with self._changed:
+            self._faults.append(fault)
+
+    def _begin(self, step: Append, done: Done) -> None:
+        error = self._refusal(step)
+        if error is not None:
+            self._fenced.setdefault(step.stream, error)
+            # In the place of the step goes one that says nothing, so that its outcome comes in order and from the
+            # thread from which outcomes come.
+            self._hand_over(Append(step.stream, None, step.recorded_at), done, error)
+            return
+        fault = self._next_fault(step)
+        if fault is _Crash.BEFORE:
+            self.crash()
+            self._begin(step, done)
+        elif fault is _Crash.AFTER:
+            self._hand_over(step, done, crashes=True)
+        elif isinstance(fault, _Overtaken) and fault.events:
+            self._hand_over(Append(step.stream, step.after, step.recorded_at, fault.events), _nobody)
+            self._hand_over(step, done)
+        elif fault is not None:
+            self._fenced[step.stream] = _conflict(step) if isinstance(fault, _Overtaken) else fault
+            self._hand_over(Append(step.stream, None, step.recorded_at), done, self._fenced[step.stream])
+        else:
+            self._hand_over(step, done)
+
+    def _refusal(self, step: Append) -> Exception | None:
+        """Return why nothing at all is recorded now."""
+        if self._crashed:
+            return _crashed()
+        earlier = self._fenced.get(step.stream)
+        if isinstance(earlier, ConflictError):
+            return ConflictError(earlier.stream, earlier.expected, earlier.actual)
+        if earlier is not None:
+            return StorageError(f"not recorded, because an earlier step of its stream was not: {earlier}")
+        if self._full:
+            return StorageFullError("no space is left for the log; free some and try again")
+        return None
+
+    def _next_fault(self, step: Append) -> Exception | _Crash | _Overtaken | None:
+        if not self._faults or (isinstance(self._faults[0], _Overtaken) and not step.events):
+            return None
+        return self._faults.popleft()
+
+    def _hand_over(self, step: Append, done: Done, error: Exception | None = None, *, crashes: bool = False) -> None:
+        self._under_way += 1
+        try:
+            self._journal.append(step, partial(self._hear, step, done, error, crashes))
+        except BaseException:
+            self._under_way -= 1
+            raise
+
+    def _hear(self, step: Append, done: Done, error: Exception | None, crashes: bool, outcome: Outcome) -> None:  # noqa: FBT001 - a fact of the step
+        with self._changed:
+            if isinstance(outcome, Committed) and error is None:
+                self._written.append(step)
+            if crashes:
+                self.crash()
+            if self._crashed:
+                error = _crashed()
+        done(outcome if error is None else error)
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+
+
+def _nobody(outcome: Outcome) -> None:
+    """Stand in for somebody who does not care."""
+
+
+def _crashed() -> CrashedError:
+    return CrashedError("the process has crashed")
+
+
+def _conflict(step: Append) -> ConflictError:
+    after = step.after or 0
+    return ConflictError(step.stream, after, after + 1)

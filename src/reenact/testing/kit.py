@@ -1,0 +1,235 @@
+"""Given events, when a command, then events: tests of an event-sourced actor that also prove what it must never do."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+
+from reenact.actors.journal.api import Append, Outcome
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.domain.errors import ReenactError
+from reenact.testing.clock import ManualClock
+from reenact.testing.faulty_journal import PATIENCE, FaultyJournal
+from reenact.testing.findings import ReplayError, finding
+from reenact.testing.portrait import differences, portrait
+from reenact.testing.result import Result
+from reenact.testing.stage import Stage
+
+State = TypeVar("State")
+Command = TypeVar("Command")
+Event = TypeVar("Event")
+
+
+class EventSourcedTestKit(Generic[State, Command, Event]):
+    """Runs a real actor in a real system, on a log in a private directory, and looks at all that it does.
+
+    `kit.given(Deposited(5)).when(Withdraw(3)).then(Withdrawn(3))`. After each step it checks that `decide`, `evolve`
+    and `timers` are pure, that events come back from the log as they were, that replaying the log gives the state that
+    the actor has, that a snapshot of it keeps it, and that nothing was done before it was durable; if something is
+    wrong, the step raises a `ReplayError`. Use it as a context manager, `close` it, or take the fixture `kit_for`.
+    """
+
+    def __init__(
+        self,
+        actor_class: type[EventSourcedActor[State, Command, Event]],
+        id: str = "test",  # noqa: A002 - the word users know it by
+        *,
+        clock: ManualClock | None = None,
+        factory: Callable[[ActorContext], EventSourcedActor[State, Command, Event]] | None = None,
+        effects: Callable[[], object] | None = None,
+    ) -> None:
+        """Take the class of the actor.
+
+        Args:
+            actor_class: the class.
+            id: the id of the actor.
+            clock: what it is given as the time; by default a new `ManualClock`.
+            factory: makes the actor from its context, if the class alone does not.
+            effects: returns what effects are told by, such as a list of the mails that were sent: it must not change
+                before the events are durable.
+        """
+        self.clock = clock if clock is not None else ManualClock()
+        self._class = actor_class
+        self._id = id
+        self._upcasts: set[tuple[str, int]] = set()
+        self._stage = Stage(actor_class, factory or actor_class, clock=self.clock, effects=effects)
+        # A kit that was forgotten must not keep the process from ending.
+        self.close = weakref.finalize(self, self._stage.close)
+
+    def given(self, *events: Event) -> Self:
+        """Have these events happen first, or next: they are in the log, whoever has decided on them.
+
+        Raises:
+            ReplayError: an event cannot be stored, or `evolve` does not stand it.
+        """
+        self._stage.reference(self._id).stop(timeout=PATIENCE)
+        self._examine(events)
+        history = self.journal.read(self.stream)
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        version = history[-1].version if history else 0
+        self.journal.append(Append(self.stream, version, self.clock(), events), outcomes.put)
+        outcome = outcomes.get(timeout=PATIENCE)
+        if isinstance(outcome, Exception):
+            raise outcome
+        self._settle()
+        return self
+
+    def when(self, command: Command) -> Result[State, Command, Event]:
+        """Ask the actor the command, and return what came of it.
+
+        Raises:
+            ReplayError: something was wrong on the way.
+            Exception: what the actor itself has raised and is no refusal.
+        """
+        reply: Any = None
+        refusal: ReenactError | None = None
+        failure: Exception | None = None
+        self._stage.watch.replied(self.stream)
+        version = self._stage.version(self._id)
+        try:
+            reply = self._stage.reference(self._id).ask(command, timeout=PATIENCE)
+        except ReenactError as error:
+            refusal = error
+        except Exception as error:  # noqa: BLE001 - raised below, unless it is explained
+            failure = error
+        try:
+            self._settle()
+        except ReplayError as error:
+            raise error from (failure or refusal)
+        if failure is not None:
+            raise failure
+        if refusal is None:
+            self._stage.remember(self._id, command, reply, version)
+        events: tuple[Event, ...] = self._stage.watch.replied(self.stream)
+        return Result(self, f"when {command!r}", events=events, reply=reply, refusal=refusal, state=self.state)
+
+    def ask(self, command: Command) -> Any:  # noqa: ANN401 - the actor's to say
+        """Ask the actor the command, check everything, and return the reply, or raise the refusal."""
+        result = self.when(command)
+        if result.refusal is not None:
+            raise result.refusal
+        return result.reply
+
+    def advance(self, seconds: float) -> Result[State, Command, Event]:
+        """Let time pass, so that timers go off, and return what came of it."""
+        before = len(self.history)
+        self.clock.advance(seconds)
+        self._settle()
+        return Result(self, f"after {seconds:g} seconds", events=self.history[before:], state=self.state)
+
+    def restart(self) -> Self:
+        """End the system and begin again from the log; what was asked last and recorded nothing is asked again.
+
+        Raises:
+            ReplayError: the state, or an answer, is not the same.
+        """
+        before = portrait(self.state, "state")
+        self._settle()
+        self._stage.restart()
+        wrong = differences(before, portrait(self.state, "state"), verb="before the restart, after it")
+        if wrong:
+            raise ReplayError([finding(f"{self.stream} is not the same after a restart", wrong)])
+        self._stage.ask_again()
+        self._settle()
+        return self
+
+    def check(self) -> Self:
+        """Check everything again, and the log's chain, and that each older version of an event has an example.
+
+        Raises:
+            ReplayError: something is wrong.
+        """
+        self._settle()
+        self._stage.verify()
+        untried = [
+            f"{form.name!r}, version {version}"
+            for form in self._class.profile().forms
+            for version in range(1, form.version)
+            if (form.name, version) not in self._upcasts
+        ]
+        if untried:
+            raise ReplayError([finding("older versions of events have no example", untried, "give one to upcasts()")])
+        return self
+
+    def upcasts(self, name: str, *, version: int, fields: Sequence[Any], becomes: Event) -> Self:
+        """Check that an event which was stored in an older version, with these fields, is read as `becomes`.
+
+        Raises:
+            ReplayError: it is not.
+        """
+        codec = EventCodec(self._class.profile().forms)
+        stored = f"{name!r} version {version} with {list(fields)!r}"
+        advice = f"see the upcast of version {version} in {self._class.__name__}.events"
+        try:
+            _, event = codec.decode(f"{name}:{version}", msgspec.msgpack.encode((0, list(fields))))
+        except ReenactError as error:
+            raise ReplayError([finding(f"{stored} cannot be read", [str(error)], advice)]) from error
+        wrong = differences(portrait(becomes, "event"), portrait(event, "event"), verb="expected, read is")
+        if wrong:
+            raise ReplayError([finding(f"{stored} becomes {event!r}", wrong, advice)])
+        self._upcasts.add((name, version))
+        return self
+
+    @property
+    def stream(self) -> str:
+        """The name of the actor's stream."""
+        return self._class.stream(self._id)
+
+    @property
+    def state(self) -> State:
+        """The state of the actor; while it is not in memory, the one that the log says."""
+        live = self._stage.live(self._id)
+        if live is None:
+            return self._class.replay(self.journal.read(self.stream))
+        state: State = live.state
+        return state
+
+    @property
+    def history(self) -> tuple[Event, ...]:
+        """The events in the actor's log, as they are read from it."""
+        return tuple(recorded.event for recorded in self.journal.read(self.stream))
+
+    @property
+    def timers(self) -> tuple[Timer[Command], ...]:
+        """What the actor waits for now."""
+        timers = self._class.profile().timers
+        return () if timers is None else tuple(timers(self.state))
+
+    @property
+    def journal(self) -> FaultyJournal:
+        """The journal, which can be told to fail."""
+        return self._stage.journal
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _examine(self, events: Sequence[Event]) -> None:
+        found: list[str] = []
+        examiner = self._stage.examiner(found.append)
+        state = self.state
+        for event in events:
+            examiner.survives(event)
+            if not found:
+                try:
+                    state = examiner.evolve(state, event)
+                except Exception as error:
+                    raise ReplayError(found) from error
+        if found:
+            raise ReplayError(found)
+
+    def _settle(self) -> None:
+        self._stage.system.settle()
+        self._stage.check()

@@ -1,0 +1,244 @@
+"""A Hypothesis machine that asks actors anything, breaks everything around them, and checks that nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.future import PooledFuture
+from reenact.domain.errors import MailboxFullError, ReenactError, StorageError, StorageFullError
+from reenact.testing.clock import ManualClock
+from reenact.testing.stage import Stage
+from reenact.testing.watch import AnyActor
+
+
+def _commands(machine: ReplayMachine) -> st.SearchStrategy[Any]:
+    return machine.commands
+
+
+def _ids(machine: ReplayMachine) -> st.SearchStrategy[str]:
+    return st.sampled_from(tuple(machine.ids))
+
+
+def _pauses(machine: ReplayMachine) -> st.SearchStrategy[float]:
+    return machine.pauses
+
+
+# What the subclass has to say is known only when its machine runs.
+_some_command: st.SearchStrategy[Any] = st.runner().flatmap(_commands)
+_some_id: st.SearchStrategy[str] = st.runner().flatmap(_ids)
+_some_time: st.SearchStrategy[float] = st.runner().flatmap(_pauses)
+
+
+class ReplayMachine(RuleBasedStateMachine):
+    """Point it at an actor, and run its `TestCase`.
+
+        class AccountMachine(ReplayMachine):
+            actor = Account
+            commands = st.builds(Deposit, st.integers(1, 5)) | st.builds(Withdraw, st.integers(1, 9))
+
+        TestAccount = AccountMachine.TestCase
+
+    Actors are asked and told commands in any order, passivated, restarted and crashed, also between a commit and the
+    report of it; the journal is slow, full, broken, or overtaken by another writer; snapshots are taken and deleted,
+    and time passes. After each step, everything that `EventSourcedTestKit` checks is checked of every actor, and that
+    the log holds what was written to it and what was acknowledged, in order, each exactly once. What the chain of the
+    log says is looked at after each restart and at the end. The machine adds nothing to chance: what Hypothesis finds
+    it finds again.
+    """
+
+    actor: ClassVar[type[AnyActor]]
+    """The class of the actors."""
+
+    commands: ClassVar[st.SearchStrategy[Any]]
+    """What they are sent."""
+
+    ids: ClassVar[Sequence[str]] = ("a", "b")
+    """Who they are: few, so that commands meet."""
+
+    pauses: ClassVar[st.SearchStrategy[float]] = st.sampled_from((0.0, 0.5, 1.0, 60.0, 3600.0, 86400.0))
+    """How long time passes, in seconds: say what your timers wait for."""
+
+    snapshot_every: ClassVar[int] = 2
+    """How often snapshots are taken, if the actor has them taken at all; hardly any example gets as far as 100."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+        self.stage = Stage(
+            type(self).actor, self.make, clock=self.clock, effects=self.effects, snapshot_every=self.snapshot_every
+        )
+        self._asked: list[_Asked] = []
+        self._failed = False
+
+    def make(self, context: ActorContext) -> AnyActor:
+        """Return a new actor; override it if the class alone does not make one."""
+        return type(self).actor(context)
+
+    def effects(self) -> object:
+        """Return what effects are told by, such as a list of the mails that were sent; by default nothing is known."""
+        return None
+
+    def answered(self, id: str, command: Any, reply: Any) -> None:  # noqa: A002, ANN401 - the actor's own types
+        """Hear of each reply; override it to check replies against something simpler than the actor."""
+
+    def teardown(self) -> None:
+        """Check everything for the last time, and clear away."""
+        try:
+            if not self._failed:
+                self.stage.journal.calm()
+                self.all_is_well()
+                self.stage.verify()
+        finally:
+            self.stage.close()
+
+    @invariant()
+    def all_is_well(self) -> None:
+        """Check everything, once whatever the last step has caused has come to rest."""
+        self._failed = True
+        self.stage.system.settle()
+        if self.stage.journal.crashed:
+            self._crash()
+        self.stage.check()
+        self._hear()
+        self._failed = False
+
+    # What is sent.
+
+    @rule(id=_some_id, command=_some_command)
+    def ask(self, id: str, command: Any) -> None:  # noqa: A002, ANN401 - the words users know them by
+        """Ask an actor."""
+        self._ask(id, command)
+
+    @rule(id=_some_id, some_commands=st.lists(_some_command, min_size=2, max_size=4))
+    def ask_at_once(self, id: str, some_commands: list[Any]) -> None:  # noqa: A002 - likewise
+        """Ask an actor several things without waiting for an answer."""
+        for command in some_commands:
+            self._ask(id, command)
+
+    @rule(id=_some_id, command=_some_command)
+    def tell(self, id: str, command: Any) -> None:  # noqa: A002, ANN401 - likewise
+        """Tell an actor something."""
+        with suppress(MailboxFullError):
+            self.stage.reference(id).tell(command)
+
+    @precondition(lambda self: not self.stage.journal.planned)
+    @rule(id=_some_id, command=_some_command, after=st.booleans())
+    def ask_before_a_crash(self, id: str, command: Any, after: bool) -> None:  # noqa: A002, ANN401, FBT001 - likewise
+        """Ask an actor, and crash at the next append: before it is written, or after that and before it is reported."""
+        if after:
+            self.stage.journal.crash_after_next_append()
+        else:
+            self.stage.journal.crash_before_next_append()
+        self._ask(id, command)
+
+    @precondition(lambda self: not self.stage.journal.planned)
+    @rule(id=_some_id, command=_some_command, fault=st.sampled_from(("broken", "full", "conflict")))
+    def ask_before_a_fault(self, id: str, command: Any, fault: str) -> None:  # noqa: A002, ANN401 - likewise
+        """Ask an actor, and have the next append fail."""
+        match fault:
+            case "broken":
+                self.stage.journal.fail_next(StorageError("the journal was told to fail"))
+            case "full":
+                self.stage.journal.fail_next(StorageFullError("the journal was told to be full"))
+            case _:
+                self.stage.journal.conflict_next()
+        self._ask(id, command)
+
+    @rule(id=_some_id, some_commands=st.lists(_some_command, min_size=1, max_size=3))
+    def ask_while_disk_is_full(self, id: str, some_commands: list[Any]) -> None:  # noqa: A002 - likewise
+        """Ask an actor several things while nothing can be recorded."""
+        self.stage.journal.disk_full()
+        for command in some_commands:
+            self._ask(id, command)
+        self.stage.system.settle()
+        self.stage.journal.space_again()
+
+    @rule(id=_some_id, other=_some_command, command=_some_command)
+    def ask_when_overtaken(self, id: str, other: Any, command: Any) -> None:  # noqa: A002, ANN401 - likewise
+        """Have another writer decide on a command and record what follows, and ask the actor, which has not looked."""
+        self.stage.overtake(id, other)
+        self._ask(id, command)
+
+    # How actors come and go.
+
+    @rule(id=_some_id)
+    def passivate(self, id: str) -> None:  # noqa: A002 - likewise
+        """Have an actor leave memory."""
+        self.stage.system.dismiss((type(self).actor, id))
+
+    @rule()
+    def restart(self) -> None:
+        """End everything in good order, and begin again."""
+        self.stage.restart()
+        self.stage.ask_again()
+
+    @rule()
+    def crash(self) -> None:
+        """End everything in the middle of what it does, and begin again."""
+        self._crash()
+
+    # What else happens to a log, and to everything.
+
+    @rule()
+    def hold(self) -> None:
+        """Let the journal be slow: nothing becomes durable until it is committed."""
+        self.stage.journal.hold()
+
+    @precondition(lambda self: bool(self.stage.journal.held))
+    @rule()
+    def commit(self) -> None:
+        """Let the oldest append that is held become durable."""
+        self.stage.journal.release(1)
+
+    @precondition(lambda self: self.stage.journal.holds)
+    @rule()
+    def release(self) -> None:
+        """Let the journal be fast again."""
+        self.stage.journal.release()
+
+    @rule()
+    def delete_snapshots(self) -> None:
+        """Delete all snapshots."""
+        self.stage.journal.delete_snapshots()
+
+    @rule(seconds=_some_time)
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.advance(seconds)
+
+    def _ask(self, id: str, command: Any) -> None:  # noqa: A002, ANN401 - likewise
+        version = self.stage.version(id)
+        with suppress(MailboxFullError):
+            self._asked.append(_Asked(id, command, version, self.stage.reference(id).ask_future(command)))
+
+    def _hear(self) -> None:
+        """Take up the answers that have come; those to questions are remembered, to be asked again."""
+        waiting: list[_Asked] = []
+        for asked in self._asked:
+            if not asked.future.done():
+                waiting.append(asked)
+                continue
+            try:
+                reply = asked.future.get()
+            except ReenactError:
+                continue
+            self.answered(asked.id, asked.command, reply)
+            self.stage.remember(asked.id, asked.command, reply, asked.version)
+        self._asked = waiting
+
+    def _crash(self) -> None:
+        self.stage.crash()
+        self.stage.system.settle()
+
+
+class _Asked(NamedTuple):
+    id: str
+    command: Any
+    version: int
+    future: PooledFuture[Any]

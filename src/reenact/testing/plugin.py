@@ -1,0 +1,80 @@
+"""Fixtures for pytest. Every test run loads this module, so it imports next to nothing until a fixture is asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from reenact.actors.kernel import ActorSystem
+    from reenact.testing.clock import ManualClock
+    from reenact.testing.faulty_journal import FaultyJournal
+    from reenact.testing.ids import SequentialIds
+    from reenact.testing.kit import EventSourcedTestKit
+
+LEAVE_TIME: Final = 5.0
+"""Seconds that a thread may take to end when its system is closed."""
+
+
+@pytest.fixture
+def manual_clock() -> ManualClock:
+    """A clock that stands still until the test moves it."""
+    from reenact.testing.clock import ManualClock  # noqa: PLC0415 - see above
+
+    return ManualClock()
+
+
+@pytest.fixture
+def sequential_ids() -> SequentialIds:
+    """Ids that the test can foresee: `prefix_0001`, and so on."""
+    from reenact.testing.ids import SequentialIds  # noqa: PLC0415 - see above
+
+    return SequentialIds()
+
+
+@pytest.fixture
+def actor_system(manual_clock: ManualClock) -> Iterator[ActorSystem]:
+    """A system on a log of its own and the `manual_clock`; the test fails if it leaves actors or threads behind."""
+    from reenact.actors.kernel import ActorSystem  # noqa: PLC0415 - see above
+
+    with _nothing_left(), ActorSystem.in_memory(clock=manual_clock) as system:
+        yield system
+
+
+@pytest.fixture
+def faulty_journal() -> Iterator[FaultyJournal]:
+    """A journal on a log of its own that can be told to fail, for an `ActorSystem(journal, codec=journal.codec)`."""
+    from reenact.actors.journal.codec import EventCodec  # noqa: PLC0415 - see above
+    from reenact.actors.journal.opening import open_journal, private_directory  # noqa: PLC0415 - see above
+    from reenact.testing.faulty_journal import FaultyJournal  # noqa: PLC0415 - see above
+
+    with ExitStack() as undo:
+        path = private_directory(undo) / "log.db"
+        yield undo.enter_context(FaultyJournal(open_journal(path, EventCodec(()), synchronous="OFF")))
+
+
+@pytest.fixture
+def kit_for() -> Generator[Callable[..., EventSourcedTestKit[Any, Any, Any]]]:
+    """Makes kits that are closed at the end of the test; takes what `EventSourcedTestKit` takes."""
+    from reenact.testing.kit import EventSourcedTestKit  # noqa: PLC0415 - see above
+
+    with ExitStack() as undo:
+        yield lambda *args, **kwargs: undo.enter_context(EventSourcedTestKit(*args, **kwargs))
+
+
+@contextmanager
+def _nothing_left() -> Generator[None]:
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + LEAVE_TIME
+    new = [thread for thread in threading.enumerate() if thread not in before and thread.name.startswith("reenact-")]
+    for thread in new:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    left = sorted(thread.name for thread in new if thread.is_alive())
+    if left:
+        pytest.fail(f"threads are left although their system is closed: {', '.join(left)}")

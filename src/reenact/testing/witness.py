@@ -1,0 +1,124 @@
+"""Sees what a function does besides returning: reads a clock, draws by chance, opens a file, sends a message."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import date
+from types import CodeType, FrameType
+from typing import Any, Final, Protocol, TypeAlias
+
+import pykka
+
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.mailbox import Mailbox
+from reenact.actors.kernel.pooled import PooledRef
+from reenact.actors.kernel.system import Reference
+from reenact.testing.clock import ManualClock
+
+Acts: TypeAlias = list[str]
+"""What was seen, in the words of a reader: "reads the clock (time.time)"."""
+
+_CLOCKS: Final = frozenset(
+    f"{name}{suffix}"
+    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+    for suffix in ("", "_ns")
+)
+_DATES: Final = frozenset({"now", "utcnow", "today"})
+_CHANCE: Final = frozenset({"urandom", "getrandom", "generate_time_safe"})
+_GLOBAL_CHANCE: Final[object] = getattr(
+    random.random, "__self__", None
+)  # a generator of one's own, with a seed, is no chance
+_UNSEEN: Final = ("logging", "reenact.testing.witness")  # a log record bears the time, and nothing comes of it
+
+
+class _Named(Protocol):
+    __name__: str
+
+
+def _code(function: Any) -> CodeType:  # noqa: ANN401 - any function written in Python
+    code: CodeType = function.__code__
+    return code
+
+
+_TELLS: Final = "tells another actor something"
+_ASKS: Final = "asks another actor"
+_CLOCK: Final = "reads the clock (context.clock)"
+_BY_CODE: Final = {
+    _code(Reference[Any].tell): _TELLS,
+    _code(PooledRef[Any].tell): _TELLS,
+    _code(pykka.ActorRef[Any].tell): _TELLS,
+    _code(Reference[Any].ask): _ASKS,
+    _code(Reference[Any].ask_future): _ASKS,
+    _code(PooledRef[Any].ask): _ASKS,
+    _code(pykka.ActorRef[Any].ask): _ASKS,
+    _code(ActorContext.schedule): "schedules a command",
+    _code(ActorContext.child): "calls for a child",
+    _code(ActorContext.spawn): "starts an actor",
+    _code(ManualClock.__call__): _CLOCK,
+}
+_HANDLED_HERE: Final = _code(Mailbox.handled_here)
+
+SENDS: Final = frozenset(_BY_CODE.values()) - {_ASKS, _CLOCK}
+"""What has an effect on other actors. To ask one may be a mere question, and there is a place to read the clock."""
+
+
+@contextmanager
+def witness(acts: Acts) -> Generator[None]:
+    """Note what the current thread does inside that a pure function does not.
+
+    A profiler that is at work on the thread is not disturbed: then nothing is seen.
+    """
+    if sys.getprofile() is not None:
+        yield
+        return
+
+    elsewhere = 0  # how many other actors are being asked, which answer on this very thread
+
+    def see(frame: FrameType, what: str, function: Any) -> None:  # noqa: ANN401 - as `sys.setprofile` has it
+        nonlocal elsewhere
+        if what in ("call", "return") and frame.f_code is _HANDLED_HERE:
+            elsewhere += 1 if what == "call" else -1
+        elif elsewhere:
+            return
+        elif what == "call":
+            note(frame, _BY_CODE.get(frame.f_code))
+        elif what == "c_call":
+            note(frame, _outside(function))
+
+    def note(frame: FrameType, act: str | None) -> None:
+        if act is not None and act not in acts and not _innocent(frame):
+            acts.append(act)
+
+    sys.setprofile(see)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def _innocent(frame: FrameType) -> bool:
+    """Return whether it is not the function's own doing, but that of Python or of a log record beside it."""
+    collectors = (getattr(callback, "__code__", None) for callback in gc.callbacks)
+    return str(frame.f_globals.get("__name__")).startswith(_UNSEEN) or frame.f_code in collectors
+
+
+def _outside(function: _Named) -> str | None:
+    """Return what calling this built-in function means, or None if it may be pure."""
+    name = function.__name__
+    module: object = getattr(function, "__module__", None)
+    owner: object = getattr(function, "__self__", None)
+    if (module == "time" and name in _CLOCKS) or (
+        name in _DATES and isinstance(owner, type) and issubclass(owner, date)
+    ):
+        return f"reads the clock ({owner.__name__ if isinstance(owner, type) else module}.{name})"
+    if owner is _GLOBAL_CHANCE or name in _CHANCE:
+        return f"leaves something to chance ({name})"
+    if name == "sleep" and module == "time":
+        return "sleeps"
+    if name == "open" and module in ("_io", "io", "posix", "nt"):
+        return "opens a file"
+    return None

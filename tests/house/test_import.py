@@ -1,0 +1,68 @@
+"""Importing the package brings in nothing heavy: who wants a version number or a type waits for no database."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import reenact
+
+HEAVY = (
+    "anthropic",
+    "asyncio",
+    "concurrent.futures",
+    "email",
+    "eventsourcing",
+    "http",
+    "hypothesis",
+    "logging",
+    "multiprocessing",
+    "pykka",
+    "pytest",
+    "socket",
+    "sqlalchemy",
+    "sqlite3",
+    "ssl",
+    "subprocess",
+    "threading",
+    "unittest",
+    "urllib",
+)
+OURS = ("reenact.actors", "reenact.projections", "reenact.cli", "reenact.testing")
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the modules that a fresh process has loaded after the statement, beyond those that it began with."""
+    code = f"import sys; before = set(sys.modules); {statement}; print(*sys.modules.keys() - before)"
+    run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+def within(modules: set[str], packages: tuple[str, ...]) -> list[str]:
+    return sorted(name for name in modules if f"{name}.".startswith(tuple(f"{package}." for package in packages)))
+
+
+def test_importing_the_package_loads_nothing_heavy_and_none_of_its_layers_but_the_domain() -> None:
+    loaded = loaded_by("import reenact")
+
+    assert "reenact.domain.session" in loaded
+    assert within(loaded, HEAVY + OURS) == []
+
+
+@pytest.mark.parametrize("name", ["Image", "ReenactError", "Message", "SessionInfo"])
+def test_a_value_or_an_error_loads_nothing_heavy(name: str) -> None:
+    assert within(loaded_by(f"from reenact import {name}"), HEAVY) == []
+
+
+def test_the_error_of_a_projection_loads_no_database() -> None:
+    assert within(loaded_by("from reenact import ReadModelBehindError"), HEAVY) == []
+
+
+def test_a_heavy_module_would_be_noticed() -> None:
+    assert within(loaded_by("from reenact import Runtime"), ("sqlalchemy", "reenact.projections")) != []
+
+
+def test_every_name_that_is_loaded_later_is_public() -> None:
+    assert set(reenact._LATER) <= set(reenact.__all__)

@@ -1,0 +1,104 @@
+"""Questions share a few connections, and give them back whatever becomes of the question."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event
+
+from reenact.domain.errors import RuntimeClosedError
+from reenact.projections import questions
+from reenact.projections.errors import ReadModelError
+from reenact.projections.queries import ReadModel
+from reenact.projections.readers import Readers
+from reenact.projections.statements import Statement, Values
+from reenact.projections.store import open_store
+from tests.projections.histories import ListLog
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_store(tmp_path / "read.db", ListLog())
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def opened(engine: Engine) -> list[object]:
+    """Give a list to which each connection is added that is opened from now on."""
+    connections: list[object] = []
+
+    def note(connection: object, _record: object) -> None:
+        connections.append(connection)
+
+    event.listen(engine, "connect", note)
+    return connections
+
+
+def test_one_question_after_the_other_takes_one_connection(engine: Engine, opened: list[object]) -> None:
+    with ReadModel(engine) as model:
+        for _ in range(20):
+            assert model.session("a") is None
+            assert model.containers() == []
+
+    assert len(opened) == 1
+
+
+def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(engine: Engine, opened: list[object]) -> None:
+    together = threading.Barrier(12)
+
+    class Slow(Statement):
+        def bind(self, values: object) -> Values:
+            together.wait(timeout=20)
+            return ("a",)
+
+    question = Slow(questions.SESSION._clause)
+    readers = Readers(engine)
+    with ThreadPoolExecutor(12) as threads:
+        asked = [threads.submit(readers.ask, question, {}) for _ in range(12)]
+        answers = [one.result(timeout=20) for one in asked]
+    kept = len(readers._free)
+    readers.close()
+
+    assert answers == [[]] * 12
+    assert (len(opened), kept, len(readers._free)) == (12, 8, 0)
+
+
+def test_a_question_that_fails_gives_its_connection_back(engine: Engine, opened: list[object], tmp_path: Path) -> None:
+    readers = Readers(engine)
+    readers.ask(questions.SESSION, {"id": "a"})
+    failed_before = readers.failed
+    other = sqlite3.connect(tmp_path / "read.db")
+    other.execute("ALTER TABLE sessions RENAME TO gone")
+    other.close()
+
+    with pytest.raises(ReadModelError, match="no such table: sessions"):
+        readers.ask(questions.SESSION, {"id": "a"})
+    readers.ask(questions.CONTAINER, {"id": "a"})
+    readers.close()
+
+    assert (failed_before, readers.failed) == (False, True)
+    assert len(opened) == 1
+
+
+def test_what_cannot_be_opened_is_a_typed_error(engine: Engine, tmp_path: Path) -> None:
+    for name in tmp_path.glob("read.db*"):
+        name.unlink()
+    (tmp_path / "read.db").mkdir()
+
+    with ReadModel(engine) as model, pytest.raises(ReadModelError, match="unable to open"):
+        model.session("a")
+
+
+def test_closed_readers_answer_no_more(engine: Engine) -> None:
+    readers = Readers(engine)
+    for _ in range(2):
+        readers.close()
+
+    with pytest.raises(RuntimeClosedError):
+        readers.ask(questions.SESSION, {"id": "a"})

@@ -1,0 +1,151 @@
+"""The machine as a user points it at an actor: what it asks, what it tells, and what it finds again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import MappingProxyType
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+
+from reenact.actors.kernel import ActorContext, EventSourcedActor, Supervision, Timer
+from reenact.testing import ReplayError, ReplayMachine
+from reenact.testing.findings import finding
+from reenact.testing.watch import AnyActor
+from tests.testing.account import Account, Audit, Command, Deposit, Deposited, Withdraw, Withdrawn, amounts, commands
+
+SETTINGS = settings(
+    max_examples=10,
+    stateful_step_count=20,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate],
+)
+
+
+class AccountMachine(ReplayMachine):
+    """Judges replies by sums over the log."""
+
+    actor = Account
+    commands = commands
+
+    def __init__(self) -> None:
+        self.mails: list[str] = []
+        super().__init__()
+
+    def make(self, context: ActorContext) -> AnyActor:
+        return Account(context, self.mails)
+
+    def effects(self) -> object:
+        return self.mails
+
+    def answered(self, id: str, command: Command, reply: int) -> None:  # noqa: A002 - the machine's own word
+        assert reply >= 0
+
+
+TestAccount = AccountMachine.TestCase
+TestAccount.settings = SETTINGS
+
+
+class Cared(Account):
+    """An account that is started again when it has failed, and never has more than two messages waiting."""
+
+    category = "cared"
+    supervision = Supervision(max_restarts=3)
+    mailbox_limit = 2
+
+
+class CaredMachine(ReplayMachine):
+    actor = Cared
+    commands = commands
+
+
+TestCared = CaredMachine.TestCase
+TestCared.settings = settings(SETTINGS, max_examples=4)
+
+
+class Teller(EventSourcedActor[int, Deposit | Withdraw, Deposited | Withdrawn]):
+    """Takes from one account and gives to a child of its own, after the commit; wakes itself up every minute."""
+
+    category = "teller"
+    events = MappingProxyType({"given": Deposited, "taken": Withdrawn})
+    initial = 0
+
+    @staticmethod
+    def decide(state: int, command: Deposit | Withdraw) -> list[Deposited | Withdrawn]:
+        return [Deposited(command.amount) if isinstance(command, Deposit) else Withdrawn(command.amount)]
+
+    @staticmethod
+    def evolve(state: int, event: Deposited | Withdrawn) -> int:
+        return state + 1
+
+    @staticmethod
+    def timers(state: int) -> list[Timer[Deposit | Withdraw]]:
+        return [Timer(1893456000000000 + 60_000_000 * state, Withdraw(1))] if state < 9 else []
+
+    def on_committed(self, command: Deposit | Withdraw, events: tuple[Deposited | Withdrawn, ...]) -> None:
+        self.context.child(Account, "till").tell(Deposit(command.amount))
+        self.context.child(Account, "till").ask(Audit())
+
+
+class TellerMachine(ReplayMachine):
+    actor = Teller
+    commands = st.builds(Deposit, amounts)
+    ids = ("only",)
+    pauses = st.sampled_from((59.0, 60.0))
+
+
+TestTeller = TellerMachine.TestCase
+TestTeller.settings = settings(SETTINGS, max_examples=4)
+
+
+class CountingMachine(ReplayMachine):
+    """Counts what was done, to be compared with another run."""
+
+    actor = Account
+    commands = commands
+    replies: ClassVar[Counter[str]] = Counter()
+
+    def answered(self, id: str, command: Command, reply: int) -> None:  # noqa: A002 - the machine's own word
+        type(self).replies[f"{id} {command} {reply}"] += 1
+
+
+def test_what_a_machine_does_it_does_again() -> None:
+    CountingMachine.TestCase.settings = settings(SETTINGS, max_examples=6)
+    runs: list[Counter[str]] = []
+    for _ in range(2):
+        CountingMachine.replies = Counter()
+        CountingMachine.TestCase().runTest()
+        runs.append(CountingMachine.replies)
+
+    assert runs[0] == runs[1]
+    assert runs[0].total() > 5
+
+
+def test_a_finding_ends_the_run_with_the_steps_that_led_to_it() -> None:
+    class Wrong(ReplayMachine):
+        actor = Account
+        commands = commands
+
+        def answered(self, id: str, command: Command, reply: int) -> None:  # noqa: A002 - as above
+            assert reply < 12, f"{reply} is too much for {id}"
+
+    Wrong.TestCase.settings = settings(SETTINGS, max_examples=40)
+
+    with pytest.raises(AssertionError, match=r"is too much for a") as caught:
+        Wrong.TestCase().runTest()
+
+    assert "Deposit(" in "".join(getattr(caught.value, "__notes__", []))
+
+
+def test_findings_are_told_once_with_what_to_do() -> None:
+    text = finding("it is wrong", ["here", "there"], "make it right")
+
+    error = ReplayError([text, text, finding("it is bad")])
+
+    assert str(error) == "it is wrong:\n  here\n  there\n  (make it right)\n\nit is bad."
+    assert error.findings == (text, "it is bad.")
