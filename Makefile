@@ -1,11 +1,13 @@
 # Two commands are all it takes: `make run` opens the chat, `make test` runs every test.
 #
-#   make run     set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
-#   make test    every test, with coverage; ARGS=tests/house runs a part, without coverage
-#   make check   format, lint, types, layers, dependencies, packaging
-#   make format  write what the formatter and the linter can fix
-#   make cover   every test, and the coverage as pages in htmlcov/
-#   make clean   remove everything made here, the virtual environment too
+#   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
+#   make test         every test, with coverage; ARGS=tests/house runs a part, without coverage
+#   make check        format, lint, types, layers, dependencies, packaging
+#   make format       write what the formatter and the linter can fix
+#   make cover        every test, and the coverage as pages in htmlcov/
+#   make conformance  pykka's own tests with our actors; needs a package index each time, to take them from
+#   make bench        speed, as ratios to what else could be used; ARGS=--quick is passed on
+#   make clean        remove everything made here, the virtual environment too
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +18,7 @@ WORKERS ?= auto
 
 CHECKS := check-format check-lint check-mypy check-pyright check-layers check-dependencies check-packaging
 
-.PHONY: help run test check format cover clean $(CHECKS)
+.PHONY: help run test check format cover conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -47,6 +49,7 @@ check-lint:
 	$(BIN)/ruff check .
 check-mypy:
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file pyproject.toml examples/*.py
 check-pyright:
 	$(BIN)/pyright --pythonpath $(BIN)/python
 check-layers:
@@ -63,10 +66,16 @@ format: $(VENV)/ready-to-develop
 cover: test
 	$(BIN)/coverage html
 
+conformance: $(VENV)/ready-to-develop
+	$(BIN)/python scripts/conformance.py
+
+bench: $(VENV)/ready-to-develop
+	$(BIN)/python -m bench $(ARGS)
+
 clean:
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
-	find actors domain projections src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find actors bench domain projections scripts src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment: made once, filled again when what it is filled from changes -----------------------------
 # Hatchling stands in it and builds without isolation, so that every version comes from constraints.txt.

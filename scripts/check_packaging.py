@@ -23,7 +23,8 @@ USERS_OF_EXTRAS = ("reenact.actors.journal.postgres", "reenact.testing.machine",
 
 IMPORT_EVERYTHING = """
 import importlib, pathlib, sys
-root, of_extras, users, modules = pathlib.Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3].split(","), sys.argv[4:]
+root, of_extras, users = pathlib.Path(sys.argv[1]), sys.argv[2].split(","), sys.argv[3].split(",")
+modules = sys.argv[4:]
 uses = {name: any(f"{name}.".startswith(f"{user}.") for user in users) for name in modules}
 for name in sorted(modules, key=lambda name: uses[name]):
     module = importlib.import_module(name)

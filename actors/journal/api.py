@@ -82,7 +82,7 @@ Outcome: TypeAlias = Committed | Exception
 Done: TypeAlias = Callable[[Outcome], None]
 
 
-class Append(msgspec.Struct, frozen=True):
+class Append(msgspec.Struct, frozen=True, gc=False):
     """One atomic step of a stream: all of its events and entries become durable together, or none.
 
     `after` is the stream's version that the events were decided on, `None` for a step that has no events and may
@@ -167,7 +167,7 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Make durable what was handed over, then let go of the file. Idempotent."""
+        """Make durable what was handed over, then let go of the log. Idempotent."""
         ...
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from itertools import chain
-from typing import TypeAlias
 
-Values: TypeAlias = tuple[int | str | bytes, ...]
+from reenact.actors.journal.store import Values
 
 # At each statement sqlite3 lets other threads run, and one that is busy may keep the interpreter for 5 ms:
 # `executemany`, a statement for each row, was four times slower beside such a thread. 128 rows of 6 values stay far
@@ -20,13 +17,15 @@ class Insertion:
 
     def __init__(self, table: str, columns: int) -> None:
         row = f"({', '.join('?' * columns)})"
-        insert = f"INSERT INTO {table} VALUES "  # noqa: S608 - the names of our own tables
-        self._statements = [(size, insert + ", ".join([row] * size)) for size in _SIZES]
+        # Whatever fails takes the transaction with it. Without OR ROLLBACK, SQLite copies each page that a statement of
+        # several rows touches, to undo that statement alone: into a temporary file, when the rows lie far apart.
+        insert = f"INSERT OR ROLLBACK INTO {table} VALUES "  # noqa: S608 - the names of our own tables
+        self._statements = [(size * columns, insert + ", ".join([row] * size)) for size in _SIZES]
 
-    def run(self, connection: sqlite3.Connection, rows: Sequence[Values]) -> None:
+    def run(self, connection: sqlite3.Connection, values: Values) -> None:
         """Insert the rows in their order."""
-        start = 0
+        start, end = 0, len(values)
         for size, statement in self._statements:
-            while len(rows) - start >= size:
-                connection.execute(statement, list(chain.from_iterable(rows[start : start + size])))
+            while end - start >= size:
+                connection.execute(statement, values[start : start + size])
                 start += size

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from reenact.actors.journal.api import Journal, Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.postgres.driver import require_driver
 from reenact.domain.errors import ConfigurationError
 
 _SQLITE = "sqlite:///"
+_POSTGRES = ("postgresql://", "postgres://")
 
 
 def open_journal(
@@ -24,17 +26,30 @@ def open_journal(
 ) -> Journal:
     """Open the log that a path or URL names, or begin one there.
 
+    A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
+    names the schema of the log ("reenact" if it does not).
+
     Raises:
-        ConfigurationError: there is no such kind of log, or no such setting.
+        ConfigurationError: there is no such kind of log, or no such setting, or what it needs is not installed.
         StorageError: the log cannot be opened; the subclass says why.
     """
     if synchronous not in ("FULL", "NORMAL", "OFF"):
         raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
+    # What keeps a log is imported when there is one: sqlite3 is not cheap, and the driver of PostgreSQL an extra.
+    if is_postgres(url):
+        require_driver()
+        from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415
+
+        return PostgresJournal.open(os.fspath(url), codec, listener=listener, synchronous=synchronous)
     path = file_of(url)
-    # What keeps a log is imported when there is one: sqlite3 is not cheap.
     from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415
 
     return SqliteJournal.open(path, codec, listener=listener, synchronous=synchronous)
+
+
+def is_postgres(url: str | os.PathLike[str]) -> bool:
+    """Return whether a path or URL names a log in a PostgreSQL database."""
+    return os.fspath(url).startswith(_POSTGRES)
 
 
 def file_of(url: str | os.PathLike[str]) -> str:
@@ -48,7 +63,7 @@ def file_of(url: str | os.PathLike[str]) -> str:
         text = text.removeprefix(_SQLITE)
     elif "://" in text:
         kind = text.partition("://")[0]
-        raise ConfigurationError(f"a {kind} log is not supported by this version; give a file or a sqlite:/// URL")
+        raise ConfigurationError(f"a {kind} URL names no file; give one, or a sqlite:/// URL")
     if not text or text == ":memory:":
         raise ConfigurationError("the log needs a file; for one that is gone when it is closed, there is in_memory()")
     return text

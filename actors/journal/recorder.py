@@ -1,13 +1,16 @@
 """The log behind the interfaces of the `eventsourcing` library: PERSISTENCE_MODULE="reenact.actors.journal.recorder".
 
 SQLITE_DBNAME names the file, SQLITE_SYNCHRONOUS how durable a commit is (FULL, NORMAL, OFF), ORIGINATOR_ID_TYPE
-whether ids are given as UUIDs (uuid) or as they are stored (text).
+whether ids are given as UUIDs (uuid) or as they are stored (text). If POSTGRES_DBNAME is set, the log is in PostgreSQL:
+POSTGRES_HOST, POSTGRES_PORT, POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_SCHEMA say where, as for the library's own
+recorders, and POSTGRES_SYNCHRONOUS how durable a commit is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from eventsourcing.persistence import (
@@ -27,8 +30,10 @@ from eventsourcing.utils import Environment, EnvType, resolve_topic
 
 from reenact.actors.journal.api import Committed, Synchronous
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.requests import Row, Rows
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, ReenactError
 
 IdType: TypeAlias = Literal["uuid", "text"]
@@ -36,13 +41,14 @@ Purpose: TypeAlias = Literal["events", "snapshots"]
 
 _AnyRecorder = TypeVar("_AnyRecorder", bound="_Recorder")
 
+_NO_LIMIT = 2**63 - 1
 _COLUMNS = "originator_id, originator_version, topic, state"
 
 
 class _Recorder:
     """What all recorders do with the journal."""
 
-    def __init__(self, journal: SqliteJournal, *, id_type: IdType = "uuid", purpose: Purpose = "events") -> None:
+    def __init__(self, journal: StoredJournal, *, id_type: IdType = "uuid", purpose: Purpose = "events") -> None:
         """Record into the journal, which whoever opened it must close."""
         self._journal = journal
         self._id_type: IdType = id_type
@@ -70,10 +76,9 @@ class _Recorder:
             case _:
                 raise OperationalError(str(outcome)) from outcome
 
-    def _select(self, query: str, parameters: Sequence[str | int]) -> list[tuple[int, str, int, str, bytes]]:
+    def _select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
         try:
-            with self._journal.reading() as connection:
-                return connection.execute(query, parameters).fetchall()
+            return self._journal.select(query, parameters)
         except ReenactError as error:
             raise OperationalError(str(error)) from error
 
@@ -104,7 +109,7 @@ class JournalAggregateRecorder(_Recorder, AggregateRecorder):
         limit: int | None = None,
     ) -> Sequence[StoredEvent]:
         """Return the records of the aggregate within the bounds."""
-        query = f"SELECT 0, {_COLUMNS} FROM stored_{self._purpose} WHERE originator_id = ?"  # noqa: S608 - ours
+        query = f"SELECT {_COLUMNS} FROM stored_{self._purpose} WHERE originator_id = ?"  # noqa: S608 - ours
         parameters: list[str | int] = [_stored_id(originator_id)]
         if gt is not None:
             query += " AND originator_version > ?"
@@ -113,11 +118,9 @@ class JournalAggregateRecorder(_Recorder, AggregateRecorder):
             query += " AND originator_version <= ?"
             parameters.append(lte)
         query += f" ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
-        parameters.append(-1 if limit is None else limit)
-        return [
-            StoredEvent(self._given_id(stored), version, topic, state)
-            for _, stored, version, topic, state in self._select(query, parameters)
-        ]
+        parameters.append(_NO_LIMIT if limit is None else limit)
+        rows: list[tuple[str, int, str, bytes]] = self._select(query, parameters)
+        return [StoredEvent(self._given_id(stored), version, topic, state) for stored, version, topic, state in rows]
 
 
 class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
@@ -148,9 +151,10 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
             parameters += topics
         query += " ORDER BY rowid LIMIT ?"
         parameters.append(limit)
+        rows: list[tuple[int, str, int, str, bytes]] = self._select(query, parameters)
         return [
             Notification(self._given_id(stored), version, topic, state, position)
-            for position, stored, version, topic, state in self._select(query, parameters)
+            for position, stored, version, topic, state in rows
         ]
 
     def max_notification_id(self) -> int | None:
@@ -163,11 +167,11 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
 
     def listen(self, subscription: JournalSubscription) -> None:
         """Wake the subscription after each commit."""
-        self._journal.writer.watch(subscription.wake)
+        self._journal.watch(subscription.wake)
 
     def unlisten(self, subscription: JournalSubscription) -> None:
         """Wake it no more. Idempotent."""
-        self._journal.writer.unwatch(subscription.wake)
+        self._journal.unwatch(subscription.wake)
 
 
 class JournalSubscription(ListenNotifySubscription[JournalApplicationRecorder]):
@@ -204,8 +208,8 @@ class JournalTrackingRecorder(_Recorder, TrackingRecorder):
 
     def max_tracking_id(self, application_name: str) -> int | None:
         """Return the position that the reader has reached, None if it has not begun."""
-        query = "SELECT notification_id, '', 0, '', x'' FROM tracking WHERE application_name = ?"
-        rows = self._select(query, (application_name,))
+        query = "SELECT notification_id FROM tracking WHERE application_name = ?"
+        rows: list[tuple[int]] = self._select(query, (application_name,))
         return rows[0][0] if rows else None
 
 
@@ -227,6 +231,13 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 
     SQLITE_DBNAME = "SQLITE_DBNAME"
     SQLITE_SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
+    POSTGRES_DBNAME = "POSTGRES_DBNAME"
+    POSTGRES_HOST = "POSTGRES_HOST"
+    POSTGRES_PORT = "POSTGRES_PORT"
+    POSTGRES_USER = "POSTGRES_USER"
+    POSTGRES_PASSWORD = "POSTGRES_PASSWORD"  # noqa: S105 - the name of the setting
+    POSTGRES_SCHEMA = "POSTGRES_SCHEMA"
+    POSTGRES_SYNCHRONOUS = "POSTGRES_SYNCHRONOUS"
     ORIGINATOR_ID_TYPE = "ORIGINATOR_ID_TYPE"
 
     def __init__(self, env: Environment | EnvType | None) -> None:
@@ -234,15 +245,12 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 
         Raises:
             OSError: a setting is missing or wrong.
+            ConfigurationError: the driver of PostgreSQL is not installed.
             StorageError: the log cannot be opened.
         """
         super().__init__(env)
         self._id_type: IdType = _id_type(self.env.get(self.ORIGINATOR_ID_TYPE, "uuid"))
-        self._journal = SqliteJournal.open(
-            _path(self.env.get(self.SQLITE_DBNAME)),
-            EventCodec(()),
-            synchronous=_synchronous(self.env.get(self.SQLITE_SYNCHRONOUS, "FULL")),
-        )
+        self._journal = self._open_postgres() if self.env.get(self.POSTGRES_DBNAME) else self._open_sqlite()
 
     def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
         """Return a recorder of events or of snapshots."""
@@ -273,6 +281,33 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     def close(self) -> None:
         """Make durable what was handed over, then let go of the log. Idempotent."""
         self._journal.close()
+
+    def _open_sqlite(self) -> StoredJournal:
+        path = _path(self.env.get(self.SQLITE_DBNAME))
+        return SqliteJournal.open(path, EventCodec(()), synchronous=self._synchronous(self.SQLITE_SYNCHRONOUS))
+
+    def _open_postgres(self) -> StoredJournal:
+        require_driver()
+        from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415 - an extra
+
+        settings = {
+            "dbname": self.env.get(self.POSTGRES_DBNAME),
+            "host": self.env.get(self.POSTGRES_HOST),
+            "port": self.env.get(self.POSTGRES_PORT),
+            "user": self.env.get(self.POSTGRES_USER),
+            "password": self.env.get(self.POSTGRES_PASSWORD),
+            "schema": self.env.get(self.POSTGRES_SCHEMA),
+        }
+        stated = urlencode({key: value for key, value in settings.items() if value}, quote_via=quote)
+        synchronous = self._synchronous(self.POSTGRES_SYNCHRONOUS)
+        return PostgresJournal.open(f"postgresql:///?{stated}", EventCodec(()), synchronous=synchronous)
+
+    def _synchronous(self, key: str) -> Synchronous:
+        match self.env.get(key, "FULL"):
+            case "FULL" | "NORMAL" | "OFF" as synchronous:
+                return synchronous
+            case other:
+                raise OSError(f"{key} must be 'FULL', 'NORMAL' or 'OFF', not {other!r}")
 
     def _class(self, key: str, default: type[_AnyRecorder]) -> type[_AnyRecorder]:
         """Return the class that the environment names, which must be the default one or a subclass."""
@@ -306,13 +341,4 @@ def _id_type(value: str | None) -> IdType:
             return value
         case _:
             message = f"{JournalFactory.ORIGINATOR_ID_TYPE} must be 'uuid' or 'text', not {value!r}"
-            raise OSError(message)
-
-
-def _synchronous(value: str | None) -> Synchronous:
-    match value:
-        case "FULL" | "NORMAL" | "OFF":
-            return value
-        case _:
-            message = f"{JournalFactory.SQLITE_SYNCHRONOUS} must be 'FULL', 'NORMAL' or 'OFF', not {value!r}"
             raise OSError(message)

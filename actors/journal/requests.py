@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from reenact.actors.journal.api import Append, Done
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """An append, and who waits for its outcome."""
 
     append: Append
@@ -52,3 +53,25 @@ class Purge(msgspec.Struct, frozen=True):
 
 
 Request: TypeAlias = Step | Rows | Recovery | Purge
+
+
+def streams_of(requests: Iterable[Request]) -> Iterator[str]:
+    """Yield the streams whose ends matter to the requests, each as often as it is named."""
+    for request in requests:
+        match request:
+            case Step(append=append):
+                yield append.stream
+            case Recovery(stream=stream):
+                yield stream
+            case Rows(events=rows):
+                for row in rows:
+                    yield row.stream
+            case Purge():
+                pass
+
+
+def topics_of(requests: Iterable[Request]) -> Iterator[str]:
+    """Yield the topics whose feeds the requests continue, each as often as it is named."""
+    for request in requests:
+        if isinstance(request, Step) and request.append.kept:
+            yield request.append.stream

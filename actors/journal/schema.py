@@ -14,6 +14,9 @@ APPLICATION_ID = 0x52454E41
 FORMAT_VERSION = 2
 """The version of the tables below. Format 1 had no timers."""
 
+TIMERS_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'timers'"
+"""Asks for a row if the log has timers."""
+
 # When each stream is to be woken.
 _TIMERS = (
     """

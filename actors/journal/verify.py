@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from itertools import groupby
-from operator import itemgetter
-from typing import Literal, TypeAlias
 
-import msgspec
-
-from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest
 from reenact.actors.journal.faults import translated
-from reenact.actors.journal.pool import connect_to_read
+from reenact.actors.journal.opening import is_postgres
+from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.sqlite_reader import connect_to_read
+from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams
 
-_Event: TypeAlias = tuple[bytes, int, bytes, bytes, bytes, int]
-_Row: TypeAlias = tuple[bytes, int, int, bytes, bytes]
-
-Kind: TypeAlias = Literal["stream", "feed", "log"]
+__all__ = ["Finding", "verify"]
 
 # Read as what they should be: damaged text need not be text any more, and what is missing is not what was digested.
 _EVENTS = """
@@ -38,26 +31,22 @@ _COUNTS = """
 """
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """Something in the log that is not as it was written.
-
-    `name` is the stream or the topic, `at` the version or the first cursor of the record where it shows.
-    """
-
-    kind: Kind
-    name: str
-    at: int
-    problem: str
-
-
 def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
     """Return what is wrong with the log, which is read in one pass and in bounded memory; nothing is repaired.
 
+    The log is a file, an open connection to it, or the URL of one in PostgreSQL.
+
     Raises:
+        ConfigurationError: the URL cannot be read, or what it needs is not installed.
         StorageError: the log cannot be read to its end.
     """
     if isinstance(log, sqlite3.Connection):
         return _verify(log)
+    if is_postgres(log):
+        require_driver()
+        from reenact.actors.journal.postgres.verify import verify_postgres  # noqa: PLC0415 - an extra
+
+        return verify_postgres(os.fspath(log))
     path = os.path.realpath(log)
     with translated(path), closing(connect_to_read(path)) as connection:
         return _verify(connection)
@@ -66,43 +55,11 @@ def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
 def _verify(connection: sqlite3.Connection) -> list[Finding]:
     connection.execute("BEGIN")
     try:
-        return [*_check_streams(connection), *_check_feeds(connection), *_check_counts(connection)]
+        counts: tuple[int, int] = connection.execute(_COUNTS).fetchone()
+        return [
+            *check_streams(connection.execute(_EVENTS)),
+            *check_feeds(connection.execute(_FEED)),
+            *check_counts(*counts),
+        ]
     finally:
         connection.execute("ROLLBACK")
-
-
-def _check_streams(connection: sqlite3.Connection) -> Iterator[Finding]:
-    rows: Iterator[_Event] = connection.execute(_EVENTS)
-    for stream, events in groupby(rows, key=itemgetter(0)):
-        name = stream.decode(errors="backslashreplace")
-        previous, expected, last_position = STREAM_GENESIS, 1, 0
-        for _, version, topic, state, digest, position in events:
-            # A stream that another library has begun may start at 0.
-            if version != expected and (previous is not STREAM_GENESIS or version != 0):
-                yield Finding("stream", name, version, f"version {expected} is missing")
-            elif digest != event_digest(previous, stream, version, topic, state):
-                yield Finding("stream", name, version, "the record or the one before it was changed")
-            if position < last_position:
-                yield Finding("stream", name, version, "the record stands before an earlier one of its stream")
-            previous, expected, last_position = digest, version + 1, position
-
-
-def _check_feeds(connection: sqlite3.Connection) -> Iterator[Finding]:
-    feed: Iterator[_Row] = connection.execute(_FEED)
-    for topic, rows in groupby(feed, key=itemgetter(0)):
-        name = topic.decode(errors="backslashreplace")
-        previous, expected = FEED_GENESIS, 1
-        for _, first_cursor, count, segments, digest in rows:
-            if first_cursor != expected:
-                yield Finding("feed", name, first_cursor, f"cursor {expected} is missing")
-            elif digest != feed_digest(previous, topic, first_cursor, count, segments):
-                yield Finding("feed", name, first_cursor, "the row or the one before it was changed")
-            previous, expected = digest, first_cursor + count
-
-
-def _check_counts(connection: sqlite3.Connection) -> Iterator[Finding]:
-    counts: tuple[int, int] = connection.execute(_COUNTS).fetchone()
-    count, last = counts
-    # Positions are given without holes, so what was removed, even from the end of a stream, leaves one.
-    if count != last:
-        yield Finding("log", "", last, f"{count} of {last} records are there")

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
 from reenact.actors.journal.batch import Batch, refused_again
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.faults import fault
 from reenact.actors.journal.heads import Heads
 from reenact.actors.journal.requests import Request, Step
+from reenact.actors.journal.store import Store
 from reenact.domain.errors import RuntimeClosedError, StorageError
 
 BATCH_LIMIT = 5000
 """The most requests that one transaction takes in."""
 
 HEADS_LIMIT = 50_000
-"""The most streams, and topics, whose ends are remembered."""
-
-_LAST_POSITION = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'stored_events'"
+"""The most streams, and topics, whose ends are remembered for as long as they are written."""
 
 _logger = logging.getLogger("reenact.journal")
 
@@ -30,29 +27,22 @@ _logger = logging.getLogger("reenact.journal")
 class Writer:
     """The only thread that writes to a log."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        codec: EventCodec,
-        *,
-        path: str,
-        listener: Listener | None,
-    ) -> None:
-        """Write over the connection, which from now on nobody else may use."""
-        self._connection = connection
+    def __init__(self, store: Store, codec: EventCodec, *, listener: Listener | None) -> None:
+        """Write into the store, which from now on nobody else may use."""
+        self._store = store
         self._codec = codec
-        self._path = path
         self._listener = listener
-        self._heads = Heads(connection, HEADS_LIMIT)
-        self._position: int | None = None
+        self._heads = Heads(store, HEADS_LIMIT)
         self._refused: dict[str, StorageError] = {}
         self._watchers: tuple[Callable[[int], None], ...] = ()
-        self._queue: SimpleQueue[Request | None] = SimpleQueue()
-        # Held while something is handed over, so that nothing comes behind the end mark.
+        # Held while something is handed over or taken.
         self._gate = threading.Lock()
+        self._handed_over: list[Request] = []
         self._is_open = True
-        self._accepted = 0
-        self._settled = 0
+        # The thread sleeps until somebody opens this for it; it does so only when nothing is left to be settled.
+        self._alarm = threading.Lock()
+        self._alarm.acquire()
+        self._is_asleep = False
         self._thread = threading.Thread(target=self._run, name="reenact-journal", daemon=True)
         self._thread.start()
 
@@ -64,10 +54,10 @@ class Writer:
         """
         with self._gate:
             if not self._is_open:
-                message = f"the log {self._path} is closed"
-                raise RuntimeClosedError(message)
-            self._accepted += 1
-            self._queue.put(request)
+                raise RuntimeClosedError(f"the log {self._store.name} is closed")
+            self._handed_over.append(request)
+            if self._is_asleep:
+                self._wake()
 
     def wait(self, make: Callable[[Done], Request]) -> Outcome:
         """Hand over the request that is made for a `done`, and wait for its outcome."""
@@ -79,7 +69,7 @@ class Writer:
     def owes_nothing(self, stream: str) -> bool:
         """Return whether all that was handed over is settled, and nothing of the stream stands refused."""
         with self._gate:
-            return self._is_open and self._accepted == self._settled and stream not in self._refused
+            return self._is_asleep and stream not in self._refused
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after each commit of events, on the writer's thread."""
@@ -95,9 +85,9 @@ class Writer:
         """Take no more requests and return when those taken are settled. Idempotent."""
         self.forbid_own_thread()
         with self._gate:
-            if self._is_open:
-                self._is_open = False
-                self._queue.put(None)
+            self._is_open = False
+            if self._is_asleep:
+                self._wake()
         self._thread.join()
 
     def forbid_own_thread(self) -> None:
@@ -110,103 +100,89 @@ class Writer:
             message = "a listener or `done` must return at once; it cannot wait for the journal"
             raise RuntimeError(message)
 
+    def _wake(self) -> None:
+        self._is_asleep = False
+        self._alarm.release()
+
     def _run(self) -> None:
         while self._settle_next():
             pass
 
     def _settle_next(self) -> bool:
         """Wait for requests and settle them; return whether there is more to come."""
-        queue = self._queue
-        requests: list[Request] = []
-        request = queue.get()
-        while request is not None:
-            requests.append(request)
-            if len(requests) == BATCH_LIMIT or queue.empty():
-                break
-            request = queue.get()
-        if requests:
-            self._settle(requests)
-            self._settled += len(requests)
-        return request is not None
+        requests = self._take()
+        for start in range(0, len(requests), BATCH_LIMIT):
+            self._settle(requests[start : start + BATCH_LIMIT])
+        return bool(requests)
 
-    def _settle(self, requests: list[Request]) -> None:
+    def _take(self) -> list[Request]:
+        """Wait for requests and return them, in their order; none means that none will come."""
+        while True:
+            with self._gate:
+                requests, self._handed_over = self._handed_over, []
+                if requests or not self._is_open:
+                    return requests
+                self._is_asleep = True
+            self._alarm.acquire()
+
+    def _settle(self, requests: Sequence[Request]) -> None:
         """Commit the requests together; if that fails, find those to blame by halves."""
         try:
-            self._begin()
-        except sqlite3.Error as error:
-            self._refuse(requests, fault(error, self._path))
+            position, is_as_left = self._store.begin()
+        except Exception as error:  # noqa: BLE001 - whatever a store raises must not end the thread
+            self._refuse(requests, self._store.fault(error))
             return
+        if not is_as_left:
+            self._heads.forget()
         try:
-            batch = self._commit(requests)
-        except Exception as error:  # noqa: BLE001 - events hold anything, and whatever they raise must not end the thread
-            self._roll_back()
-            failure = fault(error, self._path)
+            batch = self._commit(requests, position)
+        except Exception as error:  # noqa: BLE001 - likewise what events raise, which hold anything
+            failure = self._store.fault(error)
+            is_in_reach = self._roll_back()
         else:
-            self._report(batch)
+            self._report(batch, requests)
             return
-        if len(requests) == 1:
+        # What a store that is out of reach has made of the requests is unknown: they must not be tried again.
+        if len(requests) == 1 or not is_in_reach:
             self._refuse(requests, failure)
         else:
             half = len(requests) // 2
             self._settle(requests[:half])
             self._settle(requests[half:])
 
-    def _begin(self) -> None:
-        self._leave_transaction()
-        self._connection.execute("BEGIN IMMEDIATE")
-        if self._position is None:
-            last: int | None = self._connection.execute(_LAST_POSITION).fetchone()[0]
-            self._position = last or 0
-
-    def _commit(self, requests: list[Request]) -> Batch:
-        batch = Batch(
-            self._connection,
-            self._heads,
-            self._codec,
-            position=self._position or 0,
-            refused=self._refused,
-        )
-        for request in requests:
-            batch.add(request)
-        batch.write()
-        self._connection.execute("COMMIT")
-        self._position = batch.position
+    def _commit(self, requests: Sequence[Request], position: int) -> Batch:
+        self._heads.expect(requests)
+        batch = Batch(self._store, self._heads, self._codec, position=position, refused=self._refused)
+        batch.take_in(requests)
+        self._store.commit(batch.changes())
         self._refused = batch.refused
         self._heads.trim()
         return batch
 
-    def _roll_back(self) -> None:
+    def _roll_back(self) -> bool:
         self._heads.forget()
-        self._position = None
         try:
-            self._leave_transaction()
-        except sqlite3.Error:
+            return self._store.roll_back()
+        except Exception:
             _logger.exception("the transaction could not be rolled back; the next one tries again")
+            return True
 
-    def _leave_transaction(self) -> None:
-        # Some errors have rolled it back already.
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    def _refuse(self, requests: list[Request], error: StorageError) -> None:
+    def _refuse(self, requests: Sequence[Request], error: StorageError) -> None:
         """Tell each that it failed, and let no step of its stream overtake it."""
         _logger.error("not recorded: %s", error)
-        reports: list[tuple[Done, Outcome]] = []
+        outcomes: list[Outcome] = []
         for request in requests:
-            if isinstance(request, Step):
-                earlier = self._refused.setdefault(request.append.stream, error)
-                reports.append((request.done, error if earlier is error else refused_again(earlier)))
-            else:
-                reports.append((request.done, error))
-        _tell_all(reports)
+            earlier = self._refused.setdefault(request.append.stream, error) if isinstance(request, Step) else error
+            outcomes.append(error if earlier is error else refused_again(earlier))
+        _tell_all(requests, outcomes)
 
-    def _report(self, batch: Batch) -> None:
+    def _report(self, batch: Batch, requests: Sequence[Request]) -> None:
         if self._listener is not None and batch.publications:
             _publish(self._listener, batch.publications)
         if batch.has_events:
             for watcher in self._watchers:
                 watcher(batch.position)
-        _tell_all(batch.reports)
+        _tell_all(requests, batch.outcomes)
 
 
 def _publish(listener: Listener, publications: list[Publication]) -> None:
@@ -216,9 +192,9 @@ def _publish(listener: Listener, publications: list[Publication]) -> None:
         _logger.exception("a listener of the journal raised")
 
 
-def _tell_all(reports: list[tuple[Done, Outcome]]) -> None:
-    for done, outcome in reports:
+def _tell_all(requests: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+    for request, outcome in zip(requests, outcomes, strict=True):
         try:
-            done(outcome)
+            request.done(outcome)
         except BaseException:  # as above
             _logger.exception("whoever waited for an append raised")

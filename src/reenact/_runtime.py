@@ -149,7 +149,7 @@ class Runtime(LocalRuntime):
             model, follower = open_read_model(Path(f"{path}.projections"), journal)
             undo.callback(model.close)
             undo.callback(follower.close)
-            journal.writer.watch(follower.notify)
+            journal.watch(follower.notify)
 
             def end() -> None:
                 model.close()

@@ -1,4 +1,4 @@
-"""A journal for each test, closed after it."""
+"""Logs of both kinds, a journal for each test, closed after it, and a server for those that need one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,36 @@ import pytest
 
 from reenact.actors.journal.api import Publication
 from reenact.actors.journal.sqlite import SqliteJournal
-from tests.journal.support import CODEC
+from reenact.actors.journal.stored import StoredJournal
+from tests.journal.server import Server, running_server
+from tests.journal.support import CODEC, Log
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "log.db"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
+    """A PostgreSQL server for all tests of this process."""
+    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    with running_server(runtime) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def log(request: pytest.FixtureRequest, path: Path) -> Log:
+    """A log that has not begun yet, once for each kind of store."""
+    return Log(str(path)) if request.param == "sqlite" else postgres_log(request)
+
+
+def postgres_log(request: pytest.FixtureRequest) -> Log:
+    """Return a log that has not begun yet on the server, which is started if it does not run."""
+    server = request.getfixturevalue("server")
+    assert isinstance(server, Server)
+    return Log(server.new_log())
 
 
 @pytest.fixture
@@ -24,6 +48,12 @@ def heard() -> list[Publication]:
 
 
 @pytest.fixture
-def journal(path: Path, heard: list[Publication]) -> Generator[SqliteJournal]:
+def journal(log: Log, heard: list[Publication]) -> Generator[StoredJournal]:
+    with log.open(listener=heard.extend) as journal:
+        yield journal
+
+
+@pytest.fixture
+def sqlite_journal(path: Path, heard: list[Publication]) -> Generator[SqliteJournal]:
     with SqliteJournal.open(path, CODEC, listener=heard.extend) as journal:
         yield journal

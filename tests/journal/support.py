@@ -12,8 +12,16 @@ from typing import TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Segment
+from reenact.actors.journal.api import Append, Committed, Entry, Journal, Listener, Outcome, Segment, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
+from reenact.actors.journal.opening import is_postgres
+from reenact.actors.journal.postgres.address import address_of
+from reenact.actors.journal.postgres.connecting import connect, spelled
+from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.sqlite_store import SqliteStore
+from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.verify import Finding, verify
 
 Values: TypeAlias = str | int | bytes
 
@@ -32,6 +40,34 @@ class Unregistered(msgspec.Struct, frozen=True, array_like=True):
 
 
 CODEC = EventCodec([StoredForm("added", Added), StoredForm("cleared", Cleared)])
+
+
+class Log(msgspec.Struct, frozen=True):
+    """Where a log is, whatever keeps it."""
+
+    url: str
+
+    def open(
+        self,
+        codec: EventCodec = CODEC,
+        *,
+        listener: Listener | None = None,
+        synchronous: Synchronous = "FULL",
+        read_only: bool = False,
+    ) -> StoredJournal:
+        kind = PostgresJournal if is_postgres(self.url) else SqliteJournal
+        return kind.open(self.url, codec, listener=listener, synchronous=synchronous, read_only=read_only)
+
+    def verify(self) -> list[Finding]:
+        return verify(self.url)
+
+    def tamper(self, statement: str, *parameters: Values) -> int:
+        """Change the tables behind the journal's back and return how many rows were changed."""
+        if not is_postgres(self.url):
+            return tamper(Path(self.url), statement, *parameters)
+        address = address_of(self.url)
+        with connect(address) as connection:
+            return connection.execute(spelled(statement, address.schema), parameters).rowcount
 
 
 def step(stream: str, after: int | None, *events: object, kept: Iterable[Segment] = ()) -> Append:
@@ -91,3 +127,10 @@ def tamper(log: Path, statement: str, *parameters: Values) -> int:
     """Change the file behind the journal's back and return how many rows were changed."""
     with closing(sqlite3.connect(log)) as connection, connection:
         return connection.execute(statement, parameters).rowcount
+
+
+def connection_of(journal: SqliteJournal) -> sqlite3.Connection:
+    """Return the connection that the journal writes over; touch it only while nothing is under way."""
+    store = journal.writer._store
+    assert isinstance(store, SqliteStore)
+    return store.connection

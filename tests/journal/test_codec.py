@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.journal.codec import EventCodec, Fields, StoredForm
+from reenact.actors.journal.codec import Event, EventCodec, Fields, StoredForm
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from tests.journal.support import CODEC, Added, Cleared, Unregistered
 
@@ -138,3 +138,60 @@ class Mutable(msgspec.Struct, array_like=True):
 def test_a_table_that_cannot_work_is_refused(forms: list[StoredForm]) -> None:
     with pytest.raises(ValueError, match=r"stored form|frozen struct"):
         EventCodec(forms)
+
+
+def test_a_form_can_be_registered_later() -> None:
+    codec = EventCodec([StoredForm("cleared", Cleared)])
+    with pytest.raises(TypeError, match="Added has no stored form"):
+        codec.encode(Added(1), 0)
+
+    codec.register(StoredForm("added", Added))
+
+    assert codec.decode(*codec.encode(Added(1), 5)) == (5, Added(1))
+
+
+def test_a_form_that_stands_in_the_table_may_be_registered_again() -> None:
+    codec = EventCodec([StoredForm("added", AddedNow, 3, {1: _to_euros, 2: _with_currency})])
+
+    codec.register(StoredForm("added", AddedNow, 3, {1: _to_euros, 2: _with_currency}))
+
+    assert codec.decode("added:2", msgspec.msgpack.encode([5, [7]])) == (5, AddedNow(7, "EUR", b"\xff"))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        StoredForm("added", Cleared),
+        StoredForm("added", AddedNow, 3, {1: _with_currency, 2: _with_currency}),
+        StoredForm("plus", AddedNow),
+    ],
+    ids=["another type", "other upcasts", "another name"],
+)
+def test_a_form_that_stands_in_the_table_otherwise_is_refused_and_changes_nothing(form: StoredForm) -> None:
+    codec = EventCodec([StoredForm("added", AddedNow, 3, {1: _to_euros, 2: _with_currency})])
+
+    with pytest.raises(ValueError, match="twice"):
+        codec.register(form)
+
+    assert codec.encode(AddedNow(7, "EUR"), 5)[0] == "added:3"
+    assert codec.decode("added:2", msgspec.msgpack.encode([5, [7]])) == (5, AddedNow(7, "EUR", b"\xff"))
+
+
+def test_an_event_read_before_its_form_was_registered_is_known_afterwards() -> None:
+    codec = EventCodec([])
+    topic, state = CODEC.encode(Added(1), 5)
+    with pytest.raises(LogUnusableError, match="unknown type"):
+        codec.decode(topic, state)
+
+    codec.register(StoredForm("added", Added))
+
+    assert codec.decode(topic, state) == (5, Added(1))
+
+
+def test_the_base_of_events_is_what_a_stored_form_asks_for() -> None:
+    class Deposited(Event, frozen=True):
+        amount: int
+
+    codec = EventCodec([StoredForm("deposited", Deposited)])
+
+    assert codec.decode(*codec.encode(Deposited(7), 5)) == (5, Deposited(7))

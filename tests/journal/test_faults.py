@@ -19,7 +19,20 @@ from reenact.actors.journal.schema import APPLICATION_ID
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import LogTooNewError, LogUnusableError, StorageError, StorageFullError
-from tests.journal.support import CODEC, Added, Unregistered, commit, copy_files, said, settle, step, tamper, words_of
+from tests.journal.support import (
+    CODEC,
+    Added,
+    Log,
+    Unregistered,
+    commit,
+    connection_of,
+    copy_files,
+    said,
+    settle,
+    step,
+    tamper,
+    words_of,
+)
 
 
 def _written(path: Path, events: int = 200) -> Path:
@@ -186,7 +199,7 @@ def test_a_damaged_record_is_named_when_it_is_read(path: Path, statement: str, c
 def test_a_damaged_log_refuses_steps_and_goes_on(path: Path) -> None:
     _written(path)
     with SqliteJournal.open(path, CODEC) as journal:
-        journal.writer._connection.execute("ALTER TABLE feed RENAME TO elsewhere")
+        connection_of(journal).execute("ALTER TABLE feed RENAME TO elsewhere")
 
         failed, behind, other = settle(
             journal, step("s1", None, kept=[said("a")]), step("s1", None), step("new", 0, Added(1))
@@ -234,12 +247,14 @@ def test_positions_are_never_given_twice(path: Path) -> None:
 
 
 def test_a_transaction_that_cannot_be_rolled_back_is_left_later(
-    journal: SqliteJournal, caplog: pytest.LogCaptureFixture
+    sqlite_journal: SqliteJournal, caplog: pytest.LogCaptureFixture
 ) -> None:
+    journal = sqlite_journal
+
     def forbid_rollback(_: int, what: str | None, *__: object) -> int:
         return sqlite3.SQLITE_DENY if what == "ROLLBACK" else sqlite3.SQLITE_OK
 
-    connection = journal.writer._connection
+    connection = connection_of(journal)
     connection.set_authorizer(forbid_rollback)
     failed, behind = settle(journal, step("s1", 0, Unregistered()), step("s2", 0, Added(1)))
     connection.set_authorizer(None)
@@ -258,7 +273,7 @@ def test_a_log_that_cannot_be_tidied_up_is_closed_all_the_same(path: Path, caplo
     def forbid_everything(*_: object) -> int:
         return sqlite3.SQLITE_DENY
 
-    journal.writer._connection.set_authorizer(forbid_everything)
+    connection_of(journal).set_authorizer(forbid_everything)
 
     journal.close()
 
@@ -270,8 +285,8 @@ def test_a_log_that_cannot_be_tidied_up_is_closed_all_the_same(path: Path, caplo
 def test_a_full_disk_refuses_steps_and_loses_none(path: Path) -> None:
     with SqliteJournal.open(path, CODEC) as journal:
         commit(journal, step("s1", 0, Added(1)))
-        pages: int = journal.writer._connection.execute("PRAGMA page_count").fetchone()[0]
-        journal.writer._connection.execute(f"PRAGMA max_page_count = {pages}")
+        pages: int = connection_of(journal).execute("PRAGMA page_count").fetchone()[0]
+        connection_of(journal).execute(f"PRAGMA max_page_count = {pages}")
 
         big = "x" * 100_000
         full, behind, small = settle(
@@ -281,7 +296,7 @@ def test_a_full_disk_refuses_steps_and_loses_none(path: Path) -> None:
         assert isinstance(full, StorageFullError)
         assert isinstance(behind, StorageFullError)
         assert isinstance(small, Committed)
-        journal.writer._connection.execute("PRAGMA max_page_count = 1000000")
+        connection_of(journal).execute("PRAGMA max_page_count = 1000000")
         assert [each.event for each in journal.recover("s1")] == [Added(1)]
         commit(journal, step("s1", 1, Added(2, big), kept=[said(big)]))
     assert verify(path) == []
@@ -364,10 +379,10 @@ def test_a_write_ahead_log_cut_anywhere_leaves_a_prefix(path: Path, tmp_path: Pa
 WRITER = """
 import sys
 from reenact.actors.journal.api import Append, Entry, Segment
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.opening import open_journal
 from tests.journal.support import CODEC, Added
 
-journal = SqliteJournal.open(sys.argv[1], CODEC)
+journal = open_journal(sys.argv[1], CODEC)
 streams = [f"s{number}" for number in range(8)]
 
 def write(stream, version):
@@ -384,11 +399,11 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_process_has_lost_nothing_that_it_acknowledged(path: Path) -> None:
+def test_a_killed_process_has_lost_nothing_that_it_acknowledged(log: Log) -> None:
     acknowledged: dict[str, int] = {}
-    for lines in (1, 60, 300, 1000):
+    for lines in (1, 300, 1000):
         with subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)],
+            [sys.executable, "-c", WRITER, log.url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -403,10 +418,10 @@ def test_a_killed_process_has_lost_nothing_that_it_acknowledged(path: Path) -> N
                 stream, last = line.split()
                 acknowledged[stream] = int(last)
 
-        with SqliteJournal.open(path, CODEC) as journal:
+        with log.open() as journal:
             for stream, version in acknowledged.items():
                 events = [each.event for each in journal.recover(stream)]
                 assert events == [Added(n) for n in range(len(events))]
                 assert len(events) >= version > 0
                 assert words_of(journal, stream) == {n: str(n) for n in range(1, len(events) + 1)}
-        assert verify(path) == []
+        assert log.verify() == []

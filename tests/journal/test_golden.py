@@ -6,26 +6,66 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from reenact.actors.journal.api import Append, Committed, FeedRow, Recorded
+from reenact.actors.journal.api import Append, Committed, FeedRow, Journal, Recorded, Snapshot
+from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
-from tests.journal.support import CODEC, Added, Cleared, commit, said, step
+from tests.journal.server import Server
+from tests.journal.support import CODEC, Added, Cleared, Log, commit, said, step
 
 DATA = Path(__file__).parent / "data"
 MADE_AT = 1_700_000_000_000_000
 
+FILES = ["log-format-1.sql", "log-format-2.sql"]
+FORMAT_NOW = 2
+
+
+def _file_of(script: str, path: Path) -> Log:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((DATA / script).read_text(encoding="utf-8"))
+    return Log(str(path))
+
+
+def _schema_of(script: str, server: Server) -> Log:
+    url = server.new_log()
+    schema = address_of(url).schema
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}".encode())
+        connection.execute((DATA / script).read_bytes())
+    return Log(url)
+
+
+def _log_of(script: str, request: pytest.FixtureRequest, path: Path) -> Log:
+    if script in FILES:
+        return _file_of(script, path)
+    server = request.getfixturevalue("server")
+    assert isinstance(server, Server)
+    return _schema_of(script, server)
+
+
+@pytest.fixture(params=[*FILES, "log-postgresql-format-1.sql"])
+def old(request: pytest.FixtureRequest, path: Path) -> Log:
+    """A log of each format; all of them hold the same events."""
+    return _log_of(request.param, request, path)
+
+
+@pytest.fixture(params=["log-format-2.sql", "log-postgresql-format-1.sql"])
+def with_timers(request: pytest.FixtureRequest, path: Path) -> Log:
+    """A log of each format that has snapshots and timers; all of them hold the same."""
+    return _log_of(request.param, request, path)
+
 
 @pytest.fixture
-def log_of_format_1(path: Path) -> Path:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((DATA / "log-format-1.sql").read_text(encoding="utf-8"))
-    return path
+def of_format_1(path: Path) -> Log:
+    return _file_of("log-format-1.sql", path)
 
 
-def test_a_log_of_format_1_replays(log_of_format_1: Path) -> None:
-    with SqliteJournal.open(log_of_format_1, CODEC) as journal:
+@pytest.mark.parametrize("read_only", [False, True], ids=["to write", "to read"])
+def test_an_old_log_replays(old: Log, *, read_only: bool) -> None:
+    with old.open(read_only=read_only) as journal:
         assert journal.read_all() == [
             Recorded("ses_1", 1, 1, MADE_AT, Added(1, "one")),
             Recorded("ses_1", 2, 2, MADE_AT, Added(2, "zwei – 二")),  # noqa: RUF001 - more than ASCII on purpose
@@ -39,24 +79,68 @@ def test_a_log_of_format_1_replays(log_of_format_1: Path) -> None:
         ]
 
 
-def test_a_log_of_format_1_is_whole_and_goes_on(log_of_format_1: Path) -> None:
-    assert verify(log_of_format_1) == []
+def test_an_old_log_is_whole_and_goes_on(old: Log) -> None:
+    assert old.verify() == []
 
-    with SqliteJournal.open(log_of_format_1, CODEC) as journal:
+    with old.open() as journal:
         assert commit(journal, step("ses_1", 3, Added(4), kept=[said("again")])) == Committed(4, 5)
+        assert commit(journal, Append("ses_1", 4, 0, due=7)) == Committed(4, 5)
+        assert journal.next_due(after=0) == 7
 
-    assert verify(log_of_format_1) == []
+    assert old.verify() == []
 
 
-def test_what_is_written_today_has_the_bytes_of_format_1(log_of_format_1: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("read_only", [False, True], ids=["to write", "to read"])
+def test_snapshots_and_timers_of_an_old_log_are_there(with_timers: Log, *, read_only: bool) -> None:
+    with with_timers.open(read_only=read_only) as journal:
+        assert journal.snapshots() == [Snapshot("ses_1", 3, "sum:1", b"\x93\x00\x01\xff")]
+        assert journal.snapshot("ses_1") == journal.snapshots()[0]
+        assert _due(journal) == [("ses_2", MADE_AT + 500), ("ses_1", MADE_AT + 60_000_000)]
+        assert journal.next_due(after=MADE_AT + 500) == MADE_AT + 60_000_000
+
+
+def test_a_log_of_format_1_is_read_as_it_is_and_nothing_is_due_in_it(of_format_1: Log) -> None:
+    with of_format_1.open(read_only=True) as journal:
+        assert journal.head() == 4
+        assert _due(journal) == []
+        assert journal.next_due(after=0) is None
+        assert journal.snapshots() == []
+
+    assert _format(of_format_1) == 1
+
+
+def test_a_log_of_format_1_becomes_one_of_today_when_it_is_opened_to_be_written(of_format_1: Log) -> None:
+    with of_format_1.open(read_only=True) as reader, of_format_1.open() as journal:
+        commit(journal, Append("ses_1", None, 0, due=9))
+
+        assert _due(reader) == [("ses_1", 9)]
+
+    assert _format(of_format_1) == FORMAT_NOW
+    with of_format_1.open() as journal:
+        assert journal.next_due(after=0) == 9
+    assert of_format_1.verify() == []
+
+
+def test_what_is_written_today_has_the_bytes_of_format_1(of_format_1: Log, tmp_path: Path) -> None:
     again = tmp_path / "again.db"
-    with SqliteJournal.open(log_of_format_1, CODEC) as old, SqliteJournal.open(again, CODEC) as new:
+    with of_format_1.open() as old, SqliteJournal.open(again, CODEC) as new:
         for each in old.read_all():
             commit(new, Append(each.stream, each.version - 1, each.recorded_at, (each.event,)))
 
-    assert _rows(again) == _rows(log_of_format_1)
+    assert _rows(str(again)) == _rows(of_format_1.url)
+    assert verify(again) == []
 
 
-def _rows(log: Path) -> list[tuple[object, ...]]:
+def _due(journal: Journal) -> list[tuple[str, int]]:
+    return journal.due(after=0, until=2 * MADE_AT)
+
+
+def _format(log: Log) -> int:
+    with closing(sqlite3.connect(log.url)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+
+def _rows(log: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(log)) as connection:
         return connection.execute("SELECT * FROM stored_events ORDER BY rowid").fetchall()

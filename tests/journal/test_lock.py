@@ -117,16 +117,16 @@ def test_forked_children_of_the_owner_do_not_hold_the_lock(path: Path) -> None:
         owner.stdin.close()
 
 
-def test_a_second_journal_of_the_same_process_is_refused(journal: SqliteJournal, path: Path) -> None:
+def test_a_second_journal_of_the_same_process_is_refused(sqlite_journal: SqliteJournal, path: Path) -> None:
     with pytest.raises(LogLockedError) as caught:
         SqliteJournal.open(path, CODEC)
 
     assert caught.value.pid == os.getpid()
-    commit(journal, step("s1", 0, Added(1)))
+    commit(sqlite_journal, step("s1", 0, Added(1)))
 
 
-def test_another_name_of_the_same_file_is_no_way_around(journal: SqliteJournal, path: Path) -> None:
-    assert journal.head() == 0
+def test_another_name_of_the_same_file_is_no_way_around(sqlite_journal: SqliteJournal, path: Path) -> None:
+    assert sqlite_journal.head() == 0
     link = path.parent / "link.db"
     link.symlink_to(path)
 

@@ -7,14 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from reenact.actors.journal.api import Committed, Outcome, Publication
-from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.actors.journal.verify import verify
+from reenact.actors.journal.api import Append, Committed, Outcome, Publication, Snapshot
+from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, StorageError
-from tests.journal.support import CODEC, Added, Unregistered, copy_files, said, step, words_of
+from tests.journal.server import Server
+from tests.journal.support import Added, Log, Unregistered, copy_files, said, step, words_of
 
 STREAMS = ("s1", "s2", "s3")
 
@@ -23,22 +31,31 @@ words = st.lists(st.sampled_from("ab"), max_size=3)
 
 
 class JournalMachine(RuleBasedStateMachine):
-    """Hand steps over in bursts, so that they share a commit; the model is two dicts and a set."""
+    """Hand steps over in bursts, so that they share a commit; the model is a few dicts and a set."""
+
+    def new_log(self) -> Log:
+        """Return a log that has not begun."""
+        raise NotImplementedError
+
+    def log_after_crash(self) -> Log:
+        """Return what a crash at this moment leaves of the log."""
+        raise NotImplementedError
 
     @initialize()
     def begin(self) -> None:
-        self.directory = tempfile.TemporaryDirectory()
         self.events: dict[str, list[Added]] = {stream: [] for stream in STREAMS}
         self.order: list[str] = []
         self.words: dict[str, list[str]] = {stream: [] for stream in STREAMS}
+        self.snapshots: dict[str, Snapshot] = {}
+        self.due: dict[str, int] = {}
         self.fenced: set[str] = set()
         self.waiting: list[Callable[[], None]] = []
         self.heard: list[Publication] = []
-        self.open(Path(self.directory.name, "log-0.db"))
+        self.open(self.new_log())
 
-    def open(self, path: Path) -> None:
-        self.path = path
-        self.journal = SqliteJournal.open(path, CODEC, synchronous="OFF", listener=self.heard.extend)
+    def open(self, log: Log) -> None:
+        self.log = log
+        self.journal: StoredJournal = log.open(synchronous="OFF", listener=self.heard.extend)
 
     @rule(
         stream=streams,
@@ -68,6 +85,27 @@ class JournalMachine(RuleBasedStateMachine):
         else:
             self.remember(stream, [], kept)
             self.expect_commit(stream, outcomes)
+
+    @rule(stream=streams, lag=st.sampled_from([0, 0, 1]), due=st.none() | st.integers(1, 9))
+    def append_what_is_beside_the_events(self, stream: str, lag: int, due: int | None) -> None:
+        version = len(self.events[stream])
+        snapshot = Snapshot(stream, version, "sum:1", bytes([version % 256]))
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self.journal.append(Append(stream, version - lag, 0, snapshot=snapshot, due=due), outcomes.put)
+        if stream in self.fenced or lag:
+            self.fenced.add(stream)
+            self.waiting.append(lambda: self.expect_refusal(outcomes))
+            return
+        self.snapshots[stream] = snapshot
+        self.due.pop(stream, None)
+        if due is not None:
+            self.due[stream] = due
+        self.expect_commit(stream, outcomes)
+
+    @rule()
+    def delete_snapshots(self) -> None:
+        self.journal.delete_snapshots()
+        self.snapshots.clear()
 
     @rule(stream=streams)
     def append_what_cannot_be_stored(self, stream: str) -> None:
@@ -111,18 +149,17 @@ class JournalMachine(RuleBasedStateMachine):
         self.journal.close()
         self.wait()
         self.check_reading()
-        assert verify(self.path) == []
+        assert self.log.verify() == []
         self.fenced.clear()
-        self.open(self.path)
+        self.open(self.log)
 
     @precondition(lambda self: not self.waiting)
     @rule()
     def crash(self) -> None:
-        target = Path(self.directory.name, f"after-{self.path.parent.name}"[-60:])
-        copy = copy_files(self.path, Path(tempfile.mkdtemp(dir=self.directory.name)) / target.name)
+        remains = self.log_after_crash()
         self.journal.close()
         self.fenced.clear()
-        self.open(copy)
+        self.open(remains)
 
     @invariant()
     def what_is_acknowledged_is_readable(self) -> None:
@@ -130,12 +167,14 @@ class JournalMachine(RuleBasedStateMachine):
             self.check_log(self.journal)
 
     def check_reading(self) -> None:
-        with SqliteJournal.open(self.path, CODEC, read_only=True) as reader:
+        with self.log.open(read_only=True) as reader:
             self.check_log(reader)
 
-    def check_log(self, journal: SqliteJournal) -> None:
+    def check_log(self, journal: StoredJournal) -> None:
         assert [each.stream for each in journal.read_all()] == self.order
         assert journal.head() == len(self.order)
+        assert {each.stream: each for each in journal.snapshots()} == self.snapshots
+        assert dict(journal.due(after=0, until=9)) == self.due
         heard = list(self.heard)
         for stream in STREAMS:
             assert [each.event for each in journal.read(stream)] == self.events[stream]
@@ -152,7 +191,41 @@ class JournalMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "journal"):
             self.journal.close()
-            self.directory.cleanup()
 
 
-TestJournalMachine = JournalMachine.TestCase
+class FileMachine(JournalMachine):
+    """A crash leaves a copy of the files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory()
+
+    def new_log(self) -> Log:
+        return Log(str(Path(self.directory.name, "log.db")))
+
+    def log_after_crash(self) -> Log:
+        directory = Path(tempfile.mkdtemp(dir=self.directory.name), "copy")
+        return Log(str(copy_files(Path(self.log.url), directory)))
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.directory.cleanup()
+
+
+TestFileMachine = FileMachine.TestCase
+
+
+def test_a_log_on_a_server_is_what_a_naive_reading_says(server: Server) -> None:
+    class ServerMachine(JournalMachine):
+        """A crash ends the connections, and the next writer begins beside what is left of them."""
+
+        def new_log(self) -> Log:
+            return Log(server.new_log())
+
+        def log_after_crash(self) -> Log:
+            server.terminate()
+            return self.log
+
+    run_state_machine_as_test(
+        ServerMachine, settings=settings(settings.default or settings(), max_examples=10, stateful_step_count=25)
+    )

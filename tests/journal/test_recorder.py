@@ -33,8 +33,9 @@ from reenact.actors.journal.recorder import (
     JournalProcessRecorder,
 )
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
-from tests.journal.support import Added, Cleared, Unregistered, commit, step, tamper
+from tests.journal.support import Added, Cleared, Log, Unregistered, commit, step
 
 
 class OurMapper(MsgspecMapper[str]):
@@ -75,9 +76,9 @@ def env(path: Path) -> Environment:
 
 
 @pytest.fixture
-def stock(path: Path, journal: SqliteJournal) -> Generator[SQLiteApplicationRecorder]:
+def stock(path: Path, sqlite_journal: SqliteJournal) -> Generator[SQLiteApplicationRecorder]:
     """The library's own recorder, on the file of the journal."""
-    assert journal.head() == 0
+    assert sqlite_journal.head() == 0
     datastore = SQLiteDatastore(str(path), originator_id_type="text")
     yield SQLiteApplicationRecorder(datastore)
     datastore.close()
@@ -87,9 +88,9 @@ def _stored(originator_id: UUID | str, version: int) -> StoredEvent:
     return StoredEvent(originator_id, version, "topic:1", b"state")
 
 
-def test_the_stock_recorder_reads_a_log(journal: SqliteJournal, stock: SQLiteApplicationRecorder) -> None:
-    commit(journal, step("s1", 0, Added(1), Cleared()), step("s2", 0, Added(2)))
-    ours = JournalApplicationRecorder(journal, id_type="text")
+def test_the_stock_recorder_reads_a_log(sqlite_journal: SqliteJournal, stock: SQLiteApplicationRecorder) -> None:
+    commit(sqlite_journal, step("s1", 0, Added(1), Cleared()), step("s2", 0, Added(2)))
+    ours = JournalApplicationRecorder(sqlite_journal, id_type="text")
 
     assert stock.max_notification_id() == 3
     assert [(each.id, each.originator_id, each.topic) for each in stock.select_notifications(None, 10)] == [
@@ -133,7 +134,7 @@ def test_the_event_store_of_the_library_keeps_our_events(env: Environment) -> No
         factory.close()
 
 
-def test_the_mapper_writes_what_the_journal_reads(journal: SqliteJournal) -> None:
+def test_the_mapper_writes_what_the_journal_reads(journal: StoredJournal) -> None:
     recorder = JournalApplicationRecorder(journal, id_type="text")
     EventStore(OurMapper(), recorder).put([JournalEvent("s1", 1, 5, Added(1))])
 
@@ -161,7 +162,7 @@ def test_the_mapper_takes_only_events_that_it_knows() -> None:
 
 
 @pytest.mark.parametrize("versions", [(2,), (0, 2), (1, 3), (1, 1), (1, 0)])
-def test_versions_follow_each_other(journal: SqliteJournal, versions: tuple[int, ...]) -> None:
+def test_versions_follow_each_other(journal: StoredJournal, versions: tuple[int, ...]) -> None:
     recorder = JournalApplicationRecorder(journal)
     originator_id = uuid4()
 
@@ -171,7 +172,7 @@ def test_versions_follow_each_other(journal: SqliteJournal, versions: tuple[int,
     assert recorder.select_events(originator_id) == []
 
 
-def test_a_stream_of_the_library_and_one_of_ours_are_the_same(journal: SqliteJournal) -> None:
+def test_a_stream_of_the_library_and_one_of_ours_are_the_same(journal: StoredJournal) -> None:
     recorder = JournalApplicationRecorder(journal, id_type="text")
     commit(journal, step("s1", 0, Added(1)))
 
@@ -182,7 +183,7 @@ def test_a_stream_of_the_library_and_one_of_ours_are_the_same(journal: SqliteJou
     commit(journal, step("s1", 2, Added(3)))
 
 
-def test_snapshots_stand_at_any_version(journal: SqliteJournal) -> None:
+def test_snapshots_stand_at_any_version(journal: StoredJournal) -> None:
     snapshots = JournalAggregateRecorder(journal, id_type="text", purpose="snapshots")
     snapshots.insert_events([_stored("s1", 50)])
     snapshots.insert_events([_stored("s1", 10), _stored("s1", 70)])
@@ -191,7 +192,7 @@ def test_snapshots_stand_at_any_version(journal: SqliteJournal) -> None:
     assert journal.head() == 0
 
 
-def test_progress_is_recorded_with_its_events_or_not_at_all(journal: SqliteJournal) -> None:
+def test_progress_is_recorded_with_its_events_or_not_at_all(journal: StoredJournal) -> None:
     recorder = JournalProcessRecorder(journal, id_type="text")
     recorder.insert_events([_stored("s1", 1)], tracking=Tracking("upstream", 5))
 
@@ -206,7 +207,7 @@ def test_progress_is_recorded_with_its_events_or_not_at_all(journal: SqliteJourn
     assert recorder.max_notification_id() == 1
 
 
-def test_a_subscription_sees_what_the_journal_itself_appends(journal: SqliteJournal) -> None:
+def test_a_subscription_sees_what_the_journal_itself_appends(journal: StoredJournal) -> None:
     recorder = JournalApplicationRecorder(journal, id_type="text")
     with recorder.subscribe(gt=0, topics=["added:1"]) as subscription:
         for version in range(5):
@@ -214,11 +215,11 @@ def test_a_subscription_sees_what_the_journal_itself_appends(journal: SqliteJour
             assert next(subscription).originator_version == version * 2 + 1
 
 
-def test_what_the_journal_cannot_do_is_an_error_of_the_library(path: Path, journal: SqliteJournal) -> None:
+def test_what_the_journal_cannot_do_is_an_error_of_the_library(log: Log, journal: StoredJournal) -> None:
     recorder = JournalProcessRecorder(journal, id_type="text")
     with pytest.raises(OperationalError):
         recorder.insert_events([_stored("\ud800", 1)])
-    tamper(path, "DROP TABLE tracking")
+    log.tamper("DROP TABLE tracking")
     with pytest.raises(OperationalError):
         recorder.max_tracking_id("upstream")
 

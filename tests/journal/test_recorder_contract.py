@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from unittest import TestCase
 from uuid import UUID, uuid4
 
+import pytest
 from eventsourcing.persistence import InfrastructureFactory
 from eventsourcing.tests.persistence import (
     AggregateRecorderTestCase,
@@ -27,31 +27,33 @@ from reenact.actors.journal.recorder import (
     JournalProcessRecorder,
     JournalTrackingRecorder,
 )
-from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.actors.journal.verify import verify
+from tests.journal.server import Server
+from tests.journal.support import Log
 
 
-class _OnALog(TestCase):
+class _OnAFile(TestCase):
     """Opens a log for each test, and finds its chain whole afterwards."""
 
     id_type: IdType = "uuid"
+    log: Log
+
+    @pytest.fixture(autouse=True)
+    def _given_a_log(self, tmp_path: Path) -> None:
+        self.log = Log(str(tmp_path / "log.db"))
 
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        path = Path(directory.name, "log.db")
-        self.addCleanup(self.assert_whole, path)
-        self.journal = SqliteJournal.open(path, EventCodec(()), synchronous="NORMAL")
+        self.addCleanup(self.assert_whole)
+        self.journal = self.log.open(EventCodec(()), synchronous="NORMAL")
         self.addCleanup(self.journal.close)
 
-    def assert_whole(self, path: Path) -> None:
-        assert verify(path) == []
+    def assert_whole(self) -> None:
+        assert self.log.verify() == []
 
     def new_originator_id(self) -> UUID | str:
         return uuid4() if self.id_type == "uuid" else f"stream-{uuid4()}"
 
 
-class TestAggregateRecorder(_OnALog, AggregateRecorderTestCase):
+class TestAggregateRecorder(_OnAFile, AggregateRecorderTestCase):
     def create_recorder(self) -> JournalAggregateRecorder:
         return JournalAggregateRecorder(self.journal, id_type=self.id_type)
 
@@ -69,7 +71,7 @@ class TestSnapshotRecorder(TestAggregateRecorder):
         return JournalAggregateRecorder(self.journal, id_type=self.id_type, purpose="snapshots")
 
 
-class TestApplicationRecorder(_OnALog, ApplicationRecorderTestCase[JournalApplicationRecorder]):
+class TestApplicationRecorder(_OnAFile, ApplicationRecorderTestCase[JournalApplicationRecorder]):
     def create_recorder(self) -> JournalApplicationRecorder:
         return JournalApplicationRecorder(self.journal, id_type=self.id_type)
 
@@ -81,12 +83,12 @@ class TestApplicationRecorderWithTextIds(TestApplicationRecorder):
     id_type: IdType = "text"
 
 
-class TestTrackingRecorder(_OnALog, TrackingRecorderTestCase):
+class TestTrackingRecorder(_OnAFile, TrackingRecorderTestCase):
     def create_recorder(self) -> JournalTrackingRecorder:
         return JournalTrackingRecorder(self.journal, id_type=self.id_type)
 
 
-class TestProcessRecorder(_OnALog, ProcessRecorderTestCase):
+class TestProcessRecorder(_OnAFile, ProcessRecorderTestCase):
     def create_recorder(self) -> JournalProcessRecorder:
         return JournalProcessRecorder(self.journal, id_type=self.id_type)
 
@@ -95,9 +97,47 @@ class TestProcessRecorderWithTextIds(TestProcessRecorder):
     id_type: IdType = "text"
 
 
-class TestNonInterleavingNotificationIDs(_OnALog, NonInterleavingNotificationIDsBaseCase):
+class TestNonInterleavingNotificationIDs(_OnAFile, NonInterleavingNotificationIDsBaseCase):
     def create_recorder(self) -> JournalApplicationRecorder:
         return JournalApplicationRecorder(self.journal, id_type=self.id_type)
+
+
+class _OnAServer(_OnAFile):
+    """The same on a server."""
+
+    @pytest.fixture(autouse=True)
+    def _given_a_log(self, server: Server) -> None:
+        self.log = Log(server.new_log())
+
+
+class TestAggregateRecorderOnAServer(_OnAServer, TestAggregateRecorder): ...
+
+
+class TestAggregateRecorderWithTextIdsOnAServer(_OnAServer, TestAggregateRecorderWithTextIds): ...
+
+
+class TestAggregateRecorderThatBeginsAtZeroOnAServer(_OnAServer, TestAggregateRecorderThatBeginsAtZero): ...
+
+
+class TestSnapshotRecorderOnAServer(_OnAServer, TestSnapshotRecorder): ...
+
+
+class TestApplicationRecorderOnAServer(_OnAServer, TestApplicationRecorder): ...
+
+
+class TestApplicationRecorderWithTextIdsOnAServer(_OnAServer, TestApplicationRecorderWithTextIds): ...
+
+
+class TestTrackingRecorderOnAServer(_OnAServer, TestTrackingRecorder): ...
+
+
+class TestProcessRecorderOnAServer(_OnAServer, TestProcessRecorder): ...
+
+
+class TestProcessRecorderWithTextIdsOnAServer(_OnAServer, TestProcessRecorderWithTextIds): ...
+
+
+class TestNonInterleavingNotificationIDsOnAServer(_OnAServer, TestNonInterleavingNotificationIDs): ...
 
 
 class OtherTrackingRecorder(JournalTrackingRecorder):
@@ -105,15 +145,15 @@ class OtherTrackingRecorder(JournalTrackingRecorder):
 
 
 class TestFactory(InfrastructureFactoryTestCase[JournalFactory]):
+    log_settings: dict[str, str]
+
+    @pytest.fixture(autouse=True)
+    def _given_a_log(self, tmp_path: Path) -> None:
+        self.log_settings = {JournalFactory.SQLITE_DBNAME: str(tmp_path / "log.db")}
+
     def setUp(self) -> None:
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.env = Environment(
-            env={
-                InfrastructureFactory.PERSISTENCE_MODULE: "reenact.actors.journal.recorder",
-                JournalFactory.SQLITE_DBNAME: str(Path(directory.name, "log.db")),
-            }
-        )
+        module = {InfrastructureFactory.PERSISTENCE_MODULE: "reenact.actors.journal.recorder"}
+        self.env = Environment(env=module | self.log_settings)
         super().setUp()
 
     def expected_factory_class(self) -> type[JournalFactory]:
@@ -133,6 +173,12 @@ class TestFactory(InfrastructureFactoryTestCase[JournalFactory]):
 
     def expected_process_recorder_class(self) -> type[JournalProcessRecorder]:
         return JournalProcessRecorder
+
+
+class TestFactoryOnAServer(TestFactory):
+    @pytest.fixture(autouse=True)
+    def _given_a_log(self, server: Server) -> None:
+        self.log_settings = server.settings_of(server.new_log())
 
 
 del AggregateRecorderTestCase, ApplicationRecorderTestCase, InfrastructureFactoryTestCase

@@ -12,6 +12,7 @@ import pytest
 
 from reenact import Image, LogUnusableError, ReenactError, Runtime, StorageError, StorageFullError
 from reenact.testing import MockEnvironmentFactory
+from tests.journal.support import connection_of
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, at_every_commit, check, journal_of
@@ -38,7 +39,7 @@ def mounted(directory: Path, *options: str) -> Generator[Path]:
 
 def limit(runtime: Runtime, pages: int) -> None:
     """Allow the log so many pages more than it has, on the thread that may touch the writing connection."""
-    connection = journal_of(runtime).writer._connection
+    connection = connection_of(journal_of(runtime))
 
     def act(count: int) -> None:
         (size,) = connection.execute("PRAGMA page_count").fetchone()
@@ -83,7 +84,7 @@ def test_a_full_disk_refuses_what_it_cannot_keep_and_the_same_agent_goes_on(
 
 def limit_off(runtime: Runtime) -> None:
     """Give the log all the space there is, between two transactions of its writer."""
-    journal_of(runtime).writer._connection.execute("PRAGMA max_page_count = 1073741823")
+    connection_of(journal_of(runtime)).execute("PRAGMA max_page_count = 1073741823")
 
 
 def test_an_answer_that_finds_no_space_ends_its_turn_once_there_is_some(
@@ -192,7 +193,7 @@ def test_a_read_only_directory_is_no_place_for_a_log(tmp_path: Path, opened: Ope
 
 
 def test_a_log_that_cannot_be_written_refuses_every_change(runtime: Runtime, agent: str) -> None:
-    journal_of(runtime).writer._connection.execute("PRAGMA query_only = ON")
+    connection_of(journal_of(runtime)).execute("PRAGMA query_only = ON")
 
     calls: list[Callable[[], object]] = [
         runtime.containers.create,
@@ -206,7 +207,7 @@ def test_a_log_that_cannot_be_written_refuses_every_change(runtime: Runtime, age
             call()
         assert isinstance(refusal.value, StorageError)
 
-    journal_of(runtime).writer._connection.execute("PRAGMA query_only = OFF")
+    connection_of(journal_of(runtime)).execute("PRAGMA query_only = OFF")
     assert len(runtime.containers.list()) == 1
     ears = Ears(runtime)
     runtime.agents.receive(agent, "Hello")

@@ -1,0 +1,88 @@
+"""Where a log is: what a PostgreSQL URL says, and how it can be told without its secrets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from reenact.domain.errors import ConfigurationError
+
+DEFAULT_SCHEMA = "reenact"
+"""The schema that holds the tables of a log, unless the URL names another one."""
+
+_USER = re.compile(r"[a-z]+://[^@/]*@")
+_SCHEMA_PARAMETER = "schema="
+_SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+_PORTS = re.compile(r"[0-9,]*")
+
+# A server that does not answer is given up after so many seconds.
+_CONNECT_TIMEOUT = 10
+
+
+@dataclass(frozen=True)
+class Address:
+    """A database, and the schema of a log in it. `name` is what messages call it."""
+
+    name: str
+    schema: str
+    conninfo: str = field(repr=False)
+
+
+def address_of(url: str) -> Address:
+    """Read a URL as libpq does; besides, its parameter `schema` names the schema.
+
+    Raises:
+        ConfigurationError: it cannot be read, or names no schema that we could use.
+    """
+    base, parameters = _taken_apart(url)
+    schemas = [item.removeprefix(_SCHEMA_PARAMETER) for item in parameters if item.startswith(_SCHEMA_PARAMETER)]
+    schema = schemas[-1] if schemas else DEFAULT_SCHEMA
+    if not _SCHEMA_NAME.fullmatch(schema):
+        raise ConfigurationError(
+            "the schema of a log has small letters, digits and '_' in its name, and no 'pg_' first"
+        )
+    rest = "&".join(item for item in parameters if not item.startswith(_SCHEMA_PARAMETER))
+    stated = None if _is_ambiguous(base) else _read(f"{base}?{rest}" if rest else base)
+    if stated is None:
+        # Raised here, and not where the driver's own words, which may show a part of the password, were its context.
+        raise ConfigurationError(
+            "this is no PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value, with what"
+            " is special in user and password percent-encoded ('@' as %40, '/' as %2F, ':' as %3A, '?' as %3F)"
+        )
+    return Address(_name(stated, schema), schema, make_conninfo("", **stated))
+
+
+def _taken_apart(url: str) -> tuple[str, list[str]]:
+    """Return what stands before the parameters, and these; a '?' in a password begins none."""
+    user = _USER.match(url)
+    begin = user.end() if user else 0
+    base, _, query = url[begin:].partition("?")
+    return url[:begin] + base, [item for item in query.split("&") if item]
+
+
+def _is_ambiguous(base: str) -> bool:
+    """Return whether a password may have been cut in two, so that what looks like a host or a path is a part of it."""
+    authority, _, path = base.partition("://")[2].partition("/")
+    return authority.count("@") > 1 or "@" in path
+
+
+def _read(url: str) -> dict[str, str | int | None] | None:
+    defaults: dict[str, str | int | None] = {
+        "connect_timeout": _CONNECT_TIMEOUT,
+        "fallback_application_name": "reenact",
+    }
+    try:
+        stated = defaults | conninfo_to_dict(url) | {"client_encoding": "utf8"}
+    except ProgrammingError:
+        return None
+    # libpq would show what it took for a port.
+    return stated if _PORTS.fullmatch(str(stated.get("port") or "")) else None
+
+
+def _name(stated: dict[str, str | int | None], schema: str) -> str:
+    user, host, port, database = (str(stated.get(key) or "") for key in ("user", "host", "port", "dbname"))
+    name = f"postgresql://{user}{'@' if user else ''}{host}{':' if port else ''}{port}/{database}"
+    return name if schema == DEFAULT_SCHEMA else f"{name}?{_SCHEMA_PARAMETER}{schema}"

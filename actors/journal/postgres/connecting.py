@@ -1,0 +1,40 @@
+"""Connections to the server, and what is in SQLite's words said in those of PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import psycopg
+
+from reenact.actors.journal.postgres.address import Address
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+_TABLE = re.compile(r"\b(log|stored_events|feed|stored_snapshots|tracking|timers)\b")
+
+
+def connect(address: Address) -> Connection:
+    """Open a connection on which each statement is a transaction of its own.
+
+    Raises:
+        psycopg.Error: the server cannot be reached, or lets nobody in.
+    """
+    return psycopg.connect(address.conninfo, autocommit=True)
+
+
+def channel_of(address: Address) -> str:
+    """Return the name under which writers tell all processes of their commits."""
+    return address.schema
+
+
+def spell(query: str, schema: str) -> str:
+    """Return the query in PostgreSQL's words: tables in the schema, positions and parameters by other names."""
+    return _TABLE.sub(rf"{schema}.\1", query).replace("rowid", "notification_id").replace("?", "%s")
+
+
+@lru_cache(maxsize=512)
+def spelled(query: str, schema: str) -> bytes:
+    """Return the same as the driver takes it, for a query that will come again."""
+    return spell(query, schema).encode()

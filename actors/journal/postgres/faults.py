@@ -1,0 +1,59 @@
+"""What goes wrong with a PostgreSQL server, said in our own errors: the one place where they are translated."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import errors
+
+from reenact.domain.errors import LogUnusableError, StorageError, StorageFullError
+
+_FULL = (errors.DiskFull,)
+_FORBIDDEN = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
+_DAMAGED = (
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.InvalidSchemaName,
+    errors.DataCorrupted,
+    errors.IndexCorrupted,
+)
+
+
+def fault(error: Exception, name: str) -> StorageError:
+    """Return our error for what was raised while the log `name` was used; the original is its cause."""
+    translation = _translate(error, name)
+    translation.__cause__ = error
+    return translation
+
+
+class translated:  # noqa: N801 - reads as the function that it is used as
+    """Raise our own error in place of one of the driver."""
+
+    def __init__(self, name: str) -> None:
+        """Name the log in the error."""
+        self._name = name
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Translate what was raised."""
+        if isinstance(error, psycopg.Error | UnicodeError):
+            raise fault(error, self._name) from error
+
+
+def _translate(error: Exception, name: str) -> StorageError:
+    # The server's words come in several lines.
+    words = " ".join(str(error).split())
+    if isinstance(error, _FULL):
+        return StorageFullError(f"no space is left for {name} ({words}); free some and try again")
+    if isinstance(error, _FORBIDDEN):
+        return LogUnusableError(
+            f"{name} cannot be opened here ({words}); ask for the rights, or choose another database"
+        )
+    if isinstance(error, _DAMAGED):
+        return LogUnusableError(f"{name} is not a log or is damaged ({words}); restore a copy of it")
+    if isinstance(error, errors.LockNotAvailable):
+        return StorageError(f"{name} is kept locked by another process ({words}); try again")
+    if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
+        return StorageError(f"{name} cannot be used now ({words}); check the URL and the server, and try again")
+    return StorageError(f"{name}: this cannot be stored: {words}")

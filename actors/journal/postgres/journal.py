@@ -1,0 +1,99 @@
+"""The journal in a PostgreSQL database.
+
+Several processes may write one log. Each transaction locks the row that says where the log ends, so positions become
+visible in their order and without holes, and a writer sees there whether somebody else has written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from reenact.actors.journal.api import Listener, Synchronous
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.postgres.address import Address, address_of
+from reenact.actors.journal.postgres.connecting import connect
+from reenact.actors.journal.postgres.faults import translated
+from reenact.actors.journal.postgres.listening import Listening
+from reenact.actors.journal.postgres.reader import PostgresReader
+from reenact.actors.journal.postgres.schema import check_format, create_tables
+from reenact.actors.journal.postgres.store import PostgresStore
+from reenact.actors.journal.reader import Reader
+from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.writer import Writer
+from reenact.domain.errors import LogUnusableError
+
+
+class PostgresJournal(StoredJournal):
+    """An append-only history for each stream in the tables of one schema."""
+
+    def __init__(
+        self, *, codec: EventCodec, reader: Reader, writer: Writer | None, listening: Listening, cleanup: ExitStack
+    ) -> None:
+        """Take what `open` has prepared."""
+        super().__init__(codec=codec, reader=reader, writer=writer, cleanup=cleanup)
+        self._listening = listening
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        codec: EventCodec,
+        *,
+        listener: Listener | None = None,
+        synchronous: Synchronous = "FULL",
+        read_only: bool = False,
+    ) -> PostgresJournal:
+        """Open the log in the database that the URL names, or begin one if its schema is missing or empty.
+
+        The URL is one of libpq; besides, its parameter `schema` names the schema ("reenact" if it does not). With FULL
+        an acknowledged append survives what the server survives (synchronous_commit on); with NORMAL and OFF a crash
+        of the server may take the last moments with it (off), and leaves the log whole. The server must not be reached
+        through something that shares connections between transactions. With `read_only` it must be a log already, and
+        nothing can be appended.
+
+        Raises:
+            ConfigurationError: the URL cannot be read.
+            LogTooNewError: a newer version has written the log.
+            LogUnusableError: it is not a log, is damaged, or the user lacks rights.
+            StorageError: the server cannot be reached, or lets nobody in.
+        """
+        address = address_of(url)
+        with ExitStack() as cleanup, translated(address.name):
+            store = _open_store(address, synchronous, cleanup, read_only=read_only)
+            reader = PostgresReader(address)
+            cleanup.callback(reader.close)
+            writer = None
+            if store is not None:
+                writer = Writer(store, codec, listener=listener)
+                # Before the reader, so that what is accepted can still be read by those who hear of it.
+                cleanup.callback(writer.close)
+            listening = Listening(address)
+            cleanup.callback(listening.close)
+            return cls(codec=codec, reader=reader, writer=writer, listening=listening, cleanup=cleanup.pop_all())
+
+    def watch(self, watcher: Callable[[int], None]) -> None:
+        """Have `watcher` called with the log's position after commits of events, whichever process makes them."""
+        self._listening.watch(watcher)
+
+    def unwatch(self, watcher: Callable[[int], None]) -> None:
+        """Have it called no more. Idempotent."""
+        self._listening.unwatch(watcher)
+
+
+def _open_store(
+    address: Address, synchronous: Synchronous, cleanup: ExitStack, *, read_only: bool
+) -> PostgresStore | None:
+    connection = connect(address)
+    # Handed over to the writer's thread before anything is appended.
+    store = PostgresStore(connection, address, synchronous)
+    cleanup.callback(store.close)
+    is_log = check_format(connection, address)
+    if read_only:
+        if not is_log:
+            raise LogUnusableError(f"{address.name} holds no log yet; open it for writing first")
+        store.close()
+        return None
+    if not is_log:
+        create_tables(connection, address)
+    return store

@@ -1,0 +1,90 @@
+"""Hears of the commits of all processes, and tells those who watch."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from selectors import EVENT_READ, DefaultSelector
+
+import psycopg
+
+from reenact.actors.journal.postgres.address import Address
+from reenact.actors.journal.postgres.connecting import Connection, channel_of, connect
+
+# How many seconds it waits before it connects again: the first time, and at most.
+_FIRST_PAUSE = 0.25
+_LAST_PAUSE = 2.0
+
+_logger = logging.getLogger("reenact.journal")
+
+
+class Listening:
+    """Calls watchers with the log's position after each commit of events, and with 0 when some may have been missed.
+
+    It has a thread and a connection of its own, from the first watcher on.
+    """
+
+    def __init__(self, address: Address) -> None:
+        """Listen at the address."""
+        self._address = address
+        self._watchers: tuple[Callable[[int], None], ...] = ()
+        self._gate = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_cut_off = False
+        # Readable once the listening is to end.
+        self._ends_here, self._ended_there = socket.socketpair()
+
+    def watch(self, watcher: Callable[[int], None]) -> None:
+        """Call `watcher` from now on."""
+        with self._gate:
+            self._watchers = (*self._watchers, watcher)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="reenact-listening", daemon=True)
+                self._thread.start()
+
+    def unwatch(self, watcher: Callable[[int], None]) -> None:
+        """Call it no more. Idempotent."""
+        with self._gate:
+            self._watchers = tuple(other for other in self._watchers if other != watcher)
+
+    def close(self) -> None:
+        """End the thread and the connection."""
+        self._ended_there.close()
+        if self._thread is not None:
+            self._thread.join()
+        self._ends_here.close()
+
+    def _run(self) -> None:
+        with DefaultSelector() as selector:
+            selector.register(self._ends_here, EVENT_READ)
+            pause = _FIRST_PAUSE
+            while not selector.select(pause if self._is_cut_off else 0):
+                try:
+                    with connect(self._address) as connection:
+                        self._follow(connection, selector)
+                except psycopg.Error as error:
+                    if not self._is_cut_off:
+                        _logger.warning("%s: commits are not heard of now: %s", self._address.name, error)
+                    pause = min(2 * pause, _LAST_PAUSE) if self._is_cut_off else _FIRST_PAUSE
+                    self._is_cut_off = True
+
+    def _follow(self, connection: Connection, selector: DefaultSelector) -> None:
+        """Tell of commits until this is to end; raise when the connection is lost."""
+        connection.execute(f"LISTEN {channel_of(self._address)}".encode())
+        self._is_cut_off = False
+        self._tell(0)
+        # By its number: what is lost cannot be asked for it any more.
+        descriptor = connection.fileno()
+        selector.register(descriptor, EVENT_READ)
+        try:
+            while all(key.fileobj == descriptor for key, _ in selector.select()):
+                for notice in connection.notifies(timeout=0):
+                    self._tell(int(notice.payload))
+        finally:
+            selector.unregister(descriptor)
+
+    def _tell(self, position: int) -> None:
+        for watcher in self._watchers:
+            watcher(position)

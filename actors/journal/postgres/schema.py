@@ -1,0 +1,110 @@
+"""The tables of a log, the version of their format, and whether a schema holds a log."""
+
+from __future__ import annotations
+
+from reenact.actors.journal.postgres.address import Address
+from reenact.actors.journal.postgres.connecting import Connection, spelled
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+
+FORMAT_VERSION = 1
+"""The version of the tables below."""
+
+_APPLICATION = "reenact"
+
+# `log` is one row: what is in here, where the log ends, and who wrote last. Whoever holds the lock of that row may
+# write; positions are given under it, so that they become visible in their order and without holes.
+# The events are laid out as the eventsourcing library's own PostgreSQL recorder asks for them. Names are compared byte
+# by byte, wherever the database is at home.
+_TABLES = (
+    """
+    CREATE TABLE log (
+        is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+        application text NOT NULL,
+        format integer NOT NULL,
+        position bigint NOT NULL,
+        writer text NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE stored_events (
+        notification_id bigint NOT NULL UNIQUE,
+        originator_id text COLLATE "C" NOT NULL,
+        originator_version bigint NOT NULL,
+        topic text NOT NULL,
+        state bytea NOT NULL,
+        digest bytea NOT NULL,
+        PRIMARY KEY (originator_id, originator_version)
+    )
+    """,
+    """
+    CREATE TABLE feed (
+        topic text COLLATE "C" NOT NULL,
+        first_cursor bigint NOT NULL,
+        count bigint NOT NULL,
+        segments bytea NOT NULL,
+        digest bytea NOT NULL,
+        PRIMARY KEY (topic, first_cursor)
+    )
+    """,
+    """
+    CREATE TABLE stored_snapshots (
+        originator_id text COLLATE "C" NOT NULL,
+        originator_version bigint NOT NULL,
+        topic text NOT NULL,
+        state bytea NOT NULL,
+        PRIMARY KEY (originator_id, originator_version)
+    )
+    """,
+    """
+    CREATE TABLE tracking (
+        application_name text COLLATE "C" PRIMARY KEY,
+        notification_id bigint NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE timers (
+        stream text COLLATE "C" PRIMARY KEY,
+        due bigint NOT NULL
+    )
+    """,
+    "CREATE INDEX timers_by_due ON timers (due, stream)",
+)
+_MARK = "INSERT INTO log (application, format, position, writer) VALUES (?, ?, 0, '')"
+_RELATIONS = """
+    SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s
+"""
+_MARKER = "SELECT application, format FROM log"
+_ONE_CREATOR = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
+
+def check_format(connection: Connection, address: Address) -> bool:
+    """Return whether the schema holds a log; False means that it is missing or empty and may come to hold one.
+
+    Raises:
+        LogTooNewError: a later version of the tables was written there.
+        LogUnusableError: it belongs to something else.
+    """
+    relations = {name for (name,) in connection.execute(_RELATIONS, (address.schema,)).fetchall()}
+    if not relations:
+        return False
+    marker = connection.execute(spelled(_MARKER, address.schema)).fetchone() if "log" in relations else None
+    if marker is None or marker[0] != _APPLICATION:
+        raise LogUnusableError(f"{address.name}: the schema {address.schema!r} is that of something else; name another")
+    if marker[1] > FORMAT_VERSION:
+        message = f"{address.name} has format {marker[1]}, newer than {FORMAT_VERSION}; upgrade to read it"
+        raise LogTooNewError(message)
+    return True
+
+
+def create_tables(connection: Connection, address: Address) -> None:
+    """Have the schema hold a log, entirely or not at all; whoever comes second finds it there."""
+    with connection.transaction():
+        connection.execute(_ONE_CREATOR, (f"reenact {address.schema}",))
+        if check_format(connection, address):
+            return
+        # Whoever may not make schemas can be given an empty one.
+        if connection.execute("SELECT to_regnamespace(%s)", (address.schema,)).fetchone() == (None,):
+            connection.execute(f"CREATE SCHEMA {address.schema}".encode())
+        for statement in _TABLES:
+            connection.execute(spelled(statement, address.schema))
+        connection.execute(spelled(_MARK, address.schema), (_APPLICATION, FORMAT_VERSION))

@@ -1,0 +1,49 @@
+"""The same walk over the records of a log in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from reenact.actors.journal.postgres.address import Address, address_of
+from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
+from reenact.actors.journal.postgres.faults import translated
+from reenact.actors.journal.postgres.schema import check_format
+from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams
+from reenact.domain.errors import LogUnusableError
+
+_EVENTS = """
+    SELECT convert_to(originator_id, 'UTF8'), originator_version, convert_to(topic, 'UTF8'), state, digest, rowid
+    FROM stored_events ORDER BY originator_id, originator_version
+"""
+_FEED = """
+    SELECT convert_to(topic, 'UTF8'), first_cursor, count, segments, digest FROM feed ORDER BY topic, first_cursor
+"""
+_COUNTS = "SELECT (SELECT count(*) FROM stored_events), position FROM log"
+
+
+def verify_postgres(url: str) -> list[Finding]:
+    """Return what is wrong with the log, as `verify` does.
+
+    Raises:
+        ConfigurationError: the URL cannot be read.
+        StorageError: the log cannot be read to its end.
+    """
+    address = address_of(url)
+    with translated(address.name), connect(address) as connection:
+        if not check_format(connection, address):
+            raise LogUnusableError(f"{address.name} holds no log yet")
+        # All of it as it stands at one moment.
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        ((count, last),) = connection.execute(spelled(_COUNTS, address.schema)).fetchall()
+        return [
+            *check_streams(_stream(connection, _EVENTS, address)),
+            *check_feeds(_stream(connection, _FEED, address)),
+            *check_counts(count, last),
+        ]
+
+
+def _stream(connection: Connection, query: str, address: Address) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows, a few at a time."""
+    with connection.cursor(name="walk", binary=True) as cursor:
+        yield from cursor.execute(spelled(query, address.schema))

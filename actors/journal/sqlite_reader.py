@@ -1,0 +1,56 @@
+"""Reading a log in a SQLite file, beside whoever writes it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reenact.actors.journal.faults import translated
+from reenact.actors.journal.pool import ReadPool
+
+BUSY_TIMEOUT = 10.0
+"""How many seconds a connection waits for a lock that another process holds on the file."""
+
+
+class SqliteReader(ReadPool[sqlite3.Connection]):
+    """Keeps the promise of `reader.Reader`."""
+
+    def __init__(self, path: str) -> None:
+        """Read the log at `path`; connections are opened when they are needed."""
+        super().__init__(lambda: connect_to_read(path), path, translated=translated)
+
+    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+        """Return the rows of the query."""
+        with self.connection() as connection:
+            return connection.execute(query, parameters).fetchall()
+
+
+def connect_to_read(path: str) -> sqlite3.Connection:
+    """Open the log at `path` for reading, making and changing nothing of it.
+
+    Raises:
+        sqlite3.Error: it cannot be opened.
+    """
+    uri = Path(path).as_uri()
+    try:
+        return _open_to_read(f"{uri}?mode=ro")
+    except sqlite3.OperationalError:
+        # In a directory that cannot be written, SQLite cannot make the files beside the log that readers share with
+        # a writer; but where nobody can write, nothing changes either.
+        if os.access(Path(path).parent, os.W_OK) or Path(f"{path}-wal").exists():
+            raise
+        return _open_to_read(f"{uri}?mode=ro&immutable=1")
+
+
+def _open_to_read(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    try:
+        # The first look at the file; connecting alone does not touch it.
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,85 @@
+"""What the writer's thread asks of whatever keeps a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import StorageError
+
+Values: TypeAlias = list[int | str | bytes]
+"""Rows one behind the other, each in the order of its table's columns.
+
+A row of its own for each record, a tuple, would be one more thing for the garbage collector to look after.
+"""
+
+End: TypeAlias = tuple[str, int, bytes]
+"""A stream with its last version, or a topic with its last cursor, and the digest of the record that holds it."""
+
+
+class Changes(msgspec.Struct):
+    """What one transaction does to a log, in this order. `position` is that of the last event after it."""
+
+    position: int
+    events: Values
+    """Position, stream, version, topic, state, digest."""
+    feed: Values
+    """Topic, first cursor, count, segments, digest."""
+    purges: bool
+    """Whether all snapshots are deleted first."""
+    replaced: list[str]
+    """Streams whose snapshots are deleted."""
+    snapshots: Values
+    """Stream, version, topic, state."""
+    due: dict[str, int | None]
+    """When streams are to be woken, None for never."""
+    tracking: dict[str, int]
+
+
+class Store(Protocol):
+    """A log as its writing thread sees it: one transaction at a time. Anything may be raised; `fault` says what it is.
+
+    Between `begin` and `commit` or `roll_back` nobody else writes.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call the log."""
+        ...
+
+    def begin(self) -> tuple[int, bool]:
+        """Enter a transaction.
+
+        Return the position of the last event, and whether the log is as the last `commit` has left it.
+        """
+        ...
+
+    def stream_ends(self, streams: Sequence[str]) -> Iterable[End]:
+        """Return where the streams end; without those that have no events."""
+        ...
+
+    def feed_ends(self, topics: Sequence[str]) -> Iterable[End]:
+        """Return where the feeds of the topics end; without those that have no rows."""
+        ...
+
+    def has_snapshot(self, stream: str, version: int) -> bool:
+        """Return whether a snapshot of the stream stands at this version."""
+        ...
+
+    def tracked(self, name: str) -> int | None:
+        """Return the position that a reader has seen."""
+        ...
+
+    def commit(self, changes: Changes) -> None:
+        """Write the changes and leave the transaction; they are durable when this returns."""
+        ...
+
+    def roll_back(self) -> bool:
+        """Leave the transaction; return False if the log is out of reach, so that what became of it is unknown."""
+        ...
+
+    def fault(self, error: Exception) -> StorageError:
+        """Return our error for what was raised; the original is its cause."""
+        ...

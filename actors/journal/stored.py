@@ -1,0 +1,211 @@
+"""What every stored journal does, whatever keeps its tables: hand over to the writer, read rows, decode them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, Self
+
+import msgspec
+
+from reenact.actors.journal.api import Append, Done, FeedRow, Outcome, Recorded, Segment, Snapshot
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.reader import Reader
+from reenact.actors.journal.requests import Purge, Recovery, Step
+from reenact.actors.journal.writer import Writer
+from reenact.domain.errors import LogUnusableError, StorageError
+
+_EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
+_READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
+_READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
+_READ_FEED = """
+    SELECT topic, first_cursor, segments FROM feed
+    WHERE topic = ? AND first_cursor + count > ? AND first_cursor >= (
+        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor <= ?
+    )
+    ORDER BY first_cursor LIMIT ?
+"""
+_READ_FEED_BACKWARDS = """
+    SELECT topic, first_cursor, segments FROM feed
+    WHERE topic = ? AND first_cursor < ? ORDER BY first_cursor DESC LIMIT ?
+"""
+_SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
+_READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
+_READ_SNAPSHOTS = """
+    SELECT originator_id, originator_version, topic, state FROM stored_snapshots AS one
+    WHERE originator_id > ? AND originator_version = (
+        SELECT max(originator_version) FROM stored_snapshots WHERE originator_id = one.originator_id
+    )
+    ORDER BY originator_id LIMIT ?
+"""
+_READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
+_READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
+_READ_HEAD = "SELECT max(rowid) FROM stored_events"
+_BACKWARDS_PAGE = 16
+_MAX_INTEGER = 2**63 - 1
+
+_decode_segments = msgspec.msgpack.Decoder(tuple[Segment, ...]).decode
+
+
+class StoredJournal:
+    """An append-only history for each stream, with one global order over all of them.
+
+    It keeps the promise of `api.Journal`. Open one of its kinds, and close it, or use it as a context manager.
+    """
+
+    def __init__(self, *, codec: EventCodec, reader: Reader, writer: Writer | None, cleanup: ExitStack) -> None:
+        """Take what the opening has prepared; without a writer the log can only be read."""
+        self._codec = codec
+        self._reader = reader
+        self._writer = writer
+        self._cleanup = cleanup
+        self._closing = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Return the journal itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """What messages call the log; it shows no secret."""
+        return self._reader.name
+
+    @property
+    def codec(self) -> EventCodec:
+        """What turns the log's events into bytes and back."""
+        return self._codec
+
+    @property
+    def writer(self) -> Writer:
+        """What makes things durable.
+
+        Raises:
+            StorageError: the log was opened for reading only.
+        """
+        if self._writer is None:
+            raise StorageError(f"{self.name} was opened for reading only")
+        return self._writer
+
+    def append(self, step: Append, done: Done) -> None:
+        """Make the step durable, as `api.Journal` promises.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log was opened for reading only.
+            ValueError: the step has events, and does not say after which version.
+        """
+        if step.after is None and step.events:
+            message = "a step with events must say after which version of its stream they come"
+            raise ValueError(message)
+        (self._writer or self.writer).submit(Step(step, done))
+
+    def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
+        """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""
+        if not self.writer.owes_nothing(stream):
+            _must(self.writer.wait(lambda done: Recovery(stream, done)))
+        return self.read(stream, after=after)
+
+    def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
+        """Return the stream's events with a version above `after`."""
+        return self._read_events(_READ_STREAM, (stream, after))
+
+    def read_all(self, *, after: int = 0, limit: int = 1000) -> list[Recorded]:
+        """Return up to `limit` events of all streams with a position above `after`, in the order of their positions."""
+        return self._read_events(_READ_ALL, (after, limit))
+
+    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
+        """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
+        return self._read_rows(_READ_FEED, (topic, after + 1, topic, after + 1, limit))
+
+    def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
+        """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""
+        before = _MAX_INTEGER
+        while rows := self._read_rows(_READ_FEED_BACKWARDS, (topic, before, _BACKWARDS_PAGE)):
+            yield from rows
+            before = rows[-1].first_cursor
+
+    def snapshot(self, stream: str) -> Snapshot | None:
+        """Return the last snapshot of the stream, if it has one."""
+        rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
+        return Snapshot(*rows[0]) if rows else None
+
+    def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
+        """Return the last snapshots of up to `limit` streams, in the order of their names, from behind `after`."""
+        rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOTS, (after, limit))
+        return [Snapshot(*row) for row in rows]
+
+    def delete_snapshots(self) -> None:
+        """Delete the snapshots of all streams; returns when that is durable.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log cannot be written, or was opened for reading only.
+        """
+        _must(self.writer.wait(Purge))
+
+    def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
+        """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
+        return self._reader.select(_READ_DUE, (after, until, limit))
+
+    def next_due(self, *, after: int) -> int | None:
+        """Return the next time at which a stream is to be woken, if there is one."""
+        rows: list[tuple[int | None]] = self._reader.select(_READ_NEXT_DUE, (after,))
+        return rows[0][0]
+
+    def head(self) -> int:
+        """Return the position of the last durable event, 0 if there is none."""
+        rows: list[tuple[int | None]] = self._reader.select(_READ_HEAD, ())
+        return rows[0][0] or 0
+
+    def watch(self, watcher: Callable[[int], None]) -> None:
+        """Have `watcher` called with the log's position after commits of events; it must return at once.
+
+        The position is 0 when commits may have been missed.
+        """
+        self.writer.watch(watcher)
+
+    def unwatch(self, watcher: Callable[[int], None]) -> None:
+        """Have it called no more. Idempotent."""
+        self.writer.unwatch(watcher)
+
+    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+        """Return rows of the log's tables, as they stand; the query is in SQLite's words.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log cannot be read.
+        """
+        return self._reader.select(query, parameters)
+
+    def close(self) -> None:
+        """Make durable what was handed over, then let go of the log. Idempotent."""
+        if self._writer is not None:
+            self._writer.forbid_own_thread()
+        with self._closing:
+            self._cleanup.close()
+
+    def _read_events(self, query: str, parameters: tuple[str | int, ...]) -> list[Recorded]:
+        rows: list[tuple[str, int, int, str, bytes]] = self._reader.select(query, parameters)
+        decode = self._codec.decode
+        return [
+            Recorded(stream, version, position, *decode(topic, state))
+            for stream, version, position, topic, state in rows
+        ]
+
+    def _read_rows(self, query: str, parameters: tuple[str | int, ...]) -> list[FeedRow]:
+        rows: list[tuple[str, int, bytes]] = self._reader.select(query, parameters)
+        try:
+            return [FeedRow(topic, first_cursor, _decode_segments(segments)) for topic, first_cursor, segments in rows]
+        except (msgspec.MsgspecError, TypeError) as error:
+            message = f"{self.name}: a row of a feed cannot be decoded ({error}); restore a copy of the log"
+            raise LogUnusableError(message) from error
+
+
+def _must(outcome: Outcome) -> None:
+    if isinstance(outcome, Exception):
+        raise outcome

@@ -1,0 +1,171 @@
+"""Actors without a log: pooled ones against `pykka.ThreadingActor`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import quantiles
+from typing import Final
+
+from bench.account import Finish
+from bench.measure import Line, Sample, Side, Workload, at_least, at_most, must, ratio_of_at_least, versus
+from bench.plain import WAVE, AnyRef, Cast, Stage, pooled, threading_actors
+
+PEER: Final = "ThreadingActor"
+
+LIVE: Final = 100_000
+FEW: Final = 2_000
+"""So many actors stand for all on the other side: with a thread each, more than about 20,000 cannot live."""
+
+WAVES: Final = 100
+"""So many waves of messages wait for the flooded actor, or nearly."""
+
+
+def workloads(*, quick: bool) -> list[Workload]:
+    """Return what is measured."""
+    scale = 10 if quick else 1
+    return [
+        _rate("ask, actor to actor", "asks/s", 10, lambda cast: asks_inside(cast, 50_000 // scale)),
+        _rate("ask, from outside", "asks/s", None, lambda cast: asks_from_outside(cast, 20_000 // scale)),
+        _rate("tell", "messages/s", 2.5, lambda cast: tells(cast, 1, 200_000 // scale)),
+        _rate("tell, 1,000 actors", "messages/s", 50, lambda cast: tells(cast, 1_000, 200_000 // scale)),
+        _live("pooled", LIVE // scale),
+        _live("event-sourced", LIVE // scale),
+        _flood(500 // scale),
+    ]
+
+
+def _rate(name: str, unit: str, bound: float | None, side: Callable[[Cast], float]) -> Workload:
+    goal = None if bound is None else ratio_of_at_least(bound)
+    return Workload((Line(name, unit, PEER, goal),), versus(_on(pooled, side), _on(threading_actors, side)))
+
+
+def _on(stage: Stage, side: Callable[[Cast], float]) -> Side:
+    def play(directory: Path) -> float:
+        with stage(directory) as cast:
+            return side(cast)
+
+    return play
+
+
+def asks_inside(cast: Cast, times: int) -> float:
+    """Return how many times a second an actor asks another one."""
+    echo, asker = cast.echo(), cast.asker()
+    asker.ask((echo, 100))
+    begun = time.perf_counter()
+    must(asker.ask((echo, times)) == times, "every ask was answered")
+    return times / (time.perf_counter() - begun)
+
+
+def asks_from_outside(cast: Cast, times: int) -> float:
+    """Return how many times a second a thread that is no actor's asks one."""
+    echo = cast.echo()
+    begun = time.perf_counter()
+    must(sum(echo.ask(1, block=True) for _ in range(times)) == times, "every ask was answered")
+    return times / (time.perf_counter() - begun)
+
+
+def tells(cast: Cast, actors: int, messages: int) -> float:
+    """Return how many messages a second go from one thread to so many actors, in turn, until all are handled."""
+    each = messages // actors
+    finish = Finish(actors)
+    references = [cast.counter(each, finish) for _ in range(actors)]
+    begun = time.perf_counter()
+    for number in range(each):
+        for reference in references:
+            reference.tell(number)
+    finish.wait()
+    return actors * each / (time.perf_counter() - begun)
+
+
+def _live(kind: str, count: int) -> Workload:
+    name = f"{count:,} live {kind} actors"
+    lines = (
+        Line(f"{name}: memory", "MB", PEER, at_most(200 * count / LIVE)),
+        Line(f"{name}: threads", "threads", PEER, at_most(4)),
+        Line(f"{name}: starts", "starts/s", PEER, at_least(100_000)),
+    )
+
+    def measure(directory: Path, _number: int) -> Sequence[Sample]:
+        peer = _in_a_process("threading", FEW, directory)
+        ours = _in_a_process(kind, count, directory)
+        share = count / FEW
+        return (
+            Sample(ours["bytes"] / 1e6, peer["bytes"] / 1e6 * share),
+            Sample(ours["threads"], peer["threads"] * share),
+            Sample(ours["rate"], peer["rate"]),
+        )
+
+    return Workload(lines, measure)
+
+
+def _in_a_process(kind: str, count: int, directory: Path) -> dict[str, float]:
+    child = [sys.executable, "-m", "bench.live", kind, str(count), str(directory / "live.db")]
+    ran = subprocess.run(child, check=True, capture_output=True, text=True)  # noqa: S603 - ours
+    said: dict[str, float] = json.loads(ran.stdout)
+    return said
+
+
+def _flood(asks: int) -> Workload:
+    lines = (
+        Line("delay of an ask beside a flooded actor, p50", "ms", PEER, at_most(1)),
+        Line("delay of an ask beside a flooded actor, p99", "ms", PEER, at_most(1)),
+    )
+
+    def measure(directory: Path, _number: int) -> Sequence[Sample]:
+        with pooled(directory) as cast:
+            ours = delays(cast, asks)
+        with threading_actors(directory) as cast:
+            peers = delays(cast, asks)
+        return tuple(Sample(*delay) for delay in zip(ours, peers, strict=True))
+
+    return Workload(lines, measure)
+
+
+def delays(cast: Cast, asks: int) -> tuple[float, float]:
+    """Return by how many milliseconds a flood moves the median and the 99th percentile of an ask."""
+    echo = cast.echo()
+    calm = _percentiles(echo, asks)
+    with _flooding(cast):
+        beside = _percentiles(echo, asks)
+    return beside[0] - calm[0], beside[1] - calm[1]
+
+
+def _percentiles(echo: AnyRef, asks: int) -> tuple[float, float]:
+    took: list[float] = []
+    for number in range(asks):
+        time.sleep(0.001)  # else most asks would fall into the moments in which the others wait
+        begun = time.perf_counter()
+        must(echo.ask(number) == number, "every answer is the right one")
+        took.append((time.perf_counter() - begun) * 1000)
+    hundredths = quantiles(took, n=100)
+    return hundredths[49], hundredths[98]
+
+
+@contextmanager
+def _flooding(cast: Cast) -> Generator[None]:
+    """Have an actor always have more to do, meanwhile; who floods it rests while it works."""
+    handled = threading.Semaphore(WAVES)
+    over = threading.Event()
+    flooded = cast.flooded(handled)
+
+    def flood() -> None:
+        while not over.is_set():
+            handled.acquire()
+            for number in range(WAVE):
+                flooded.tell(number)
+
+    flooder = threading.Thread(target=flood)
+    flooder.start()
+    try:
+        yield
+    finally:
+        over.set()
+        handled.release()
+        flooder.join()

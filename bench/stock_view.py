@@ -1,0 +1,95 @@
+"""The `eventsourcing` library's `ProjectionRunner`: one event, one transaction, into the tables of ours."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+from eventsourcing.application import Application
+from eventsourcing.dispatch import singledispatchmethod
+from eventsourcing.persistence import StoredEvent, Tracking
+from eventsourcing.projection import Projection, ProjectionRunner
+from eventsourcing.sqlite import SQLiteTrackingRecorder
+
+from bench.handwritten import Handwritten, Value
+from bench.measure import must
+from reenact.actors.journal.codec import StoredForm
+from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
+from reenact.domain.stored import STORED
+
+
+class Sessions(Application[Any]):
+    """What is projected: a log of the library's own with our events, in memory: its SQLite cannot be subscribed to."""
+
+
+class SessionMapper(MsgspecMapper[Any]):
+    """Decodes them as fast as ours does."""
+
+    forms = tuple(StoredForm(name, kind) for name, kind in STORED.items())
+
+
+class View(SQLiteTrackingRecorder):
+    """The tables, and where the projection has got to."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as the base class
+        super().__init__(*args, **kwargs)
+        self._projector = Handwritten()
+
+    def set_synchronous(self, synchronous: str) -> None:
+        """Change SQLite's setting, which is FULL as the library comes; it writes over one connection."""
+        with self.datastore.get_connection(commit=True) as connection:
+            connection.cursor().execute(f"PRAGMA synchronous = {synchronous}")
+
+    def write(self, event: JournalEvent[str], tracking: Tracking) -> None:
+        """Write what follows from the event, and that it was seen, in one transaction."""
+        with self.datastore.transaction(commit=True) as cursor:
+            self._insert_tracking(cursor, tracking)
+
+            def execute(statement: str, values: Sequence[Value]) -> None:
+                cursor.execute(statement, values)
+
+            position = tracking.notification_id
+            self._projector.project(execute, event.originator_id, position, event.recorded_at, event.event)
+
+
+class SessionsProjection(Projection[View]):
+    """Hands each event on to the view."""
+
+    last: ClassVar[int] = 0
+    done: ClassVar[threading.Event] = threading.Event()
+
+    @singledispatchmethod
+    def process_event(self, domain_event: JournalEvent[str], tracking: Tracking) -> None:
+        self.view.write(domain_event, tracking)
+        if tracking.notification_id == SessionsProjection.last:
+            SessionsProjection.done.set()
+
+
+def stock_projection(log: Path, tables: Path, synchronous: str) -> float:
+    """Have the library's runner project the same events; return the seconds."""
+    environment = {
+        "SESSIONS_PERSISTENCE_MODULE": "eventsourcing.popo",
+        "SESSIONS_MAPPER_TOPIC": f"{__name__}:{SessionMapper.__name__}",
+        "SESSIONSPROJECTION_PERSISTENCE_MODULE": "eventsourcing.sqlite",
+        "SESSIONSPROJECTION_SQLITE_DBNAME": str(tables),
+    }
+    with closing(sqlite3.connect(log)) as connection:
+        rows = connection.execute(
+            "SELECT originator_id, originator_version, topic, state FROM stored_events ORDER BY rowid"
+        )
+        stored = [StoredEvent(*row) for row in rows]
+    SessionsProjection.last = len(stored)
+    SessionsProjection.done.clear()
+    with ProjectionRunner(
+        application_class=Sessions, projection_class=SessionsProjection, view_class=View, env=environment
+    ) as runner:
+        runner.view.set_synchronous(synchronous)
+        begun = time.perf_counter()
+        runner.app.recorder.insert_events(stored)
+        must(SessionsProjection.done.wait(600), "the stock runner has seen all")
+        return time.perf_counter() - begun

