@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     append: Append
     done: Done
+    stream: str
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ class Rows(msgspec.Struct, frozen=True):
     `tracking` names a reader and the position that it has now seen, above the one it had seen before.
     """
 
+    stream: ClassVar[None] = None  # it may be any
     done: Done
     events: tuple[Row, ...] = ()
     snapshots: tuple[Row, ...] = ()
@@ -49,6 +51,7 @@ class Recovery(msgspec.Struct, frozen=True):
 class Purge(msgspec.Struct, frozen=True):
     """All snapshots are to be deleted."""
 
+    stream: ClassVar[None] = None  # it concerns all
     done: Done
 
 

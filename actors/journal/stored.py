@@ -102,7 +102,7 @@ class StoredJournal:
         if step.after is None and step.events:
             message = "a step with events must say after which version of its stream they come"
             raise ValueError(message)
-        (self._writer or self.writer).submit(Step(step, done))
+        (self._writer or self.writer).submit(Step(step, done, step.stream))
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""

@@ -38,6 +38,9 @@ class Writer:
         # Held while something is handed over or taken.
         self._gate = threading.Lock()
         self._handed_over: list[Request] = []
+        # The streams of what was handed over, and of what is being settled; None stands for any stream.
+        self._owed: set[str | None] = set()
+        self._settling: set[str | None] = set()
         self._is_open = True
         # The thread sleeps until somebody opens this for it; it does so only when nothing is left to be settled.
         self._alarm = threading.Lock()
@@ -56,6 +59,7 @@ class Writer:
             if not self._is_open:
                 raise RuntimeClosedError(f"the log {self._store.name} is closed")
             self._handed_over.append(request)
+            self._owed.add(request.stream)
             if self._is_asleep:
                 self._wake()
 
@@ -67,9 +71,14 @@ class Writer:
         return outcomes.get()
 
     def owes_nothing(self, stream: str) -> bool:
-        """Return whether all that was handed over is settled, and nothing of the stream stands refused."""
+        """Return whether all that was handed over for the stream is settled, and nothing of it stands refused."""
         with self._gate:
-            return self._is_asleep and stream not in self._refused
+            if stream in self._refused:
+                return False
+            if self._is_asleep:
+                return True
+            owed, settling = self._owed, self._settling
+            return not (stream in owed or stream in settling or None in owed or None in settling)
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after each commit of events, on the writer's thread."""
@@ -120,6 +129,7 @@ class Writer:
         while True:
             with self._gate:
                 requests, self._handed_over = self._handed_over, []
+                self._settling, self._owed = self._owed, set()
                 if requests or not self._is_open:
                     return requests
                 self._is_asleep = True

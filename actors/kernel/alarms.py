@@ -5,24 +5,31 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.timetable import SECOND, Clock, Entry, Timetable
+from reenact.actors.kernel.timetable import SECOND, Clock, Timetable
 from reenact.domain.errors import ReenactError
 
 Command = TypeVar("Command")
 
 RETRY: Final = 1.0
-"""Seconds after which a stream is woken again whose actor could not start, or could not record what it did."""
+"""Seconds after which a stream is woken again whose actor could not start, or could not record what it did.
+
+Twice as many each time, up to a minute, as long as it cannot start.
+"""
 
 _LONGEST: Final = 60.0
 """Seconds after which the clock is looked at again, since it may have been set forward."""
 
 _PAGE: Final = 1000
+_ALL: Final = 1_000_000_000
+_LIMIT: Final = 2**63
+_BEGINNING: Final = -_LIMIT
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -32,6 +39,15 @@ class Timer(msgspec.Struct, Generic[Command], frozen=True):
 
     at: int
     command: Command
+
+    def __post_init__(self) -> None:
+        """Refuse a time that the log cannot hold, such as a `datetime`, or seconds with a fraction.
+
+        Raises:
+            TypeError: it is no integer of 64 bits.
+        """
+        if not _is_time(self.at):
+            raise TypeError(f"the time of a timer is an int, microseconds since 1970-01-01 UTC, and not {self.at!r}")
 
 
 class Alarms:
@@ -46,15 +62,15 @@ class Alarms:
         self._clock = clock
         self._wake = wake
         self._lock = threading.Lock()
-        self._looked_until = 0
-        self._next: tuple[int, Entry] | None = None
-        self._watching = False
+        self._looked_until = _BEGINNING
+        self._next: int | None = None
+        self._plans = 0
+        self._waiting: set[str] = set()
 
     def begin(self) -> None:
         """Look from the first time on, again if that was done before: somebody is responsible who was not."""
         with self._lock:
-            self._watching = True
-            self._looked_until = 0
+            self._looked_until = _BEGINNING
         self._plan(self._clock())
 
     def hint(self, due: int) -> None:
@@ -62,31 +78,32 @@ class Alarms:
         with self._lock:
             if due <= self._looked_until:
                 self._looked_until = due - 1
-            elif self._next is not None and self._next[0] <= due:
-                return
         self._plan(due)
 
     def later(self, stream: str) -> None:
         """Wake the stream after a while: something came in between."""
-        self._timetable.after(RETRY, lambda: self._rouse(stream))
+        self._wait(stream, RETRY)
 
     def _plan(self, due: int) -> None:
+        """Look at that time, or soon if it is far away, unless that is planned for an earlier moment already."""
         delay = max(0.0, min(_LONGEST, (due - self._clock()) / SECOND))
+        # Moments are compared as what passes, not as what the clock says: it may have been set since.
+        moment = self._timetable.elapsed() + round(delay * SECOND)
         with self._lock:
-            if self._next is not None:
-                self._next[1].cancel()
-                self._next = None
-        entry = self._timetable.after(delay, self._look)
-        with self._lock:
-            if self._next is None:
-                self._next = due, entry
+            if self._next is not None and self._next <= moment:
+                return
+            self._next = moment
+            self._plans += 1
+            number = self._plans
+        self._timetable.after(delay, partial(self._look, number))
 
-    def _look(self) -> None:
+    def _look(self, number: int) -> None:
         now = self._clock()
         with self._lock:
+            if number != self._plans:
+                return  # an earlier look was planned, and that one has planned the next
             self._next = None
-            after = min(self._looked_until, now)  # the clock may have been set back
-            self._looked_until = now
+            after, self._looked_until = self._looked_until, now
         try:
             while rows := self._journal.due(after=after, until=now, limit=_PAGE):
                 for stream, _ in rows:
@@ -95,7 +112,7 @@ class Alarms:
                     break
                 after = self._behind(rows)
             upcoming = self._journal.next_due(after=now)
-        except ReenactError:
+        except Exception:  # noqa: BLE001 - whatever the journal is, the next look may fare better
             _log.warning("the timers cannot be read; this is tried again", exc_info=True)
             with self._lock:
                 self._looked_until = min(self._looked_until, after)
@@ -108,18 +125,34 @@ class Alarms:
         last = rows[-1][1]
         if rows[0][1] < last:
             return last - 1
-        for stream, _ in self._journal.due(after=last - 1, until=last, limit=1_000_000_000)[_PAGE:]:
-            self._rouse(stream)
+        # Not by their number: those on the page are being woken, and may be gone from the log by now.
+        roused = {stream for stream, _ in rows}
+        for stream, _ in self._journal.due(after=last - 1, until=last, limit=_ALL):
+            if stream not in roused:
+                self._rouse(stream)
         return last
 
-    def _rouse(self, stream: str) -> None:
+    def _rouse(self, stream: str, wait: float = RETRY) -> None:
+        """Wake the stream, and if its actor cannot start do it again after so many seconds."""
         try:
             woken = self._wake(stream)
         except ReenactError:
             return  # the system is closing: the log keeps the time
         if woken is not None:
-            woken.add_done_callback(lambda future: self._retry(stream, future))
+            woken.add_done_callback(lambda future: self._wait(stream, wait) if future.failed() else None)
 
-    def _retry(self, stream: str, woken: PooledFuture[Any]) -> None:
-        if woken.failed():
-            self.later(stream)
+    def _wait(self, stream: str, wait: float) -> None:
+        with self._lock:
+            if stream in self._waiting:
+                return
+            self._waiting.add(stream)
+        self._timetable.after(wait, partial(self._wake_again, stream, min(2 * wait, _LONGEST)))
+
+    def _wake_again(self, stream: str, wait: float) -> None:
+        with self._lock:
+            self._waiting.discard(stream)
+        self._rouse(stream, wait)
+
+
+def _is_time(at: object) -> bool:
+    return isinstance(at, int) and -_LIMIT <= at < _LIMIT

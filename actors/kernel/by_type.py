@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from reenact.domain.errors import InvalidInputError
 
@@ -21,8 +21,8 @@ class ByType(Generic[State, Result]):
     """Calls the function that is registered for the type of its second argument, or for the nearest base of it."""
 
     def __init__(self, functions: Mapping[type, Callable[[State, Any], Result]]) -> None:
+        self._given = dict(functions)
         self._functions = dict(functions)
-        self._given = tuple(functions)
 
     def __call__(self, state: State, message: object) -> Result:
         """Return what the function returns.
@@ -37,14 +37,23 @@ class ByType(Generic[State, Result]):
         return function(state, message)
 
     def _inherited(self, kind: type) -> Callable[[State, Any], Result]:
+        # Only among those that were given: what was found for a base of its own may not be the nearest for this one.
         for base in kind.__mro__:
-            if base in self._functions:
-                return self._functions[base]
+            if base in self._given:
+                return self._given[base]
         known = ", ".join(sorted(given.__name__ for given in self._given))
         raise UnhandledTypeError(f"nothing is said about {kind.__name__}; there are functions for {known}")
 
 
-def by_type(functions: Mapping[type, Callable[[State, Any], Result]]) -> ByType[State, Result]:
+@overload
+def by_type(functions: Mapping[type, Callable[[State, Any], Result]]) -> ByType[State, Result]: ...
+
+
+@overload
+def by_type(functions: Mapping[type, Callable[..., Any]]) -> ByType[Any, Any]: ...
+
+
+def by_type(functions: Mapping[type, Callable[..., Any]]) -> ByType[Any, Any]:
     """Return a `decide` or an `evolve` made of one function for each type of command or event.
 
     `decide = by_type({Deposit: deposit, Withdraw: withdraw})`, each a function of the state and the command.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
+import pykka
 
 from reenact.actors.kernel.context import ActorContext, Key, Surroundings
 from reenact.actors.kernel.mailbox import Envelope, Mailbox
@@ -14,7 +15,7 @@ from reenact.actors.kernel.persistent import EventSourcedActor, fail_all
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.signals import SIGNALS, Due
-from reenact.actors.kernel.supervision import RestartLimitError, Restarts, Supervision
+from reenact.actors.kernel.supervision import Backoff, RestartLimitError, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
 
 AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
@@ -52,8 +53,9 @@ class Care(msgspec.Struct):
 
     supervision: Supervision
     restarts: Restarts
-    backoff: Entry | None = None
+    backoff: Backoff | None = None
     restarting: bool = False
+    memory: Entry | None = None
 
 
 class Cell:
@@ -62,7 +64,7 @@ class Cell:
     Since the mailbox is the identity's, not the incarnation's, a message cannot get lost between two of them.
     """
 
-    __slots__ = ("_care", "_context", "_directory", "_key", "_pool", "mailbox")
+    __slots__ = ("_care", "_context", "_directory", "_has_quit", "_key", "_pool", "mailbox")
 
     def __init__(
         self, key: Key, directory: Directory, profile: Profile[Any], supervision: Supervision | None, pool: WorkerPool
@@ -74,59 +76,83 @@ class Cell:
         self._key = key
         self._directory = directory
         self._pool = pool
+        self._has_quit = False
         self._care = None if supervision is None else Care(supervision, Restarts(supervision, self._context.stream))
         self.mailbox.open(pool, self._turn)
         self.mailbox.let_go()
 
     def hurry(self) -> None:
         """Wait no longer for the time of the next start, if that is what the actor does."""
-        care = self._care
-        if care is not None and care.backoff is not None and care.backoff.cancel():
-            self._start_again(care)
+        backoff = None if self._care is None else self._care.backoff
+        if backoff is not None:
+            backoff.hurry()
 
     def _turn(self, envelope: Envelope | None) -> None:
         if envelope is not None:
-            self.mailbox.offer(envelope)
+            self.mailbox.admit(envelope)
+        care = self._care
         while True:
             first = self.mailbox.first()
             if first is not None and type(first.message) in SIGNALS and not isinstance(first.message, Due):
                 self.mailbox.get()  # nobody is live: it has been done, or concerns nobody any more
-                if first.stops and self._care is not None:
-                    self._care.restarting = False
+                if first.stops and care is not None:
+                    care.restarting = False
+                    care.restarts.forget()
                 if first.reply_to is not None:
                     first.reply_to.set(None)
-            elif first is not None or (self._care is not None and self._care.restarting):
-                if self._care is not None:
-                    self._care.restarting = False
-                actor = self._incarnation()
-                if actor is not None:
+            elif first is not None or (care is not None and care.restarting):
+                if care is not None:
+                    care.restarting = False
+                try:
+                    actor = self._directory.make(self._key, self._context)
+                except BaseException as error:  # noqa: BLE001 - a function of the user's; whoever waits is told
+                    if self._is_left_alone_after(error):
+                        return
+                else:
                     actor.begin()
                     return
+            elif care is not None and self._remembers(care):
+                self.mailbox.let_go()
+                return
             elif self._directory.retire(self._key, self):
                 return
 
-    def _incarnation(self) -> AnyActor | None:
-        try:
-            return self._directory.make(self._key, self._context)
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
-            _log.error("%s cannot be made", self._context.stream, exc_info=error)
-            fail_all(self._context, error)
-            return None
+    def _is_left_alone_after(self, error: BaseException) -> bool:
+        """Take up that no incarnation can be made; return True if the mailbox is left alone until the next start."""
+        _log.error("%s cannot be made", self._context.stream, exc_info=error)
+        failure = error if isinstance(error, Exception) else self._quit(error)
+        if self._care is not None:
+            return self._starts_again_later(self._care, failure)
+        fail_all(self._context, failure)
+        return False
 
     def _ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         """Go on without the incarnation; `never_began` if not one message of others was handled."""
         self._directory.orphan(self._key)
         self.mailbox.open(self._pool, self._turn)
+        quits_again, self._has_quit = self._has_quit, never_began and failure is None
+        care = self._care
         if failure is not None:
-            if self._care is not None:
-                if self._starts_again_later(self._care, failure):
+            if care is not None:
+                if self._starts_again_later(care, failure):
                     return
             elif never_began:
                 # The next incarnation would fare the same at once, so those who wait are told, and the one that the
                 # next message starts tries again.
                 fail_all(self._context, failure)
-        if self.mailbox.first() is not None or not self._directory.retire(self._key, self):
+        else:
+            if never_began and quits_again:
+                fail_all(self._context, self._quit())
+            if care is not None:
+                care.restarts.forget()
+        stays = self.mailbox.first() is not None or (care is not None and self._remembers(care))
+        if stays or not self._directory.retire(self._key, self):
             self.mailbox.again()
+
+    def _quit(self, reason: BaseException | None = None) -> pykka.ActorDeadError:
+        error = pykka.ActorDeadError(f"{self._context.stream} quits before it takes its first message")
+        error.__cause__ = reason
+        return error
 
     def _starts_again_later(self, care: Care, failure: Exception) -> bool:
         """Do what the supervision says; return True if the mailbox is left alone until the next start."""
@@ -134,9 +160,11 @@ class Cell:
         if care.supervision.strategy == "restart":
             delay = care.restarts.delay(self._directory.timetable.elapsed())
             if delay is not None and self._directory.rests():
-                care.backoff = self._directory.timetable.after(delay, lambda: self._start_again(care))
-                if not self._directory.rests():  # whoever closes the system may have come by in between
-                    self.hurry()
+                care.backoff = backoff = Backoff(self._start_again)
+                backoff.begin(self._directory.timetable, delay)
+                # Whoever closes the system, or stops the actor, may have come by in between.
+                if not self._directory.rests() or self.mailbox.awaits_stop():
+                    backoff.hurry()
                 return True
             escalates = care.supervision.on_limit == "escalate"
             if delay is None:
@@ -148,7 +176,25 @@ class Cell:
         self._directory.child_failed(self._key, failure, escalates=escalates)
         return False
 
-    def _start_again(self, care: Care) -> None:
-        care.backoff = None
-        care.restarting = True
+    def _start_again(self) -> None:
+        if self._care is not None:
+            self._care.restarting = True
         self.mailbox.again()
+
+    def _remembers(self, care: Care) -> bool:
+        """Return whether to stay, with nobody live, because it has failed too often of late.
+
+        Else the next message would find an actor that never failed, and wait through all the backoffs once more.
+        """
+        timetable = self._directory.timetable
+        if not care.restarts.are_spent(timetable.elapsed()) or not self._directory.rests():
+            return False
+        if care.memory is None:
+            care.memory = timetable.after(care.supervision.within, self._look_again)
+        return True
+
+    def _look_again(self) -> None:
+        if self._care is not None:
+            self._care.memory = None
+        if self.mailbox.hold():
+            self.mailbox.again()

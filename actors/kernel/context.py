@@ -63,6 +63,10 @@ class Surroundings(Protocol):
         """Start an actor without a log that ends with its parent."""
         ...
 
+    def parent(self, key: Key) -> Reference[Any] | None:
+        """Return a reference to the actor's parent, if it has one."""
+        ...
+
     def has_children(self, parent: Key) -> bool:
         """Return whether a child of the actor lives."""
         ...
@@ -108,6 +112,16 @@ class ActorContext:
         return self._system.clock
 
     @property
+    def me(self) -> Reference[Any]:
+        """A reference to the actor itself, to be handed to others or told something by its own effects."""
+        return self._system.actor(*self._key)
+
+    @property
+    def parent(self) -> Reference[Any] | None:
+        """A reference to the actor whose child this one is, if it is one."""
+        return self._system.parent(self._key)
+
+    @property
     def has_children(self) -> bool:
         """Whether a child of the actor lives."""
         return self._system.has_children(self._key)
@@ -140,8 +154,8 @@ class ActorContext:
 
         It is kept in memory only: what must come even after a restart belongs into `timers`.
         """
-        reference = self._system.actor(self._key[0], self.id)
-        return self._system.timetable.after(seconds, lambda: reference.tell(command)).cancel
+        me = self.me
+        return self._system.timetable.after(seconds, lambda: me.tell(command)).cancel
 
     def dead_letter(self, message: object, reason: BaseException) -> None:
         """Report that a message which was told to this actor came to nothing."""

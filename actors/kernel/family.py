@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, TypeAlias
+from collections import OrderedDict
+from typing import Any, Final, TypeAlias
 
 import pykka
 
@@ -12,20 +13,26 @@ from reenact.actors.kernel.supervision import Supervision
 
 Child: TypeAlias = "Key | pykka.ActorRef[Any]"
 
+_LOOKS: Final = 2
+"""How many older children are looked at when another one is added."""
+
 
 class Family:
     """Parents, their children, and how those are cared for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._children: dict[Key, dict[Child, None]] = {}
+        self._children: dict[Key, OrderedDict[Child, None]] = {}
         self._parents: dict[Child, Key] = {}
         self._care: dict[Child, Supervision] = {}
 
     def add(self, parent: Key, child: Child, supervision: Supervision | None) -> None:
         """Take note of a child. Idempotent; the last supervision counts when it is started the next time."""
         with self._lock:
-            self._children.setdefault(parent, {})[child] = None
+            children = self._children.setdefault(parent, OrderedDict())
+            if child not in children:
+                self._forget_dead(children)
+            children[child] = None
             self._parents[child] = parent
             if supervision is not None:
                 self._care[child] = supervision
@@ -35,7 +42,8 @@ class Family:
         if parent not in self._children:
             return []
         with self._lock:
-            children = list(self._children.pop(parent, ()))
+            # One that another parent has taken over since is that one's.
+            children = [child for child in self._children.pop(parent, ()) if self._parents.get(child) == parent]
             for child in children:
                 self._parents.pop(child, None)
                 self._care.pop(child, None)
@@ -55,3 +63,12 @@ class Family:
     def supervision(self, child: Child) -> Supervision | None:
         """Return how the parent has the child cared for, if it has said so."""
         return self._care.get(child)
+
+    def _forget_dead(self, children: OrderedDict[Child, None]) -> None:
+        # Actors without a log do not come back. A parent that goes on making them must not go on remembering them.
+        for _ in range(min(_LOOKS, len(children))):
+            child, _ = children.popitem(last=False)
+            if isinstance(child, pykka.ActorRef) and not child.is_alive():
+                self._parents.pop(child, None)
+            else:
+                children[child] = None

@@ -6,9 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+import pykka
+
+from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import PooledActor
-from reenact.actors.kernel.supervision import RestartLimitError, Restarts, Supervision
-from reenact.actors.kernel.timetable import Entry, Timetable
+from reenact.actors.kernel.supervision import Backoff, RestartLimitError, Restarts, Supervision
+from reenact.actors.kernel.timetable import Timetable
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -36,39 +39,50 @@ class Keeper:
         self._supervision = supervision
         self._make = make
         self._restarts = Restarts(supervision, type(self.actor).__qualname__)
-        self._backoff: Entry | None = None
+        self._backoff: Backoff | None = None
 
     def hurry(self) -> None:
         """Wait no longer for the time of the next start, if that is what the actor does."""
-        if self._backoff is not None and self._backoff.cancel():
-            self._start_again()
+        backoff = self._backoff
+        if backoff is not None:
+            backoff.hurry()
 
-    def revives(self, failure: Exception) -> bool:
-        """Take care of the actor, which has failed; return False if that is its end."""
+    def take_care(self, failure: Exception) -> None:
+        """Start the actor, which has failed, again after a while, or let it perish."""
+        failed = self.actor
         error, escalates = failure, self._supervision.strategy == "escalate"
         if self._supervision.strategy == "restart":
             delay = self._restarts.delay(self._household.timetable.elapsed())
             if delay is not None and self._household.rests():
-                self._backoff = self._household.timetable.after(delay, self._start_again)
-                if not self._household.rests():  # whoever closes the system may have come by in between
-                    self.hurry()
-                return True
+                self._backoff = backoff = Backoff(self._start_again)
+                backoff.begin(self._household.timetable, delay)
+                # Whoever closes the system, or stops the actor, may have come by in between.
+                if not self._household.rests() or failed.awaits_stop():
+                    backoff.hurry()
+                return
             escalates = self._supervision.on_limit == "escalate"
             if delay is None:
                 error = RestartLimitError(str(self.actor), self._supervision, failure)
                 error.__cause__ = failure
                 _log.error("%s", error)
+        self.actor.perish()
         self._household.gave_up(self, error, escalates=escalates)
-        return False
 
     def _start_again(self) -> None:
-        self._backoff = None
+        self.actor.awaken(self._replace)
+
+    def _replace(self, _envelope: Envelope | None) -> None:
+        failed = self.actor
         try:
-            successor = self._make()
-        except Exception as error:  # noqa: BLE001 - its constructor is the user's
-            if not self.revives(error):
-                self.actor.perish()
-            return
-        successor.succeed(self.actor)
-        self.actor = successor
-        successor.resume()
+            with failed.replaced():
+                successor = self._make()
+        except BaseException as error:  # noqa: BLE001 - its constructor is the user's
+            if isinstance(error, Exception):
+                failure = error
+            else:
+                failure = pykka.ActorDeadError(f"{failed} quits before it takes its first message")
+                failure.__cause__ = error
+            self.take_care(failure)
+        else:
+            self.actor = successor
+            successor.succeed(failed)

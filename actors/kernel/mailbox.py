@@ -48,7 +48,13 @@ class Mailbox:
     _turn: Callable[[Envelope | None], None]
 
     def __init__(self, limit: int | None = None) -> None:
-        """Let at most `limit` messages wait; None: as many as come."""
+        """Let at most `limit` messages wait; None: as many as come.
+
+        Raises:
+            ValueError: the limit is not above zero.
+        """
+        if limit is not None and limit < 1:
+            raise ValueError(f"a mailbox needs room for at least one message, not {limit}")
         self._limit = limit
         self._envelopes: deque[Envelope] = deque()
         self._held = threading.Lock()  # a flag with test-and-set
@@ -109,6 +115,10 @@ class Mailbox:
         """
         if not self.offer(envelope):
             raise pykka.ActorDeadError("the actor has stopped")
+
+    def admit(self, envelope: Envelope) -> None:
+        """Take the message in whatever the limit is; the mailbox is held."""
+        self._envelopes.append(envelope)
 
     def hold(self) -> bool:
         """Hold the mailbox if it is idle; it is empty then."""
@@ -172,6 +182,10 @@ class Mailbox:
     def first(self) -> Envelope | None:
         """Return the next message, if there is one, and leave it where it is."""
         return self._envelopes[0] if self._envelopes else None
+
+    def awaits_stop(self) -> bool:
+        """Tell whether a request to stop is among what waits."""
+        return any(envelope.stops for envelope in list(self._envelopes))
 
     def empty(self) -> bool:
         """Tell whether no message is waiting."""

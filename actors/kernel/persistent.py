@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, NoReturn, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 import pykka
@@ -15,15 +15,19 @@ import pykka
 from reenact.actors.journal.api import Append, Committed, Outcome, Recorded, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import SLICE, PooledActor
 from reenact.actors.kernel.profile import Profile, SnapshotForm, Stored, StoredNames, stored_forms
-from reenact.actors.kernel.signals import PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
+from reenact.actors.kernel.signals import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
 from reenact.actors.kernel.supervision import Supervision
 from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError
 
 RETRIES: Final = 3
 """How often a command is decided again because another writer was faster."""
+
+_LOOKS: Final = 100
+"""Streams with the same time among which one is looked for; if there are more, it is rather said once more."""
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -48,14 +52,14 @@ class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=Fals
     has_snapshot: bool = False
 
 
-class _First(Envelope):
-    """A command of the actor's own, before any other: if it cannot be recorded, the actor has not started."""
-
-
-class _Fired(Envelope):
-    """The command of a timer."""
+class _Own(Envelope):
+    """A command of the actor's own, such as the one of a timer."""
 
     timer: Timer[Any] | None = None
+
+
+class _First(_Own):
+    """One that comes before any message of others: if it cannot be recorded, the actor has not started."""
 
 
 class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
@@ -85,7 +89,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     When the time of a timer has come, the actor is given its command, also after a restart, even if nobody has sent
     anything: at least once, and once at most while it lives. A command that has an effect changes the state so that
-    the timer is gone from it, or stands at another time. The class must be registered with the system.
+    the timer is gone from it, or stands at another time. A timer that is gone before its turn comes is not heard of.
+    The class must be registered with the system.
     """
 
     snapshot_every: ClassVar[int | None] = None
@@ -94,7 +99,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     snapshot_version: ClassVar[int] = 1
     """To be raised when states mean something else than before: earlier snapshots are skipped from then on."""
 
-    snapshot_type: ClassVar[type | None] = None
+    snapshot_type: ClassVar[Any] = None
     """The type of what `to_snapshot` returns, if that is not a state."""
 
     mailbox_limit: ClassVar[int | None] = None
@@ -106,9 +111,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     touched: int = 0
     _opening: deque[Envelope] | None = None
     _reported: tuple[_Step[State, Command, Event], Outcome] | None = None
-    _failure: tuple[Exception, bool] | None = None
+    _failure: tuple[Exception | None, bool] | None = None
     _fired: tuple[Timer[Command], ...] = ()
-    _due: int | None = None
+    _due: int | msgspec.UnsetType | None = msgspec.UNSET  # what the log has, if that is known
     _snapshot_at: int = 0
 
     def __init__(self, context: ActorContext) -> None:
@@ -152,8 +157,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         if not isinstance(cls.events, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
             raise TypeError(f"{cls.__name__}.events must map the names of events in the log to their types")
         for name, kind in cls.events.items():
-            if not isinstance(kind, (type, Stored)):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
-                raise TypeError(f"{cls.__name__}.events[{name!r}] must be a type or a Stored, not {kind!r}")
+            if not _can_be_stored(name, kind):
+                raise TypeError(f"{cls.__name__}.events must map texts to types or Stored, not {name!r} to {kind!r}")
         if cls.mailbox_limit is not None and cls.mailbox_limit < 1:
             raise TypeError(f"{cls.__name__}.mailbox_limit must be above zero, not {cls.mailbox_limit}")
         return Profile(category, stored_forms(cls.events), cls._snapshot_form(category), cls.timers)
@@ -166,8 +171,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         if every < 1:
             raise TypeError(f"{cls.__name__}.snapshot_every must be above zero, not {every}")
         topic = f"{category}:{cls.snapshot_version}"
-        kind = cls.snapshot_type or type(cls.initial)
-        return SnapshotForm(topic, every, kind, cls.to_snapshot, cls.from_snapshot)
+        kind = cls.snapshot_type or _state_type(cls) or type(cls.initial)
+        form: SnapshotForm[State] = SnapshotForm(topic, every, kind, cls.to_snapshot, cls.from_snapshot)
+        form.check(cls.initial)
+        return form
 
     @classmethod
     def replay(cls, history: Iterable[Recorded]) -> State:
@@ -243,7 +250,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         try:
             self.on_start()
             self._recover()
-            opening = [*map(_First, self.on_recovered()), *self._fire()]
+            opening = list(map(_First, self.on_recovered()))
+            if self.context.profile.timers is not None:
+                opening += self._first_timers()
             if opening:
                 self._opening = deque(opening)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
@@ -251,6 +260,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             self._failure = error, True
             self._leave()
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
+            self._failure = None, True
             self._end(error)
 
     def _leave(self) -> None:
@@ -277,10 +287,12 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 recorded, version = journal.recover(stream), None
         last = recorded[-1].version if recorded else version or 0
         # A stream that another library has begun may start at 0.
-        if recorded and last - recorded[0].version + 1 != len(recorded):
+        before = version if version is not None else min(recorded[0].version, 1) - 1 if recorded else 0
+        if last - before != len(recorded):
             raise LogUnusableError(f"stream {stream!r} has holes below version {last}; verify the log")
         self.state = _fold(self.evolve, state, recorded)
         self.version = last
+        self._due = msgspec.UNSET
 
     def _turn(self, envelope: Envelope | None) -> None:
         self.touched = self._elapsed()
@@ -317,21 +329,33 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         From then on another worker may be at it already: nothing of this actor is to be touched any more.
         """
         if type(envelope.message) in SIGNALS:
-            self._obey(envelope)
+            try:
+                return self._obey(envelope)
+            except Exception as error:  # noqa: BLE001 - a hook of the user's; it is this actor's failure
+                _fail_quietly(envelope, error)
+                self._break(error)
+            except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
+                _fail_quietly(envelope, error)
+                self._end(error)
             return False
         try:
+            if isinstance(envelope, _Own) and self._is_past(envelope):
+                return False
             command = self.prepare(envelope.message)
             events = tuple(self.decide(self.state, command))
             if not events:
                 _answer(envelope, self.reply(command, events) if envelope.reply_to else None)
-                self._let_pass(envelope)
-                return False
+                return self._lets_pass(envelope)
             step, append = self._step(envelope, command, events, retries)
         except ReenactError as refusal:
             self._refuse(envelope, refusal)
+            return self._lets_pass(envelope)
         except Exception as error:  # noqa: BLE001 - the asker's to know, or this actor's failure; nothing has changed
             self._fail_command(envelope, error)
+            return self._lets_pass(envelope)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
+            if isinstance(envelope, _First):
+                self._failure = None, True
             self._end(error)
             _fail(self.context, envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
         else:
@@ -359,13 +383,15 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             step = _Step(envelope, command, events, state, retries)
             return step, Append(stream, self.version, now, events, kept, passing)
         due: int | msgspec.UnsetType | None = msgspec.UNSET
-        fired, next_due = self._fired, self._due
+        fired: tuple[Timer[Command], ...] = ()
+        next_due = None
         if profile.timers is not None:
             waiting = tuple(profile.timers(state))
-            if isinstance(envelope, _Fired) and envelope.timer is not None:
+            fired = self._fired
+            if isinstance(envelope, _Own) and envelope.timer is not None:
                 fired = (*fired, envelope.timer)
             fired = tuple(timer for timer in fired if timer in waiting)
-            next_due = min((timer.at for timer in waiting if timer not in fired), default=None)
+            next_due = _earliest(timer for timer in waiting if timer not in fired)
             if next_due != self._due:
                 due = next_due
         snapshot = None
@@ -375,25 +401,24 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         append = Append(stream, self.version, now, events, kept, passing, snapshot, due)
         return _Step(envelope, command, events, state, retries, fired, next_due, snapshot is not None), append
 
-    def _obey(self, envelope: Envelope) -> None:
-        """Do what the kernel says."""
+    def _obey(self, envelope: Envelope) -> bool:
+        """Do what the kernel says; return True if the journal is asked."""
         match envelope.message:
             case Passivate():
                 if self._mailbox.empty() and not self.context.has_children and self.can_passivate():
                     self._stop()
             case Due():
-                self._opening = deque((*(self._opening or ()), *self._fire()))
+                is_asked = self._wakes(envelope)
                 _answer(envelope, None)
-            case ChildFailed(child=child, error=error) if isinstance(error, Exception):
-                try:
-                    self.on_child_failed(child, error)
-                except Exception as failure:  # noqa: BLE001 - it is this actor's
-                    self._break(failure)
-            case Escalated(error=error) if isinstance(error, Exception):
+                return is_asked
+            case ChildFailed(child=child, error=error):
+                self.on_child_failed(child, error)
+            case Escalated(error=error):
                 self._break(error)
             case _:
                 self._stop()
                 _answer(envelope, None)
+        return False
 
     def _refuse(self, envelope: Envelope, refusal: ReenactError) -> None:
         if envelope.reply_to is not None:
@@ -401,15 +426,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             return
         _log.debug("%s refused %r: %s", self, envelope.message, refusal)
         self.context.dead_letter(envelope.message, refusal)
-        try:
-            self.on_dead_letter(envelope.message, refusal)
-        except Exception:  # noqa: BLE001 - nobody waits for it
-            _log.exception("%s failed to hear of a dead letter", self)
-        self._let_pass(envelope)
+        self._let_hear(partial(self.on_dead_letter, envelope.message, refusal), "a dead letter")
 
     def _fail_command(self, envelope: Envelope, error: Exception) -> None:
         _fail(self.context, envelope, error)
-        self._let_pass(envelope)
         if envelope.reply_to is None and self.context.is_supervised:
             self._break(error)
 
@@ -418,41 +438,81 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         _log.error("%s has failed", self.context.stream, exc_info=error)
         self._failure = error, False
         self._leave()
+        self._let_hear(partial(self.on_failure, type(error), error, error.__traceback__), "its failure")
+
+    def _let_hear(self, hook: Callable[[], object], what: str) -> None:
+        """Call a hook that only hears: what it raises is logged and no more, unless it quits."""
         try:
-            self.on_failure(type(error), error, error.__traceback__)
-        except Exception:  # noqa: BLE001 - a failure in the face of failure is logged and no more
-            _log.exception("%s failed to hear of its failure", self)
+            hook()
+        except Exception:  # noqa: BLE001 - nobody waits for it
+            _log.exception("%s failed to hear of %s", self, what)
+        except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
+            if not self._over:
+                self._end(error)
 
     # Its timers.
 
-    def _fire(self) -> list[Envelope]:
-        """Return what the timers say whose time has come, each at most once in an incarnation."""
+    def _waiting(self) -> list[Timer[Command]]:
+        """Return what is waited for, but for timers that have had their turn in this incarnation."""
         timers = self.context.profile.timers
-        if timers is None:
-            return []
-        now = self.context.clock()
-        waiting = tuple(timers(self.state))
-        self._due = min((timer.at for timer in waiting if timer not in self._fired), default=None)
-        return [
-            _Fired(timer.command, None, timer)
-            for timer in sorted(waiting, key=lambda timer: timer.at)
-            if timer.at <= now and timer not in self._fired
-        ]
+        return [] if timers is None else [timer for timer in timers(self.state) if timer not in self._fired]
 
-    def _let_pass(self, envelope: Envelope) -> None:
+    def _ripe(self) -> list[Timer[Command]]:
+        """Return the timers whose time has come, in its order."""
+        now = self.context.clock()
+        return sorted((timer for timer in self._waiting() if timer.at <= now), key=lambda timer: timer.at)
+
+    def _is_past(self, own: _Own) -> bool:
+        """Return whether the state waits for the timer no more, because of what came before it."""
+        return own.timer is not None and own.timer not in self._waiting()
+
+    def _first_timers(self) -> list[_First]:
+        """Return what the timers have to say at the start."""
+        ripe = self._ripe()
+        if ripe:
+            return [_First(timer.command, None, timer) for timer in ripe]
+        due = _earliest(self._waiting())
+        if due is None:
+            return []
+        # The class may wait for something else than it did when the last event was recorded.
+        if (self.context.stream, due) not in self.context.journal.due(after=due - 1, until=due, limit=_LOOKS):
+            return [_First(DUE)]
+        self._due = due
+        return []
+
+    def _wakes(self, envelope: Envelope) -> bool:
+        """Take up the timers whose time has come; if there are none, the log is wrong, or the clock was set back."""
+        ripe = self._ripe()
+        if ripe:
+            self._opening = deque(_Own(timer.command, None, timer) for timer in ripe)
+            return False
+        return self._waits_anew(envelope, self._fired)
+
+    def _lets_pass(self, envelope: Envelope) -> bool:
         """Have a timer wake this actor no more whose command had no effect; its next incarnation tries it again."""
-        timers = self.context.profile.timers
-        if timers is None or not isinstance(envelope, _Fired) or envelope.timer is None:
-            return
-        self._fired = (*self._fired, envelope.timer)
-        self._due = min((timer.at for timer in timers(self.state) if timer not in self._fired), default=None)
-        step = Append(self.context.stream, None, self.context.clock(), due=self._due)
+        if self._over or not isinstance(envelope, _Own) or envelope.timer is None:
+            return False
+        return self._waits_anew(envelope, (*self._fired, envelope.timer))
+
+    def _waits_anew(self, cause: Envelope, fired: tuple[Timer[Command], ...]) -> bool:
+        """Have the log say when the actor is to be woken next; return True if the journal is asked, as `_suspends`."""
+        self._fired = fired
+        due = _earliest(self._waiting())
+        if due == self._due:
+            if due is not None:
+                self.context.system.alarms.hint(due)
+            return False
+        kind = _First if isinstance(cause, _First) else Envelope
+        envelope = kind(DUE, PooledFuture())  # nobody waits, and what was said to `cause` stands
+        step: _Step[State, Command, Event] = _Step(envelope, cause.message, (), self.state, 0, fired, due)
         try:
-            self.context.journal.append(step, _ignore)
-        except ReenactError:
-            return  # the journal is closed: it is looked at again when it is opened
-        if self._due is not None:
-            self.context.system.alarms.hint(self._due)
+            # After this version: what another writer has added since would say another time.
+            append = Append(self.context.stream, self.version, self.context.clock(), due=due)
+            self.context.journal.append(append, partial(self._hear, step))
+        except Exception as error:  # noqa: BLE001 - nothing was handed over
+            self._lose(envelope, error)
+            return False
+        return True
 
     # What became of a step.
 
@@ -479,6 +539,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             self._fired, before, self._due = step.fired, self._due, step.due
             if step.due is not None and step.due != before:
                 self.context.system.alarms.hint(step.due)
+        if not step.events:
+            return  # a time was noted, and that is all
         failure: Exception | None = None
         try:
             self.on_committed(step.command, step.events)
@@ -492,6 +554,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 reply = self.reply(step.command, step.events)
             except Exception as error:  # noqa: BLE001 - the asker's to know
                 _fail(self.context, step.envelope, error)
+            except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
+                if not self._over:
+                    self._end(error)
+                _fail_quietly(step.envelope, error)
             else:
                 _answer(step.envelope, reply)
         if failure is not None and self.context.is_supervised:
@@ -505,20 +571,36 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             return False
         if step.retries:
             return self._suspends(step.envelope, step.retries - 1)
-        _fail(self.context, step.envelope, conflict)
+        if isinstance(step.envelope, _First):
+            self._lose(step.envelope, conflict)
+        else:
+            _fail(self.context, step.envelope, conflict)
+            if self.context.profile.timers is not None:
+                self.context.system.alarms.later(self.context.stream)
         return False
 
     def _lose(self, envelope: Envelope, error: Exception) -> None:
         # If it is the actor's own first command, it did not even get as far as the first message.
         self._failure = error, isinstance(envelope, _First)
         self._leave()
-        try:
-            self.on_lost(error)
-        except Exception:  # noqa: BLE001 - it ends in any case
-            _log.exception("%s failed to hear that it was lost", self)
+        self._let_hear(partial(self.on_lost, error), "what it has lost")
         _fail(self.context, envelope, error)
         if self.context.profile.timers is not None:
             self.context.system.alarms.later(self.context.stream)
+
+
+def _can_be_stored(name: object, kind: object) -> bool:
+    return isinstance(name, str) and isinstance(kind.type if isinstance(kind, Stored) else kind, type)
+
+
+def _state_type(actor_class: type[Any]) -> Any:  # noqa: ANN401 - unions and the like are no types
+    """Return what the class names as its State, if that is more than a variable or `Any`."""
+    for base in actor_class.__mro__:
+        for named in vars(base).get("__orig_bases__", ()):
+            if get_origin(named) is EventSourcedActor:
+                state = get_args(named)[0]
+                return None if isinstance(state, (TypeVar, ForwardRef)) or state in (Any, object) else state
+    return None
 
 
 def _fold(evolve: Callable[[State, Any], State], state: State, history: Iterable[Recorded]) -> State:
@@ -531,6 +613,10 @@ def _fold(evolve: Callable[[State, Any], State], state: State, history: Iterable
                 f"{recorded.position} ({type(recorded.event).__name__}) raised {error!r}"
             ) from error
     return state
+
+
+def _earliest(timers: Iterable[Timer[Any]]) -> int | None:
+    return min((timer.at for timer in timers), default=None)
 
 
 def fail_all(context: ActorContext, error: Exception) -> None:
@@ -546,13 +632,17 @@ def fail_all(context: ActorContext, error: Exception) -> None:
             _answer(envelope, None)
 
 
-def _ignore(_outcome: Outcome) -> None:
-    """Do nothing: a timer that could not be struck out wakes the actor once more, and that is all."""
-
-
 def _answer(envelope: Envelope, reply: object) -> None:
     if envelope.reply_to is not None:
         envelope.reply_to.set(reply)
+
+
+def _fail_quietly(envelope: Envelope, error: BaseException) -> None:
+    """Tell whoever waits; the message itself was nobody's, or has been handled."""
+    if envelope.reply_to is not None:
+        if not isinstance(error, Exception):
+            error = pykka.ActorDeadError(f"the actor stopped before it could reply: {error!r}")
+        envelope.reply_to.fail(error)
 
 
 def _fail(context: ActorContext, envelope: Envelope, error: BaseException) -> None:

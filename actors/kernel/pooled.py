@@ -7,6 +7,8 @@ import random
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
@@ -14,6 +16,7 @@ import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.letters import DeadLetters
 from reenact.actors.kernel.mailbox import Envelope, Mailbox
 from reenact.actors.kernel.pool import WorkerPool, default_pool
 from reenact.actors.kernel.signals import STOP
@@ -25,6 +28,11 @@ SLICE: Final = 64
 _PYKKAS_OWN: Final = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 
 _KERNEL: Final = "reenact.actors.kernel."
+_RESERVED: Final = frozenset(
+    {"ask_to_leave", "awaits_stop", "awaken", "begin", "go", "hurry", "perish", "replaced", "succeed", "touched"}
+)
+"""What the parts of the kernel call, or look at, in an actor."""
+
 _log = logging.getLogger("pykka")
 
 A = TypeVar("A", bound="PooledActor")
@@ -74,12 +82,33 @@ class PooledRef(pykka.ActorRef[A]):
             future.fail(pykka.ActorDeadError(f"{self} not found"))
         return future.get(timeout=timeout) if block else future
 
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's own signature
+        """Stop the actor once it has handled what was sent before; without a wait, if it waits to be started again."""
+        stopped = super().stop(block=False)
+        actor = self._actor_weakref()
+        if actor is not None:
+            actor.hurry()
+        return stopped.get(timeout=timeout) if block else stopped
+
+
+class _Succession(threading.local):
+    """Whose place the next actor takes that is made on the current thread."""
+
+    predecessor: PooledActor | None = None
+
+
+_succession = _Succession()
+
 
 class Caretaker(Protocol):
     """Cares for an actor that fails."""
 
-    def revives(self, failure: Exception) -> bool:
-        """Take care of the actor; return False if that is its end."""
+    def hurry(self) -> None:
+        """Wait no longer for the time of the next start, if that is what the actor does."""
+        ...
+
+    def take_care(self, failure: Exception) -> None:
+        """See to it that a successor takes the place of the actor, which has failed, or that it perishes."""
         ...
 
 
@@ -95,11 +124,17 @@ class PooledActor(pykka.Actor):
     """How many messages may wait; whoever sends one more gets a `MailboxFullError`."""
 
     supervision: ClassVar[Supervision | None] = None
-    """How an actor that a system has started is cared for when it fails. None: it ends, as pykka's do."""
+    """How an actor that a system has started is cared for when it fails. None: it ends, as pykka's do.
+
+    Started again, it is a new instance, made with the same arguments, behind the same reference: it is alive all the
+    time, and messages wait meanwhile, but the one that it failed at is gone. Of the hooks, the failed instance has
+    `on_failure` called as ever and no `on_stop`; the new one has `on_start`.
+    """
 
     _begun: bool = False
     _over: bool = False
     _caretaker: Caretaker | None = None
+    _letters: DeadLetters | None = None
     _broke: Exception | None = None
     _pool: WorkerPool
 
@@ -109,7 +144,8 @@ class PooledActor(pykka.Actor):
         if cls.__module__.startswith(_KERNEL):
             return
         kernel = (base for base in cls.__mro__[1:] if base.__module__.startswith(_KERNEL))
-        ours = {name for base in kernel for name in vars(base) if name.startswith("_") and not name.startswith("__")}
+        names = {name for base in kernel for name in vars(base)}
+        ours = {name for name in names if name in _RESERVED or (name.startswith("_") and not name.startswith("__"))}
         clash = sorted(ours & vars(cls).keys())
         if clash:
             raise TypeError(f"{cls.__name__}.{clash[0]} is a name that the kernel uses itself; choose another")
@@ -119,6 +155,11 @@ class PooledActor(pykka.Actor):
 
     def _assemble(self, mailbox: Mailbox) -> None:
         # What pykka's constructor does, without a condition variable and its queue for each actor.
+        predecessor = _succession.predecessor
+        if predecessor is not None and type(predecessor) is type(self):
+            _succession.predecessor = None
+            self._inherit(predecessor)
+            return
         self.actor_urn = _urn()
         self._mailbox = mailbox
         self.actor_inbox = mailbox  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # see below
@@ -141,37 +182,71 @@ class PooledActor(pykka.Actor):
         actor.go(pool)
         return actor.actor_ref
 
-    def go(self, pool: WorkerPool, caretaker: Caretaker | None = None) -> None:
+    def go(self, pool: WorkerPool, caretaker: Caretaker | None = None, letters: DeadLetters | None = None) -> None:
         """Go to work on the pool."""
         self._pool = pool
         self._caretaker = caretaker
+        self._letters = letters
         _log.debug("Starting %s", self)
         self._start_actor_loop()
 
+    def hurry(self) -> None:
+        """Wait no longer for the time of the next start, if that is what the actor does."""
+        if self._caretaker is not None:
+            self._caretaker.hurry()
+
+    # An actor that has failed and is to be started again lives on, with its mailbox held, until another one has taken
+    # its place or it ends for good.
+
+    def awaits_stop(self) -> bool:
+        """Tell whether a request to stop is among what waits."""
+        return self._mailbox.awaits_stop()
+
+    def awaken(self, caretaker_turn: Callable[[Envelope | None], None]) -> None:
+        """Have the caretaker take its turn instead, on a worker."""
+        self._mailbox.open(self._pool, caretaker_turn)
+        self._mailbox.again()
+
+    @contextmanager
+    def replaced(self) -> Generator[None]:
+        """Have the next actor of the class that is made inside inherit from this one, from its constructor on."""
+        _succession.predecessor = self
+        try:
+            yield
+        except BaseException:
+            self._take_reference()
+            raise
+        finally:
+            _succession.predecessor = None
+
     def succeed(self, predecessor: PooledActor) -> None:
-        """Take the place of an actor that has failed: its reference, and the mailbox, which is held."""
+        """Go to work where the predecessor has failed."""
+        self._inherit(predecessor)
+        self._pool.enter(self)
+        self._pool.leave(predecessor)
+        self._mailbox.open(self._pool, self._turn)
+        self._turn(None)
+
+    def perish(self) -> None:
+        """End for good, having failed."""
+        self._leave()
+        self._refuse_rest()
+
+    def _inherit(self, predecessor: PooledActor) -> None:
+        # The reference is shared by whoever has it; the actor behind it is another one now.
         self.actor_urn = predecessor.actor_urn
         self.actor_inbox = predecessor.actor_inbox
         self.actor_stopped = predecessor.actor_stopped
         self._mailbox = predecessor._mailbox
         self._pool = predecessor._pool
         self._caretaker = predecessor._caretaker
-        # The reference is shared by whoever has it; the actor behind it is another one now.
+        self._letters = predecessor._letters
         self._actor_ref = predecessor._actor_ref
+        self._take_reference()
+
+    def _take_reference(self) -> None:
         # What pykka's proxies look through.
         self._actor_ref._actor_weakref = weakref.ref(self)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-
-    def resume(self) -> None:
-        """Go to work where the predecessor has stopped."""
-        self._pool.enter(self)
-        self._mailbox.open(self._pool, self._turn)
-        self._mailbox.again()
-
-    def perish(self) -> None:
-        """End for good, before a successor could be made."""
-        self._mailbox.shut()
-        self.actor_stopped.set()
-        self._refuse_rest()
 
     @classmethod
     # Typed for our own envelopes: only our references reach it.
@@ -222,16 +297,20 @@ class PooledActor(pykka.Actor):
         message, reply_to = envelope.message, envelope.reply_to
         try:
             response = self._handle_receive(message) if type(message) in _PYKKAS_OWN else self.on_receive(message)
-        except Exception:  # noqa: BLE001 - it is the asker's, or else this actor's failure
+        except Exception as error:  # noqa: BLE001 - it is the asker's, or else this actor's failure
             if reply_to is None:
+                self._report_lost(message, error)
                 self._fail()
             else:
                 _log.info("Exception returned from %s to caller:", self, exc_info=True)
                 reply_to.set_exception()
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             self._end(error)
-            if reply_to is not None:
-                reply_to.fail(pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
+            dead = pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}")
+            if reply_to is None:
+                self._report_lost(message, dead)
+            else:
+                reply_to.fail(dead)
         else:
             if reply_to is not None:
                 reply_to.set(response)
@@ -240,7 +319,7 @@ class PooledActor(pykka.Actor):
         self._handle_failure(*sys.exc_info())
         try:
             self.on_failure(*sys.exc_info())
-        except Exception:  # noqa: BLE001 - a failure in the face of failure is logged and no more
+        except BaseException:  # noqa: BLE001 - a failure in the face of failure is logged and no more
             self._handle_failure(*sys.exc_info())
 
     def _end(self, error: BaseException) -> None:
@@ -252,7 +331,7 @@ class PooledActor(pykka.Actor):
         _log.debug("Stopped %s", self)
         try:
             self.on_stop()
-        except Exception:  # noqa: BLE001 - logged, as pykka does
+        except BaseException:  # noqa: BLE001 - logged, as pykka does; it ends in any case
             self._handle_failure(*sys.exc_info())
 
     def _handle_failure(
@@ -267,7 +346,6 @@ class PooledActor(pykka.Actor):
         if self._caretaker is not None and isinstance(exception_value, Exception) and not self._over:
             self._broke = exception_value
             self._over = True
-            self._pool.leave(self)
         else:
             self._leave()
 
@@ -282,20 +360,25 @@ class PooledActor(pykka.Actor):
 
     def _bury(self) -> None:
         if self._caretaker is not None and self._broke is not None:
-            if self._caretaker.revives(self._broke):
-                return
-            self._mailbox.shut()
-            self.actor_stopped.set()
-        self._refuse_rest()
+            self._caretaker.take_care(self._broke)
+        else:
+            self._refuse_rest()
 
     def _refuse_rest(self) -> None:
         for envelope in self._mailbox.drain():
+            dead = pykka.ActorDeadError(f"{self.actor_ref} stopped before handling the message")
+            dead.__cause__ = self._broke
             if envelope.reply_to is None:
-                continue
-            if envelope.stops:
+                if not envelope.stops:
+                    self._report_lost(envelope.message, dead)
+            elif envelope.stops:
                 envelope.reply_to.set(None)
             else:
-                envelope.reply_to.fail(pykka.ActorDeadError(f"{self.actor_ref} stopped before handling the message"))
+                envelope.reply_to.fail(dead)
+
+    def _report_lost(self, message: object, reason: BaseException) -> None:
+        if self._letters is not None:
+            self._letters.put(str(self), message, reason)
 
 
 def _urn() -> str:

@@ -46,13 +46,13 @@ def stored_forms(names: StoredNames) -> Iterator[StoredForm]:
 class SnapshotForm(Generic[State]):
     """Turns states of a class of actors into bytes and back."""
 
-    __slots__ = ("_decode", "_encode", "_restore", "_take", "every", "topic")
+    __slots__ = ("_decode", "_encode", "_kind", "_restore", "_take", "every", "topic")
 
     def __init__(
         self,
         topic: str,
         every: int,
-        kind: type,
+        kind: Any,  # noqa: ANN401 - whatever msgspec decodes; unions and the like are no types
         take: Callable[[State], Any],
         restore: Callable[[Any], State],
     ) -> None:
@@ -63,10 +63,25 @@ class SnapshotForm(Generic[State]):
         """
         self.topic = topic
         self.every = every
+        self._kind = kind
         self._take = take
         self._restore = restore
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
+        try:
+            self._decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
+        except TypeError as error:
+            raise self._unfit(error) from error
+
+    def check(self, state: State) -> None:
+        """Try it with a state.
+
+        Raises:
+            TypeError: the state cannot be stored, or not be restored.
+        """
+        try:
+            self._restore(self._decode(self._encode(self._take(state))))
+        except Exception as error:
+            raise self._unfit(error) from error
 
     def taken(self, stream: str, version: int, state: State) -> Snapshot:
         """Return a snapshot of the state that the stream has at this version.
@@ -74,7 +89,16 @@ class SnapshotForm(Generic[State]):
         Raises:
             TypeError: the state cannot be encoded.
         """
-        return Snapshot(stream, version, self.topic, self._encode(self._take(state)))
+        try:
+            return Snapshot(stream, version, self.topic, self._encode(self._take(state)))
+        except Exception as error:
+            raise self._unfit(error) from error
+
+    def _unfit(self, error: Exception) -> TypeError:
+        return TypeError(
+            f"a state cannot be stored in a snapshot {self.topic!r} and read again as {self._kind!r} ({error}); "
+            "declare snapshot_type, to_snapshot and from_snapshot"
+        )
 
     def restored(self, snapshot: Snapshot) -> tuple[State] | None:
         """Return the state, or None if this form does not know the snapshot: then the events say it."""

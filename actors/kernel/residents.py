@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections import OrderedDict
+from operator import attrgetter
 from typing import Final, Protocol
 
 from reenact.actors.kernel.timetable import SECOND, Timetable
 
 _LOOKS: Final = 8
 """How many residents are looked at, at most, when another one comes in."""
+
+_RELIEF: Final = 1.0
+"""Seconds after which it is looked again whether too many live; twice as many each time, while those do not leave."""
+
+_LONGEST: Final = 60.0
 
 
 class Resident(Protocol):
@@ -23,7 +30,11 @@ class Resident(Protocol):
 
 
 class Residents:
-    """Asks actors to leave that have been idle for `idle` seconds, and the idlest ones when more than `limit` live."""
+    """Asks actors to leave that have been idle for `idle` seconds, and the idlest ones when more than `limit` live.
+
+    Who is idle leaves at the latest after an eighth as long again. The limit can be exceeded by those who are busy:
+    they leave when there is nothing left for them to do.
+    """
 
     # Not the exact order of use, which would have to be kept at each message, but the second chance: whoever has been
     # used since it was looked at last goes to the end of the line.
@@ -34,29 +45,35 @@ class Residents:
         Raises:
             ValueError: a limit is not above zero.
         """
-        if (idle is not None and idle <= 0) or (limit is not None and limit < 1):
+        if (idle is not None and not idle > 0) or (limit is not None and limit < 1):
             raise ValueError(f"passivate_after={idle} and max_live={limit} must be above zero, or None")
         self._timetable = timetable
         self._idle = idle
         self._limit = limit
         self._line: OrderedDict[Resident, int] = OrderedDict()
+        self._leaving: dict[Resident, int] = {}
         self._lock = threading.Lock()
         self._sweeps = False
+        self._relief: float | None = None
         self._counts = idle is not None or limit is not None
 
     def enter(self, resident: Resident) -> None:
         """Take note that the actor is in memory; if it is one too many, somebody has to go."""
         if not self._counts:
             return
-        leaving: list[Resident] = []
         with self._lock:
             self._line[resident] = resident.touched
-            if self._limit is not None and len(self._line) > self._limit:
-                leaving = self._idlest(len(self._line) - self._limit)
+            too_many = self._too_many()
+            leaving = self._idlest(too_many) if too_many > 0 else []
+            looks_again = too_many > 0 and self._relief is None
+            if looks_again:
+                self._relief = _RELIEF
             begins = self._idle is not None and not self._sweeps
             self._sweeps = self._sweeps or begins
-        if begins:
-            self._plan()
+        if begins and self._idle is not None:
+            self._timetable.after(self._idle, self._sweep)
+        if looks_again:
+            self._timetable.after(_RELIEF, self._relieve)
         for other in leaving:
             other.ask_to_leave()
 
@@ -65,32 +82,54 @@ class Residents:
         if self._counts:
             with self._lock:
                 self._line.pop(resident, None)
+                self._leaving.pop(resident, None)
+
+    def _too_many(self) -> int:
+        return 0 if self._limit is None else len(self._line) - self._limit
 
     def _idlest(self, too_many: int) -> list[Resident]:
+        """Choose up to so many who are at the head of the line and have not been used since they came there."""
         leaving: list[Resident] = []
         for _ in range(min(_LOOKS, len(self._line) - 1)):
             resident, seen = self._line.popitem(last=False)
-            # Whoever is asked and stays, because there was something to do, is at the end of the line, too.
-            self._line[resident] = resident.touched
-            if resident.touched == seen:
-                leaving.append(resident)
-                if len(leaving) == too_many:
-                    break
+            if resident.touched != seen:
+                self._line[resident] = resident.touched
+                continue
+            self._leaving[resident] = seen
+            leaving.append(resident)
+            if len(leaving) == too_many:
+                break
         return leaving
 
-    def _plan(self) -> None:
-        if self._idle is not None:
-            self._timetable.after(self._idle / 2, self._sweep)
+    def _relieve(self) -> None:
+        """Ask others if there are still too many: those who were asked had something to do, and stayed."""
+        with self._lock:
+            for resident, seen in list(self._leaving.items()):
+                if resident.touched != seen:
+                    del self._leaving[resident]
+                    self._line[resident] = resident.touched
+            idlest = heapq.nsmallest(max(0, self._too_many()), self._line, key=attrgetter("touched"))
+            for resident in idlest:
+                del self._line[resident]
+                self._leaving[resident] = resident.touched
+            self._relief = wait = min(2 * (self._relief or _RELIEF), _LONGEST) if self._leaving else None
+        for resident in idlest:
+            resident.ask_to_leave()
+        if wait is not None:
+            self._timetable.after(wait, self._relieve)
 
     def _sweep(self) -> None:
         if self._idle is None:
             return
-        before = self._timetable.elapsed() - int(self._idle * SECOND)
+        now, idle = self._timetable.elapsed(), round(self._idle * SECOND)
         with self._lock:
-            residents = list(self._line)
+            residents = [*self._line, *self._leaving]
             self._sweeps = bool(residents)
+        used = now
         for resident in residents:
-            if resident.touched <= before:
+            if resident.touched <= now - idle:
                 resident.ask_to_leave()
+            else:
+                used = min(used, resident.touched)
         if residents:
-            self._plan()
+            self._timetable.after(max(idle // 8, used + idle - now) / SECOND, self._sweep)

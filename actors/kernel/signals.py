@@ -26,13 +26,13 @@ class ChildFailed(Signal, frozen=True):
     """A child has ended for good; its parent may do something about it."""
 
     child: Any
-    error: BaseException
+    error: Exception
 
 
 class Escalated(Signal, frozen=True):
     """A child has failed, and the parent is to fail with it."""
 
-    error: BaseException
+    error: Exception
 
 
 PASSIVATE: Final = Passivate()

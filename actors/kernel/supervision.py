@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from reenact.actors.kernel.timetable import SECOND
+from reenact.actors.kernel.timetable import SECOND, Entry, Timetable
 from reenact.domain.errors import ReenactError
 
 Strategy: TypeAlias = Literal["restart", "stop", "escalate"]
@@ -27,6 +29,8 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
     spread by up to a fifth; messages wait meanwhile. After more than `max_restarts` failures within `within` seconds
     it is stopped, or the failure is escalated, as `on_limit` says. `stop` lets it end: the parent hears of it, what
     waits is refused, and the next message starts it anew. `escalate` lets the parent fail of it.
+
+    A request to stop is not kept waiting by a backoff: what was sent before it is tried at once.
     """
 
     strategy: Strategy = "restart"
@@ -44,7 +48,7 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.strategy not in ("restart", "stop", "escalate") or self.on_limit not in ("stop", "escalate"):
             raise ValueError(f"there is no supervision {self.strategy!r} with on_limit {self.on_limit!r}")
-        if self.max_restarts < 0 or self.within <= 0 or not 0 <= self.min_backoff <= self.max_backoff:
+        if self.max_restarts < 0 or not (self.within > 0 and 0 <= self.min_backoff <= self.max_backoff < math.inf):
             raise ValueError(f"these numbers make no supervision: {self}")
 
 
@@ -68,19 +72,46 @@ class Restarts:
 
     def __init__(self, supervision: Supervision, who: str) -> None:
         self._supervision = supervision
-        self._failures: deque[int] = deque()
+        self._failures: deque[int] = deque(maxlen=supervision.max_restarts + 1)
         # Spread by who it is, not by chance: actors that failed together do not come back together, and yet each test
         # sees the same.
         self._spread = 1 + zlib.crc32(who.encode()) / _SPREAD / 5
 
     def delay(self, now: int) -> float | None:
         """Count a failure at this time, in microseconds; return the seconds to wait, or None if it was one too many."""
+        self._failures.append(now)
+        if self.are_spent(now):
+            return None
+        doubled: float = self._supervision.min_backoff * 2.0 ** min(len(self._failures) - 1, 64)
+        return min(self._supervision.max_backoff, doubled) * self._spread
+
+    def are_spent(self, now: int) -> bool:
+        """Tell whether there have been too many failures of late."""
         failures, supervision = self._failures, self._supervision
         while failures and failures[0] <= now - supervision.within * SECOND:
             failures.popleft()
-        if len(failures) >= supervision.max_restarts:
-            failures.clear()
-            return None
-        failures.append(now)
-        doubled: float = supervision.min_backoff * 2.0 ** min(len(failures) - 1, 64)
-        return min(supervision.max_backoff, doubled) * self._spread
+        return len(failures) > supervision.max_restarts
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self._failures.clear()
+
+
+class Backoff:
+    """A wait that ends once: when its time has come, or when somebody is in a hurry."""
+
+    __slots__ = ("_end", "_in_time")
+
+    def __init__(self, end: Callable[[], object]) -> None:
+        self._end = Entry(end)
+        self._in_time: Entry | None = None
+
+    def begin(self, timetable: Timetable, seconds: float) -> None:
+        """Wait for so many seconds. It may be over before this returns."""
+        self._in_time = timetable.after(seconds, self._end.run)
+
+    def hurry(self) -> None:
+        """End it now, unless it is over."""
+        if self._in_time is not None:
+            self._in_time.cancel()
+        self._end.run()

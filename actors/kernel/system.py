@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
 import pykka
+from pykka.messages import ProxyGetAttr
 
 from reenact.actors.journal.api import Journal, Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
@@ -40,6 +41,7 @@ _PAGE: Final = 256
 _LONGEST_ID: Final = 1024
 
 Command = TypeVar("Command")
+Command_contra = TypeVar("Command_contra", contravariant=True)
 Plain = TypeVar("Plain", bound=pykka.Actor)
 Sourced = TypeVar("Sourced", bound=EventSourcedActor[Any, Any, Any])
 
@@ -52,7 +54,7 @@ class Mismatch(msgspec.Struct, frozen=True):
     problem: str
 
 
-class Reference(Generic[Command]):
+class Reference(Generic[Command_contra]):
     """The way to an event-sourced actor, whether it is live at the moment or not. Equal if class and id are."""
 
     __slots__ = ("_key", "_system")
@@ -66,7 +68,7 @@ class Reference(Generic[Command]):
         """The actor's id."""
         return self._key[1]
 
-    def ask(self, command: Command, timeout: float | None = None) -> Any:  # noqa: ANN401 - the actor's to say
+    def ask(self, command: Command_contra, timeout: float | None = None) -> Any:  # noqa: ANN401 - the actor's to say
         """Send the command, and return the reply, after its events are durable.
 
         Raises:
@@ -84,7 +86,7 @@ class Reference(Generic[Command]):
                 raise
             raise RequestTimeoutError(f"{self} has not replied within {timeout} seconds") from None
 
-    def ask_future(self, command: Command) -> PooledFuture[Any]:
+    def ask_future(self, command: Command_contra) -> PooledFuture[Any]:
         """Send the command, and return the future of the reply.
 
         Raises:
@@ -95,7 +97,7 @@ class Reference(Generic[Command]):
         self._system.deliver(self._key, Envelope(command, future))
         return future
 
-    def tell(self, command: Command) -> None:
+    def tell(self, command: Command_contra) -> None:
         """Send the command. A refusal is a dead letter.
 
         Raises:
@@ -276,7 +278,7 @@ class ActorSystem:
             self._profile(actor_class)
         return Reference(self, (actor_class, _checked(id)))
 
-    def start(self, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
+    def start(self, actor_class: type[Plain], /, *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
         """Start an actor without a log, pooled or with a thread of its own; the other arguments are the constructor's.
 
         It is stopped when the system closes. A pooled one whose class declares a `supervision` is cared for.
@@ -367,14 +369,14 @@ class ActorSystem:
         """
         if self._closing and (self._closed or here.pool is not self.pool):
             raise _closed()
-        cell = self._cells.get(key)
-        if cell is not None and (
-            (here_and_now and cell.mailbox.handled_here(envelope)) or cell.mailbox.offer(envelope)
-        ):
-            return
-        with self._lock:
-            # Cells leave the directory under the lock, with their mailbox closed: this one is open.
-            self._cell(key).mailbox.offer(envelope)
+        while True:
+            cell = self._cells.get(key)
+            if cell is None:
+                with self._lock:
+                    cell = self._cell(key)
+            if (here_and_now and cell.mailbox.handled_here(envelope)) or cell.mailbox.offer(envelope):
+                return
+            # It has left the directory in the meantime, with its mailbox closed: the next one is open.
 
     def dismiss(self, key: Key) -> PooledFuture[Any]:
         """Ask the actor to stop, if it is live; the future is set when it has."""
@@ -404,6 +406,11 @@ class ActorSystem:
         """Start an actor without a log that ends with its parent."""
         return self._start(parent, actor_class, *args, **kwargs)
 
+    def parent(self, key: Key) -> Reference[Any] | None:
+        """Return a reference to the actor's parent, if it has one."""
+        parent = self._family.parent(key)
+        return None if parent is None else Reference(self, parent)
+
     def has_children(self, parent: Key) -> bool:
         """Return whether a child of the actor lives."""
         return any(
@@ -422,7 +429,10 @@ class ActorSystem:
         if self._closed:
             raise _closed()
         actor_class = key[0]
-        return self._factories.get(actor_class, actor_class)(context)
+        actor = self._factories.get(actor_class, actor_class)(context)
+        if getattr(actor, "context", None) is not context:
+            raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
+        return actor
 
     def retire(self, key: Key, cell: Cell) -> bool:
         """Strike the cell out if nothing waits in it, and return whether that is so."""
@@ -532,25 +542,49 @@ class ActorSystem:
 
     def _stop_everyone(self) -> bool:
         """Stop who is live, those with a log first, since they may need the others; tell whether there was anybody."""
+        sourced = self._stop_sourced()
+        with self._lock:
+            keepers = list(self._keepers)
+        for keeper in keepers:
+            keeper.hurry()
+        for _ in range(ROUNDS):
+            # What the others are doing now may wake those with a log up again, who may need the others.
+            for ref in self._plain():
+                _hear_out(ref)
+            if not self._stop_sourced():
+                break
+            sourced = True
+        plain = self._plain()
+        for ref in plain:
+            ref.stop()
+        return bool(sourced or plain or self._cells)
+
+    def _stop_sourced(self) -> bool:
         stopping = [self.dismiss(key) for key in list(self._cells)]
         for future in stopping:
             future.get()
+        return bool(stopping)
+
+    def _plain(self) -> list[pykka.ActorRef[Any]]:
+        """Return the actors without a log that live."""
+        pooled = [
+            actor.actor_ref
+            for actor in self.pool.live()
+            if isinstance(actor, PooledActor) and not isinstance(actor, EventSourcedActor)
+        ]
         with self._lock:
-            keepers, threads = list(self._keepers), self._threads
-            self._threads = []
-        for keeper in keepers:
-            keeper.hurry()
-        plain = [actor for actor in self.pool.live() if not isinstance(actor, EventSourcedActor)]
-        for actor in plain:
-            if isinstance(actor, PooledActor):
-                actor.actor_ref.stop()
-        for ref in threads:
-            ref.stop()
-        return bool(stopping or plain or threads or self._cells)
+            self._threads = [ref for ref in self._threads if ref.is_alive()]
+            return [*pooled, *self._threads]
 
 
 def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the actor system is closed")
+
+
+def _hear_out(ref: pykka.ActorRef[Any]) -> None:
+    """Return when the actor has handled what it was sent before, if it lives so long."""
+    with suppress(pykka.ActorDeadError):
+        ref.ask(ProxyGetAttr(attr_path=("actor_urn",)))
 
 
 def _checked(id: object) -> str:  # noqa: A002 - the word users know it by

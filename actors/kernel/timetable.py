@@ -1,4 +1,4 @@
-"""What is to be done later: acts at a time, on one thread that is there only if something is to be done."""
+"""What is to be done later: acts at a time, on one thread, which is there once there is something to be done."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ Clock: TypeAlias = Callable[[], int]
 """Tells the time: microseconds since 1970-01-01 UTC. It may be set, also backwards."""
 
 Act: TypeAlias = Callable[[], object]
+
+_NEVER: Final = 1_000_000_000.0
+"""Seconds that nobody lives to see; a condition does not wait for much longer."""
+
+_ENOUGH: Final = 64
+"""Entries among which those that are called off are not worth looking for."""
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -57,6 +63,11 @@ class Entry:
         self._act: Act | None = act
         self._lock = threading.Lock()
 
+    @property
+    def is_to_come(self) -> bool:
+        """Whether the act has neither begun nor been called off."""
+        return self._act is not None
+
     def cancel(self) -> bool:
         """Call the act off; returns False if it has begun already, or was called off before."""
         return self._take() is not None
@@ -88,15 +99,19 @@ class Timetable:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._unwatch = self._controlled.watch(self._run_due) if self._controlled else None
+        self._enough = _ENOUGH
+        self._busy: list[int] = []
+        self._unwatch: Callable[[], None] | None = None
 
     def after(self, seconds: float, act: Act) -> Entry:
         """Do the act in so many seconds; nothing is ever done once the timetable is closed."""
         entry = Entry(act)
+        due = self.elapsed() + round(min(seconds, _NEVER) * SECOND)
         with self._changed:
             if self._closed:
                 return entry
-            due = self.elapsed() + int(seconds * SECOND)
+            if len(self._entries) >= self._enough:
+                self._clear_out()
             heapq.heappush(self._entries, (due, next(self._numbers), entry))
             if self._controlled is None:
                 if self._thread is None:
@@ -104,6 +119,8 @@ class Timetable:
                     self._thread.start()
                 elif self._entries[0][2] is entry:
                     self._changed.notify_all()
+            elif self._unwatch is None:
+                self._unwatch = self._controlled.watch(self._run_due)
         if self._controlled is not None and seconds <= 0:
             self._run_due()
         return entry
@@ -114,18 +131,35 @@ class Timetable:
             self._closed = True
             self._entries.clear()
             self._changed.notify_all()
-        if self._unwatch is not None:
-            self._unwatch()
+            unwatch, self._unwatch = self._unwatch, None
+        if unwatch is not None:
+            unwatch()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+        me = threading.get_ident()
+        with self._changed:  # whoever moves a controlled clock has no thread of ours to be joined
+            self._changed.wait_for(lambda: all(other == me for other in self._busy))
+
+    def _clear_out(self) -> None:
+        # Most timeouts are called off long before their time: they must not pile up until then.
+        self._entries = [entry for entry in self._entries if entry[2].is_to_come]
+        heapq.heapify(self._entries)
+        self._enough = max(_ENOUGH, 2 * len(self._entries))
 
     def _run_due(self) -> None:
+        me = threading.get_ident()
         while True:
             with self._changed:
                 if not self._entries or self._entries[0][0] > self.elapsed():
                     return
                 _, _, entry = heapq.heappop(self._entries)
-            entry.run()
+                self._busy.append(me)
+            try:
+                entry.run()
+            finally:
+                with self._changed:
+                    self._busy.remove(me)
+                    self._changed.notify_all()
 
     def _work(self) -> None:
         while True:
