@@ -48,19 +48,6 @@ _ALONE: Final = "what is no Exception stops the pooled actor that raised it, and
 _THREAD: Final = "a pooled actor has no thread of its own that could bear its name or be a daemon"
 
 KNOWN: Final[Mapping[str, str]] = {
-    "tests/test_actor.py::test_on_start_is_called_after_the_actor_is_registered[threading]": _REGISTRY,
-    "tests/test_actor.py::test_all_actors_are_stopped_on_base_exception[threading]": _REGISTRY,
-    "tests/test_logging.py::test_base_exception_is_logged[threading]": _ALONE,
-    "tests/test_registry.py::test_actor_is_registered_when_started[threading]": _REGISTRY,
-    "tests/test_registry.py::test_actor_is_unregistered_when_stopped[threading]": _REGISTRY,
-    "tests/test_registry.py::test_all_actors_can_be_stopped_through_registry[threading]": _REGISTRY,
-    "tests/test_registry.py::test_actors_may_be_looked_up_by_class[threading]": _REGISTRY,
-    "tests/test_registry.py::test_actors_may_be_looked_up_by_superclass[threading]": _REGISTRY,
-    "tests/test_registry.py::test_actors_may_be_looked_up_by_class_name[threading]": _REGISTRY,
-    "tests/test_registry.py::test_actors_may_be_looked_up_by_urn[threading]": _REGISTRY,
-    "tests/test_registry.py::test_broadcast_sends_message_to_all_actors_if_no_target[threading]": _REGISTRY,
-    "tests/test_registry.py::test_broadcast_sends_message_to_all_actors_of_given_class[threading]": _REGISTRY,
-    "tests/test_registry.py::test_broadcast_sends_message_to_all_actors_of_given_class_name[threading]": _REGISTRY,
     "tests/test_threading_actor.py::test_actor_thread_is_named_after_pykka_actor_class": _THREAD,
     "tests/test_threading_actor.py::test_actor_thread_is_not_daemonic_by_default": _THREAD,
     "tests/test_threading_actor.py::test_actor_thread_is_daemonic_if_use_daemon_thread_flag_is_set": _THREAD,

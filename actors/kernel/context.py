@@ -14,6 +14,7 @@ from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.supervision import Supervision
 from reenact.actors.kernel.timetable import Clock, Timetable
+from reenact.domain.errors import MailboxFullError
 
 if TYPE_CHECKING:
     from reenact.actors.kernel.alarms import Alarms
@@ -155,7 +156,14 @@ class ActorContext:
         It is kept in memory only: what must come even after a restart belongs into `timers`.
         """
         me = self.me
-        return self._system.timetable.after(seconds, lambda: me.tell(command)).cancel
+
+        def remind() -> None:
+            try:
+                me.tell(command)
+            except MailboxFullError as refusal:
+                self.dead_letter(command, refusal)
+
+        return self._system.timetable.after(seconds, remind).cancel
 
     def dead_letter(self, message: object, reason: BaseException) -> None:
         """Report that a message which was told to this actor came to nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import pykka
 from reenact.actors.kernel.pool import waiting
 
 T = TypeVar("T")
+
+_log = logging.getLogger("reenact.kernel")
 
 ExcInfo: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 Callback: TypeAlias = "Callable[[PooledFuture[Any]], object]"
@@ -28,6 +31,7 @@ class PooledFuture(pykka.Future[T]):
     _exc_info: ExcInfo | None = None
     _hook: Callable[[float | None], T] | None = None
     _callbacks: list[Callback] | None = None
+    _calling: threading.RLock
 
     def __init__(self) -> None:  # the fields of pykka's constructor have no use here
         self._lock = threading.Lock()
@@ -41,8 +45,7 @@ class PooledFuture(pykka.Future[T]):
         if not self._set:
             hook = self._hook
             if hook is not None:
-                self._value = hook(timeout)
-                self._set = True
+                self._call(hook, timeout)
             else:
                 self._wait(timeout)
         if self._exc_info is not None:
@@ -76,6 +79,7 @@ class PooledFuture(pykka.Future[T]):
         with self._lock:
             if self._set:
                 raise Full
+            self._calling = threading.RLock()
             self._hook = func
 
     def done(self) -> bool:
@@ -114,13 +118,34 @@ class PooledFuture(pykka.Future[T]):
             self._callbacks = None
         if callbacks is not None:
             for callback in callbacks:
-                callback(self)
+                try:
+                    callback(self)
+                except Exception:  # noqa: BLE001 - whoever gives the reply is not to blame
+                    _log.exception("a callback of a future has failed")
+
+    def _call(self, hook: Callable[[float | None], T], timeout: float | None) -> None:
+        if not self._calling.acquire(blocking=False):
+            with waiting():
+                self._calling.acquire()
+        try:
+            if not self._set:
+                self._value = hook(timeout)
+                self._set = True
+        finally:
+            self._calling.release()
 
     def _wait(self, timeout: float | None) -> None:
         gate = threading.Lock()
         gate.acquire()
-        self.add_done_callback(lambda _: gate.release())
+
+        def opened(_: PooledFuture[Any]) -> None:
+            gate.release()
+
+        self.add_done_callback(opened)
         with waiting():
             came = gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
         if not came:
+            with self._lock:
+                if self._callbacks is not None:
+                    self._callbacks.remove(opened)
             raise pykka.Timeout(f"{timeout} seconds")

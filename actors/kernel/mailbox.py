@@ -19,7 +19,7 @@ DEPTH: Final = 16
 """Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""
 
 
-class Envelope(msgspec.Struct, eq=False):
+class Envelope(msgspec.Struct, eq=False, gc=False):
     """A message, and the future that waits for the reply, if anybody asked."""
 
     message: Any
@@ -29,6 +29,11 @@ class Envelope(msgspec.Struct, eq=False):
     def stops(self) -> bool:
         """Whether this is the request to stop."""
         return self.message is STOP or type(self.message) is type(STOP)
+
+
+_RARE: Final = threading.Lock()
+_NONE: Final[deque[Envelope]] = deque(maxlen=0)
+"""Stands where there was no message yet: an empty deque takes 600 bytes, and many actors wait for their first."""
 
 
 class Mailbox:
@@ -56,10 +61,11 @@ class Mailbox:
         if limit is not None and limit < 1:
             raise ValueError(f"a mailbox needs room for at least one message, not {limit}")
         self._limit = limit
-        self._envelopes: deque[Envelope] = deque()
+        self._envelopes = _NONE
         self._held = threading.Lock()  # a flag with test-and-set
         self._held.acquire()  # until `open` has said who is to run
-        self._mutex = threading.Lock()  # for closing, and for those who find it closed
+        # For closing, and for those who find it closed: too rare for each to have one of its own.
+        self._mutex = _RARE if limit is None else threading.Lock()
         self._closed = False
 
     def open(self, pool: WorkerPool, turn: Callable[[Envelope | None], None]) -> None:
@@ -94,13 +100,16 @@ class Mailbox:
         Raises:
             MailboxFullError: as many messages wait as may; what the kernel itself says is taken in nevertheless.
         """
+        envelopes = self._envelopes
+        if envelopes is _NONE:
+            envelopes = self._make_room()
         if self._limit is None or type(envelope.message) in SIGNALS:
-            self._envelopes.append(envelope)
+            envelopes.append(envelope)
         else:
             with self._mutex:  # so that two do not take the last place
-                if len(self._envelopes) >= self._limit:
+                if len(envelopes) >= self._limit:
                     raise MailboxFullError(self._limit)
-                self._envelopes.append(envelope)
+                envelopes.append(envelope)
         if self._closed and self._take_back(envelope):
             return False
         if self._held.acquire(blocking=False):
@@ -118,7 +127,7 @@ class Mailbox:
 
     def admit(self, envelope: Envelope) -> None:
         """Take the message in whatever the limit is; the mailbox is held."""
-        self._envelopes.append(envelope)
+        self._make_room().append(envelope)
 
     def hold(self) -> bool:
         """Hold the mailbox if it is idle; it is empty then."""
@@ -157,7 +166,8 @@ class Mailbox:
             self._closed = True
 
     def drain(self) -> list[Envelope]:
-        """Take everything out of a mailbox that is shut."""
+        """Take everything out of a mailbox that is shut for good; it lets go of its actor."""
+        self._turn = _nobody
         with self._mutex:
             rest = list(self._envelopes)
             self._envelopes.clear()
@@ -194,6 +204,12 @@ class Mailbox:
     def __len__(self) -> int:
         return len(self._envelopes)
 
+    def _make_room(self) -> deque[Envelope]:
+        with self._mutex:
+            if self._envelopes is _NONE:
+                self._envelopes = deque()
+            return self._envelopes
+
     def _take_back(self, envelope: Envelope) -> bool:
         with self._mutex:
             if not self._closed:
@@ -203,3 +219,7 @@ class Mailbox:
             except ValueError:
                 return False  # it was there in time to be drained
             return True
+
+
+def _nobody(_: Envelope | None) -> None:
+    """Take the place of an actor that is gone: who still has a reference to it keeps only the mailbox."""

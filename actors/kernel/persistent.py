@@ -39,7 +39,7 @@ Announcement: TypeAlias = tuple[tuple[Segment, ...], tuple[Segment, ...]]
 """What is to be heard of a step: the kept segments, and the passing ones."""
 
 
-class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False):
+class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False, gc=False):
     """What becomes true once the journal has it."""
 
     envelope: Envelope
@@ -110,7 +110,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     touched: int = 0
     _opening: deque[Envelope] | None = None
-    _reported: tuple[_Step[State, Command, Event], Outcome] | None = None
+    _under_way: _Step[State, Command, Event] | None = None
+    _outcome: Outcome | None = None
     _failure: tuple[Exception | None, bool] | None = None
     _fired: tuple[Timer[Command], ...] = ()
     _due: int | msgspec.UnsetType | None = msgspec.UNSET  # what the log has, if that is known
@@ -298,9 +299,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         self.touched = self._elapsed()
         if not self._begun:
             self._begin()
-        elif self._reported is not None:
-            step, outcome = self._reported
-            self._reported = None
+        elif self._outcome is not None and self._under_way is not None:
+            outcome, step = self._outcome, self._under_way
+            self._outcome = self._under_way = None
             if self._settles(step, outcome):
                 return
         left = SLICE if envelope is None else 1
@@ -360,7 +361,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             _fail(self.context, envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
         else:
             try:
-                self.context.journal.append(append, partial(self._hear, step))
+                self._under_way = step
+                self.context.journal.append(append, self._hear)
             except Exception as error:  # noqa: BLE001 - nothing was handed over
                 self._lose(envelope, error)
             else:
@@ -375,7 +377,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         retries: int,
     ) -> tuple[_Step[State, Command, Event], Append]:
         """Return what is believed once it is durable, and what is to become durable."""
-        state = reduce(self.evolve, events, self.state)
+        state = self.evolve(self.state, events[0]) if len(events) == 1 else reduce(self.evolve, events, self.state)
         now = self.context.clock()
         kept, passing = self.announce(command, self.state, events, state, now)
         stream, profile = self.context.stream, self.context.profile
@@ -508,7 +510,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         try:
             # After this version: what another writer has added since would say another time.
             append = Append(self.context.stream, self.version, self.context.clock(), due=due)
-            self.context.journal.append(append, partial(self._hear, step))
+            self._under_way = step
+            self.context.journal.append(append, self._hear)
         except Exception as error:  # noqa: BLE001 - nothing was handed over
             self._lose(envelope, error)
             return False
@@ -516,9 +519,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     # What became of a step.
 
-    def _hear(self, step: _Step[State, Command, Event], outcome: Outcome) -> None:
+    def _hear(self, outcome: Outcome) -> None:
         # On the journal's thread: only leave word.
-        self._reported = step, outcome
+        self._outcome = outcome
         self._mailbox.again()
 
     def _settles(self, step: _Step[State, Command, Event], outcome: Outcome) -> bool:

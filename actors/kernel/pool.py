@@ -49,7 +49,9 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._running = 0
-        self._live: set[object] = set()
+        self._live: dict[int, object] = {}  # by identity: an actor may say itself what it equals, or have no hash
+        self._door = threading.Lock()
+        self._dismissed = False  # whether the None that sends workers home is in the queue; there is never a second
         self._closed = False
 
     def submit(self, work: Runnable) -> None:
@@ -66,17 +68,22 @@ class WorkerPool:
 
     def enter(self, actor: object) -> None:
         """Keep the actor, and the workers, until it leaves."""
-        self._live.add(actor)
+        self._live[id(actor)] = actor
 
     def leave(self, actor: object) -> None:
         """Let the actor go; the workers go with the last one."""
-        self._live.discard(actor)
-        if not self._live:
-            self._ready.put(None)
+        self._live.pop(id(actor), None)
+        if self._live:
+            return
+        with self._door:
+            if self._dismissed:
+                return
+            self._dismissed = True
+        self._ready.put(None)
 
     def live(self) -> list[object]:
         """Return the actors that have entered and not left."""
-        return list(self._live)
+        return list(self._live.values())
 
     def __len__(self) -> int:
         return len(self._live)
@@ -138,8 +145,10 @@ class WorkerPool:
 
     def _goes_home_last(self) -> bool:
         with self._lock:
-            if self._live and not self._closed:
-                return False
+            with self._door:
+                if self._live and not self._closed:
+                    self._dismissed = False
+                    return False
             gone = self._goes_home()
             # Passed on to the others, also to one that comes back from waiting only later; or to come again, after
             # the work that is queued.

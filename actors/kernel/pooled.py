@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import sys
 import threading
@@ -32,8 +33,12 @@ _RESERVED: Final = frozenset(
     {"ask_to_leave", "awaits_stop", "awaken", "begin", "go", "hurry", "perish", "replaced", "succeed", "touched"}
 )
 """What the parts of the kernel call, or look at, in an actor."""
+_OWN_STATE: Final = frozenset({"_begun", "_broke", "_caretaker", "_letters", "_over", "_pool"})
+"""What an actor has from the moment on at which it goes to work; its constructor must not have set it."""
 
 _log = logging.getLogger("pykka")
+_chance = random.Random()  # noqa: S311 - a urn is no secret
+os.register_at_fork(after_in_child=_chance.seed)
 
 A = TypeVar("A", bound="PooledActor")
 
@@ -45,6 +50,13 @@ class StopFlag(threading.Event):
 
     def __init__(self) -> None:  # the condition is made when it is first looked for
         pass
+
+    def set(self) -> None:
+        """Set the flag, and wake whoever waits."""
+        # Whoever waits has made the condition before it looks at the flag, so one of both sees.
+        self._flag = True
+        if "_cond" in self.__dict__:
+            super().set()
 
     def __getattr__(self, name: str) -> threading.Condition:
         """Make the condition on which the base class waits."""
@@ -115,9 +127,13 @@ class Caretaker(Protocol):
 class PooledActor(pykka.Actor):
     """An actor that occupies a thread only while it handles a message.
 
-    It behaves as a `pykka.ThreadingActor` does, with these differences: it is not in pykka's global registry, what is
-    no `Exception` (`SystemExit`, for instance) stops this actor and no other, and code that blocks for long belongs on
-    a `ThreadingActor`, because the workers are few. Waiting for another actor's reply is fine.
+    It behaves as a `pykka.ThreadingActor` does, if it is started with `start`. Started on a pool or by a system, it is
+    not in pykka's registry, and what is no `Exception` (`SystemExit`, for instance) stops this actor and no other.
+
+    Either way it has no thread of its own, and may run on the thread of another pooled actor that asks it: what belongs
+    to a thread, like a `sqlite3` connection, a `threading.local`, a re-entrant lock or an `asyncio` loop, does not
+    belong in it. Waiting for the reply of a pooled actor is fine; code that blocks otherwise, or waits for a
+    `ThreadingActor`, keeps one of the few workers, and belongs on a `ThreadingActor` itself.
     """
 
     mailbox_limit: ClassVar[int | None] = None
@@ -136,6 +152,7 @@ class PooledActor(pykka.Actor):
     _caretaker: Caretaker | None = None
     _letters: DeadLetters | None = None
     _broke: Exception | None = None
+    _registered: bool = False
     _pool: WorkerPool
 
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as every class takes
@@ -143,12 +160,10 @@ class PooledActor(pykka.Actor):
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith(_KERNEL):
             return
-        kernel = (base for base in cls.__mro__[1:] if base.__module__.startswith(_KERNEL))
-        names = {name for base in kernel for name in vars(base)}
-        ours = {name for name in names if name in _RESERVED or (name.startswith("_") and not name.startswith("__"))}
-        clash = sorted(ours & vars(cls).keys())
-        if clash:
-            raise TypeError(f"{cls.__name__}.{clash[0]} is a name that the kernel uses itself; choose another")
+        for name in sorted({name for base in cls.__mro__ if _is_kernel(base) for name in _own_names(base)}):
+            owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
+            if name in vars(owner) and not _is_kernel(owner) and not owner.__module__.startswith("pykka."):
+                raise TypeError(f"{owner.__name__}.{name} is a name that the kernel uses itself; choose another")
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:  # noqa: ANN401 - pykka's own signature
         self._assemble(self._create_actor_inbox())
@@ -172,11 +187,15 @@ class PooledActor(pykka.Actor):
         *args: Any,  # noqa: ANN401 - pykka's own signature
         **kwargs: Any,  # noqa: ANN401
     ) -> pykka.ActorRef[Self]:
-        """Start an actor on the pool of the process."""
-        return cls.start_on(default_pool(), *args, **kwargs)
+        """Start an actor on the pool of the process, and enter it in pykka's registry."""
+        actor = cls(*args, **kwargs)
+        actor._registered = True
+        pykka.ActorRegistry.register(actor.actor_ref)
+        actor.go(default_pool())
+        return actor.actor_ref
 
     @classmethod
-    def start_on(cls, pool: WorkerPool, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 - as start
+    def start_on(cls, pool: WorkerPool, /, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 - as start
         """Start an actor on this pool; the other arguments are the constructor's."""
         actor = cls(*args, **kwargs)
         actor.go(pool)
@@ -184,6 +203,10 @@ class PooledActor(pykka.Actor):
 
     def go(self, pool: WorkerPool, caretaker: Caretaker | None = None, letters: DeadLetters | None = None) -> None:
         """Go to work on the pool."""
+        taken = _OWN_STATE & vars(self).keys()
+        if taken:
+            name = min(taken)
+            raise TypeError(f"{type(self).__name__}.{name} is a name that the kernel uses itself; choose another")
         self._pool = pool
         self._caretaker = caretaker
         self._letters = letters
@@ -323,8 +346,14 @@ class PooledActor(pykka.Actor):
             self._handle_failure(*sys.exc_info())
 
     def _end(self, error: BaseException) -> None:
-        _log.debug("%r in %s. Stopping it.", error, self)
+        if not self._registered:
+            _log.debug("%r in %s. Stopping it.", error, self)
+            self._stop()
+            return
+        _log.debug("%r in %s. Stopping all actors.", error, self)
         self._stop()
+        # pykka waits for each of them; but one that asks this one may be further up on this very thread.
+        pykka.ActorRegistry.stop_all(block=False)
 
     def _stop(self) -> None:
         self._leave()
@@ -354,6 +383,8 @@ class PooledActor(pykka.Actor):
         self._depart()
 
     def _depart(self) -> None:
+        if self._registered:
+            pykka.ActorRegistry.unregister(self._actor_ref)
         self._over = True
         self.actor_stopped.set()
         self._pool.leave(self)
@@ -381,7 +412,18 @@ class PooledActor(pykka.Actor):
             self._letters.put(str(self), message, reason)
 
 
+def _is_kernel(kind: type) -> bool:
+    return kind.__module__.startswith(_KERNEL)
+
+
+def _own_names(kind: type) -> set[str]:
+    """Return the names in a class of the kernel that a subclass cannot have for itself."""
+    names = {*vars(kind), *vars(kind).get("__annotations__", ())} - {"_abc_impl"}  # which every abstract class has
+    return {name for name in names if name in _RESERVED or (name.startswith("_") and not name.startswith("__"))}
+
+
 def _urn() -> str:
-    # As `uuid.uuid4().urn`, which takes 2 of the 8 microseconds that an actor's start costs; it is no secret.
-    digits = f"{random.getrandbits(128):032x}"
+    # As `uuid.uuid4().urn`, which takes 2 of the 8 microseconds that an actor's start costs; it is no secret. Whoever
+    # seeds the numbers of the process gets them undisturbed, and actors with names of their own.
+    digits = f"{_chance.getrandbits(128):032x}"
     return f"urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

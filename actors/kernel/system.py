@@ -32,7 +32,7 @@ from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.signals import DUE, STOP, ChildFailed, Escalated
 from reenact.actors.kernel.supervision import Supervision
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
-from reenact.domain.errors import InvalidInputError, RequestTimeoutError, RuntimeClosedError
+from reenact.domain.errors import InvalidInputError, MailboxFullError, RequestTimeoutError, RuntimeClosedError
 
 ROUNDS: Final = 16
 """How often, while closing, actors that others have woken up again are heard out."""
@@ -173,7 +173,6 @@ class ActorSystem:
         self._categories: dict[str, type[AnyActor]] = {}
         self._cells: dict[Key, Cell] = {}
         self._family = Family()
-        self._keepers: set[Keeper] = set()
         self._threads: list[pykka.ActorRef[Any]] = []
         self._lock = threading.RLock()
         self._closes = threading.Lock()
@@ -461,8 +460,6 @@ class ActorSystem:
 
     def gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
         """Hear that an actor without a log has ended for good."""
-        with self._lock:
-            self._keepers.discard(keeper)
         ref = keeper.actor.actor_ref
         self._report(self._family.parent(ref), ref, error, escalates=escalates)
 
@@ -474,26 +471,31 @@ class ActorSystem:
     def _start(self, parent: Key | None, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
         if self._closing and (self._closed or here.pool is not self.pool):
             raise _closed()
-        if not issubclass(actor_class, PooledActor):
-            ref = actor_class.start(*args, **kwargs)
-            with self._lock:
-                self._threads = [*(thread for thread in self._threads if thread.is_alive()), ref]
-        else:
-            ref = self._start_pooled(actor_class, lambda: actor_class(*args, **kwargs))
-        if parent is not None:
-            self._family.add(parent, ref, None)
+        if issubclass(actor_class, PooledActor):
+            return self._start_pooled(parent, actor_class, lambda: actor_class(*args, **kwargs))
+        ref = actor_class.start(*args, **kwargs)
+        with self._lock:
+            too_late = self._closed
+            self._threads = [*(thread for thread in self._threads if thread.is_alive()), ref]
+            if parent is not None:
+                self._family.add(parent, ref, None)
+        if too_late:  # whoever closes the system does not look for threads any more
+            ref.stop()
+            raise _closed()
         return ref
 
-    def _start_pooled(self, actor_class: type[PooledActor], make: Callable[[], PooledActor]) -> pykka.ActorRef[Any]:
-        if actor_class.supervision is None:
-            actor = make()
-            actor.go(self.pool)
-        else:
-            keeper = Keeper(self, actor_class.supervision, make)
-            actor = keeper.actor
-            with self._lock:
-                self._keepers.add(keeper)
-            actor.go(self.pool, keeper)
+    def _start_pooled(
+        self, parent: Key | None, actor_class: type[PooledActor], make: Callable[[], PooledActor]
+    ) -> pykka.ActorRef[Any]:
+        supervision = actor_class.supervision
+        keeper = None if supervision is None else Keeper(self, supervision, make)
+        actor = make() if keeper is None else keeper.actor
+        with self._lock:
+            if self._closed:
+                raise _closed()
+            if parent is not None:  # before it can fail
+                self._family.add(parent, actor.actor_ref, None)
+            actor.go(self.pool, keeper, self.letters)
         return actor.actor_ref
 
     def _profile(self, actor_class: type[AnyActor]) -> Profile[Any]:
@@ -543,10 +545,9 @@ class ActorSystem:
     def _stop_everyone(self) -> bool:
         """Stop who is live, those with a log first, since they may need the others; tell whether there was anybody."""
         sourced = self._stop_sourced()
-        with self._lock:
-            keepers = list(self._keepers)
-        for keeper in keepers:
-            keeper.hurry()
+        for actor in self.pool.live():
+            if isinstance(actor, PooledActor):
+                actor.hurry()
         for _ in range(ROUNDS):
             # What the others are doing now may wake those with a log up again, who may need the others.
             for ref in self._plain():
@@ -583,7 +584,7 @@ def _closed() -> RuntimeClosedError:
 
 def _hear_out(ref: pykka.ActorRef[Any]) -> None:
     """Return when the actor has handled what it was sent before, if it lives so long."""
-    with suppress(pykka.ActorDeadError):
+    with suppress(pykka.ActorDeadError, MailboxFullError):
         ref.ask(ProxyGetAttr(attr_path=("actor_urn",)))
 
 

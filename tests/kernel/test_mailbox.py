@@ -76,7 +76,7 @@ def test_who_would_hold_the_mailbox_does_not_overtake_a_message_that_is_just_bei
     mailbox: Mailbox, pool: CountingPool
 ) -> None:
     mailbox.let_go()
-    mailbox._envelopes.append(Envelope("being sent"))
+    mailbox._make_room().append(Envelope("being sent"))
 
     assert not mailbox.hold()
     assert pool.submitted == [mailbox]
