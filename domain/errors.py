@@ -129,6 +129,12 @@ class MailboxFullError(ReenactError):
         self.limit = limit
 
 
+class DeadlockError(ReenactError, RuntimeError):
+    """An actor was about to wait for its own reply, directly or through others that wait for it; tell it instead."""
+
+    code = "deadlock"
+
+
 class RequestTimeoutError(ReenactError, TimeoutError):
     """No answer came in time; what was asked for may still happen."""
 

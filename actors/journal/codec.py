@@ -107,11 +107,19 @@ class EventCodec:
             return
         config = getattr(form.type, "__struct_config__", None)
         if config is None or not (config.array_like and config.frozen):
-            message = f"{form.type.__qualname__} must be a frozen struct with array_like=True"
+            message = (
+                f"{form.type.__qualname__} must be a frozen struct with array_like=True, as subclasses of Event are"
+            )
             raise ValueError(message)
-        if not form.name or form.name in self._forms or form.type in self._topics:
-            message = f"the stored form {form.name!r} of {form.type.__qualname__} is empty or stands in the table twice"
-            raise ValueError(message)
+        if not form.name:
+            raise ValueError(f"the stored form of {form.type.__qualname__} needs a name")
+        if form.name in self._forms and form.type not in self._topics:
+            other = self._forms[form.name].type.__qualname__
+            raise ValueError(
+                f"the stored name {form.name!r} is that of {other}; {form.type.__qualname__} needs another"
+            )
+        if form.type in self._topics:
+            raise ValueError(f"{form.type.__qualname__} is stored already, as {self._topics[form.type]!r}, otherwise")
         if set(form.upcast) != set(range(1, form.version)):
             message = f"the stored form {form.topic!r} needs an upcast for each version below its own, and no other"
             raise ValueError(message)

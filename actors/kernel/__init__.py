@@ -7,16 +7,19 @@ from reenact.actors.kernel.by_type import UnhandledTypeError, by_type
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetter
-from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.actors.kernel.persistent import Announcement, EventSourcedActor
+from reenact.actors.kernel.pool import waiting
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Stored
-from reenact.actors.kernel.supervision import RestartLimitError, Supervision
+from reenact.actors.kernel.supervision import ActorFailedError, RestartLimitError, Supervision
 from reenact.actors.kernel.system import ActorSystem, Mismatch, Reference
 from reenact.actors.kernel.timetable import ControlledClock
 
 __all__ = [
     "ActorContext",
+    "ActorFailedError",
     "ActorSystem",
+    "Announcement",
     "ControlledClock",
     "DeadLetter",
     "EventSourcedActor",
@@ -30,4 +33,5 @@ __all__ = [
     "Timer",
     "UnhandledTypeError",
     "by_type",
+    "waiting",
 ]

@@ -15,8 +15,9 @@ from reenact.actors.kernel.persistent import EventSourcedActor, fail_all
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.signals import SIGNALS, Due
-from reenact.actors.kernel.supervision import Backoff, RestartLimitError, Restarts, Supervision
+from reenact.actors.kernel.supervision import ActorFailedError, Backoff, RestartLimitError, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
+from reenact.domain.errors import ReenactError
 
 AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
 Factory: TypeAlias = Callable[[ActorContext], AnyActor]
@@ -172,7 +173,9 @@ class Cell:
                 failure = RestartLimitError(self._context.stream, care.supervision, cause)
                 failure.__cause__ = cause
                 _log.error("%s", failure)
-        fail_all(self._context, failure)
+        # What waited is not to blame for what another message has brought about.
+        told = failure if isinstance(failure, ReenactError) else ActorFailedError(self._context.stream, failure)
+        fail_all(self._context, told)
         self._directory.child_failed(self._key, failure, escalates=escalates)
         return False
 

@@ -13,7 +13,7 @@ import pykka
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.pool import WorkerPool, here
 from reenact.actors.kernel.signals import SIGNALS, STOP
-from reenact.domain.errors import MailboxFullError
+from reenact.domain.errors import DeadlockError, MailboxFullError
 
 DEPTH: Final = 16
 """Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""
@@ -32,7 +32,7 @@ class Envelope(msgspec.Struct, eq=False, gc=False):
 
 
 _RARE: Final = threading.Lock()
-_NONE: Final[deque[Envelope]] = deque(maxlen=0)
+_NONE: Final = deque[Envelope](maxlen=0)
 """Stands where there was no message yet: an empty deque takes 600 bytes, and many actors wait for their first."""
 
 
@@ -61,7 +61,7 @@ class Mailbox:
         if limit is not None and limit < 1:
             raise ValueError(f"a mailbox needs room for at least one message, not {limit}")
         self._limit = limit
-        self._envelopes = _NONE
+        self._envelopes: deque[Envelope] = _NONE
         self._held = threading.Lock()  # a flag with test-and-set
         self._held.acquire()  # until `open` has said who is to run
         # For closing, and for those who find it closed: too rare for each to have one of its own.
@@ -78,20 +78,31 @@ class Mailbox:
 
     def run(self) -> None:
         """Have some messages handled; called by a worker, for whom the mailbox is held."""
-        self._turn(None)
+        here.running.append(self)
+        try:
+            self._turn(None)
+        finally:
+            here.running.pop()
 
     def handled_here(self, envelope: Envelope) -> bool:
         """Have the message handled on the current thread, if that is a worker's and the mailbox is idle.
 
         An idle mailbox is empty, so the message overtakes none.
+
+        Raises:
+            DeadlockError: the current thread is running the actor, further up: it would wait for itself.
         """
-        if here.pool is None or here.depth >= DEPTH or not self.hold():
+        if here.pool is None:
             return False
-        here.depth += 1
+        if not (len(here.running) <= DEPTH and self.hold()):
+            if any(self is mailbox for mailbox in here.running):
+                raise DeadlockError("an actor that waits for its own reply waits for ever; let it tell itself")
+            return False
+        here.running.append(self)
         try:
             self._turn(envelope)
         finally:
-            here.depth -= 1
+            here.running.pop()
         return True
 
     def offer(self, envelope: Envelope) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType, NoneType
 from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
@@ -162,7 +163,22 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 raise TypeError(f"{cls.__name__}.events must map texts to types or Stored, not {name!r} to {kind!r}")
         if cls.mailbox_limit is not None and cls.mailbox_limit < 1:
             raise TypeError(f"{cls.__name__}.mailbox_limit must be above zero, not {cls.mailbox_limit}")
-        return Profile(category, stored_forms(cls.events), cls._snapshot_form(category), cls.timers)
+        cls._check_functions()
+        may_be_none = cls.initial is None or NoneType in get_args(_state_type(cls))
+        snapshots = cls._snapshot_form(category)
+        return Profile(category, stored_forms(cls.events), snapshots, cls.timers, may_be_none=may_be_none)
+
+    @classmethod
+    def _check_functions(cls) -> None:
+        for name in ("initial", "decide", "evolve"):
+            if not hasattr(cls, name):
+                raise TypeError(
+                    f"{cls.__name__} has no {name}; an event-sourced actor needs initial, decide and evolve"
+                )
+        for name, count in (("decide", 2), ("evolve", 2), ("timers", 1)):
+            function = inspect.getattr_static(cls, name)
+            if isinstance(function, FunctionType) and len(inspect.signature(function).parameters) == count:
+                raise TypeError(f"{cls.__name__}.{name} takes no self; write {name} = staticmethod({name})")
 
     @classmethod
     def _snapshot_form(cls, category: str) -> SnapshotForm[State] | None:
@@ -343,7 +359,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             if isinstance(envelope, _Own) and self._is_past(envelope):
                 return False
             command = self.prepare(envelope.message)
-            events = tuple(self.decide(self.state, command))
+            events = self._decided(command)
             if not events:
                 _answer(envelope, self.reply(command, events) if envelope.reply_to else None)
                 return self._lets_pass(envelope)
@@ -369,6 +385,24 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 return True
         return False
 
+    def _decided(self, command: Command) -> tuple[Event, ...]:
+        decided = self.decide(self.state, command)
+        if not _is_sequence(decided):
+            raise TypeError(
+                f"{type(self).__name__}.decide returned {decided!r:.100} for {type(command).__name__}; "
+                "it returns a sequence of events, () for none"
+            )
+        events: tuple[Event, ...] = tuple(decided)
+        known = self.context.profile.events
+        if known:
+            for event in events:
+                if type(event) not in known:
+                    raise TypeError(
+                        f"{type(self).__name__}.decide returned {event!r:.100}, and {type(self).__name__}.events "
+                        f"has no name for {type(event).__name__}"
+                    )
+        return events
+
     def _step(
         self,
         envelope: Envelope,
@@ -378,9 +412,11 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     ) -> tuple[_Step[State, Command, Event], Append]:
         """Return what is believed once it is durable, and what is to become durable."""
         state = self.evolve(self.state, events[0]) if len(events) == 1 else reduce(self.evolve, events, self.state)
+        stream, profile = self.context.stream, self.context.profile
+        if state is None and not profile.may_be_none:
+            raise TypeError(f"{type(self).__name__}.evolve returned None for {events[-1]!r:.100}; it returns the state")
         now = self.context.clock()
         kept, passing = self.announce(command, self.state, events, state, now)
-        stream, profile = self.context.stream, self.context.profile
         if profile.timers is None and profile.snapshots is None:
             step = _Step(envelope, command, events, state, retries)
             return step, Append(stream, self.version, now, events, kept, passing)
@@ -590,6 +626,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         _fail(self.context, envelope, error)
         if self.context.profile.timers is not None:
             self.context.system.alarms.later(self.context.stream)
+
+
+def _is_sequence(decided: object) -> bool:
+    return isinstance(decided, Iterable) and not isinstance(decided, (str, bytes))
 
 
 def _can_be_stored(name: object, kind: object) -> bool:

@@ -26,10 +26,12 @@ class Runnable(Protocol):
 
 
 class _Here(threading.local):
-    """What the current thread is: a worker of a pool, and how many asks deep it stands."""
+    """What the current thread is: a worker of a pool, and whom it runs, each asked by the one before."""
 
     pool: WorkerPool | None = None
-    depth: int = 0
+
+    def __init__(self) -> None:
+        self.running: list[object] = []
 
 
 here = _Here()

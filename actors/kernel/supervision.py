@@ -52,6 +52,17 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"these numbers make no supervision: {self}")
 
 
+class ActorFailedError(ReenactError):
+    """The actor ended, by a failure that this message was not the cause of, before the message's turn came."""
+
+    code = "actor_failed"
+
+    def __init__(self, who: str, cause: BaseException) -> None:
+        super().__init__(f"{who} failed before it could take this message: {cause!r}")
+        self.cause = cause
+        self.__cause__ = cause
+
+
 class RestartLimitError(ReenactError):
     """An actor has failed too often to be started again by itself; the next message tries once more."""
 

@@ -13,6 +13,7 @@ from reenact.domain.errors import (
     ConfigurationError,
     ConflictError,
     ContainerNotFoundError,
+    DeadlockError,
     ImageNotFoundError,
     InvalidInputError,
     InvalidMessageError,
@@ -50,10 +51,13 @@ if TYPE_CHECKING:
         Unsubscribe,
     )
     from reenact.actors.environment.claude import ClaudeEnvironment
+    from reenact.actors.journal.api import Entry, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
         ActorContext,
+        ActorFailedError,
         ActorSystem,
+        Announcement,
         DeadLetter,
         EventSourcedActor,
         PooledActor,
@@ -64,15 +68,18 @@ if TYPE_CHECKING:
         Timer,
         UnhandledTypeError,
         by_type,
+        waiting,
     )
     from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
 
 __all__ = [
     "ActorContext",
+    "ActorFailedError",
     "ActorSystem",
     "AgentInfo",
     "AgentNotFoundError",
     "AlreadyExistsError",
+    "Announcement",
     "AsyncRuntime",
     "ClaudeEnvironment",
     "ConfigurationError",
@@ -80,7 +87,9 @@ __all__ = [
     "ContainerInfo",
     "ContainerNotFoundError",
     "DeadLetter",
+    "DeadlockError",
     "Effector",
+    "Entry",
     "Environment",
     "EnvironmentConfig",
     "EnvironmentFactory",
@@ -113,6 +122,7 @@ __all__ = [
     "Runtime",
     "RuntimeClosedError",
     "Said",
+    "Segment",
     "SessionInfo",
     "SessionNotFoundError",
     "StorageError",
@@ -130,15 +140,19 @@ __all__ = [
     "UnknownScenarioError",
     "Unsubscribe",
     "by_type",
+    "waiting",
 ]
 
 _LATER: Final = {
     "ActorContext": "reenact.actors.kernel",
+    "ActorFailedError": "reenact.actors.kernel",
     "ActorSystem": "reenact.actors.kernel",
+    "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
     "DeadLetter": "reenact.actors.kernel",
     "Effector": "reenact.actors.environment.api",
+    "Entry": "reenact.actors.journal.api",
     "Environment": "reenact.actors.environment.api",
     "EnvironmentConfig": "reenact.actors.environment.api",
     "EnvironmentFactory": "reenact.actors.environment.api",
@@ -155,12 +169,14 @@ _LATER: Final = {
     "Reference": "reenact.actors.kernel",
     "RestartLimitError": "reenact.actors.kernel",
     "Runtime": "reenact._runtime",
+    "Segment": "reenact.actors.journal.api",
     "Stored": "reenact.actors.kernel",
     "Supervision": "reenact.actors.kernel",
     "Timer": "reenact.actors.kernel",
     "UnhandledTypeError": "reenact.actors.kernel",
     "Unsubscribe": "reenact.actors.environment.api",
     "by_type": "reenact.actors.kernel",
+    "waiting": "reenact.actors.kernel",
 }
 """What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool."""
 

@@ -136,7 +136,7 @@ class Mutable(msgspec.Struct, array_like=True):
     ids=["name twice", "type twice", "no name", "map", "mutable", "no upcast", "upcast missing", "upcast too many"],
 )
 def test_a_table_that_cannot_work_is_refused(forms: list[StoredForm]) -> None:
-    with pytest.raises(ValueError, match=r"stored form|frozen struct"):
+    with pytest.raises(ValueError, match=r"stored form|stored name|is stored already|frozen struct"):
         EventCodec(forms)
 
 
@@ -170,7 +170,7 @@ def test_a_form_that_stands_in_the_table_may_be_registered_again() -> None:
 def test_a_form_that_stands_in_the_table_otherwise_is_refused_and_changes_nothing(form: StoredForm) -> None:
     codec = EventCodec([StoredForm("added", AddedNow, 3, {1: _to_euros, 2: _with_currency})])
 
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="stored"):
         codec.register(form)
 
     assert codec.encode(AddedNow(7, "EUR"), 5)[0] == "added:3"

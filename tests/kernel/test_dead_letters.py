@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pykka
 import pytest
 
-from reenact.actors.kernel import ActorSystem, DeadLetter, PooledActor
+from reenact.actors.kernel import ActorFailedError, ActorSystem, DeadLetter, PooledActor
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.domain.errors import MailboxFullError, StorageFullError
 from reenact.testing.waiting import wait_until
@@ -91,7 +91,7 @@ def test_what_waits_at_the_limit_is_one_if_it_was_told(home: Nursery) -> None:
     person.tell(Add(3))
     held.set()
 
-    with pytest.raises(Stumbled):
+    with pytest.raises(ActorFailedError, match="Stumbled"):
         asked.get(timeout=5)
 
     wait_until(lambda: len(home.letters) == 3)

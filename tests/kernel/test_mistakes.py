@@ -1,0 +1,165 @@
+"""Mistakes in a class of actors are told with the name of the class and what to write instead; nothing is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from reenact import ActorContext, ActorSystem, DeadlockError, Event, EventSourcedActor, PooledActor, Timer
+
+
+class Added(Event, frozen=True):
+    amount: int
+
+
+class Forgotten(Event, frozen=True):
+    """An event that nobody has given a name."""
+
+
+def as_told(_: object, command: Any) -> Any:  # noqa: ANN401 - what it returns is the mistake
+    return command
+
+
+def add(state: int, event: Added) -> int:
+    return state + event.amount
+
+
+def forget(state: int, event: Added) -> Any:  # noqa: ANN401 - likewise
+    return None if event.amount == 3 else state + event.amount
+
+
+def latest(_: object, event: Added) -> Added | None:
+    return event if event.amount else None
+
+
+def nothing(_: object, __: object) -> tuple[Added, ...]:
+    return ()
+
+
+def no_timers(_: object) -> tuple[Timer[object], ...]:
+    return ()
+
+
+class Sum(EventSourcedActor[int, Any, Added]):
+    category = "sum"
+    events = {"added": Added}  # noqa: RUF012 - as users write it
+    initial = 0
+    decide = staticmethod(as_told)
+    evolve = staticmethod(add)
+
+    def reply(self, command: object, events: tuple[Added, ...]) -> int:
+        return self.state
+
+
+@pytest.fixture
+def system() -> Iterator[ActorSystem]:
+    with ActorSystem.in_memory() as system:
+        yield system
+
+
+@pytest.mark.parametrize("decided", [None, "events", 5, Added(1)])
+def test_what_is_no_sequence_of_events_is_not_taken_for_one(system: ActorSystem, decided: object) -> None:
+    sum_ = system.actor(Sum, "a")
+
+    with pytest.raises(TypeError, match=r"Sum\.decide returned .* a sequence of events"):
+        sum_.ask(decided)
+
+    assert sum_.ask((Added(2),)) == 2
+    assert [recorded.event for recorded in system.journal.read("sum/a")] == [Added(2)]
+
+
+def test_an_event_without_a_name_is_named_and_the_actor_lives(system: ActorSystem) -> None:
+    sum_ = system.actor(Sum, "a")
+
+    with pytest.raises(TypeError, match=r"Sum\.events has no name for Forgotten"):
+        sum_.ask([Added(1), Forgotten()])
+
+    assert sum_.ask([Added(2)]) == 2
+
+
+def test_a_state_of_none_is_an_evolve_that_forgot_to_return(system: ActorSystem) -> None:
+    class Forgetful(Sum):
+        category = "forgetful"
+        evolve = staticmethod(forget)
+
+    with ActorSystem.in_memory() as other:
+        forgetful = other.actor(Forgetful, "a")
+        with pytest.raises(TypeError, match=r"Forgetful\.evolve returned None for Added\(amount=3\)"):
+            forgetful.ask([Added(3)])
+
+        assert forgetful.ask([Added(1)]) == 1
+
+
+def test_a_state_that_may_be_none_is_none(system: ActorSystem) -> None:
+    class Latest(EventSourcedActor[Added | None, Any, Added]):
+        category = "latest"
+        events = {"added": Added}  # noqa: RUF012 - as users write it
+        initial = Added(0)
+        decide = staticmethod(as_told)
+        evolve = staticmethod(latest)
+
+        def reply(self, command: object, events: tuple[Added, ...]) -> object:
+            return self.state
+
+    assert system.actor(Latest, "a").ask([Added(0)]) is None
+
+
+@pytest.mark.parametrize("name", ["initial", "decide", "evolve"])
+def test_a_class_that_lacks_something_is_refused_at_once(system: ActorSystem, name: str) -> None:
+    given: dict[str, object] = {"initial": 0, "decide": staticmethod(nothing), "evolve": staticmethod(add)}
+    lacking: type[EventSourcedActor[Any, Any, Any]] = type(
+        "Lacking", (EventSourcedActor,), {"events": {"added": Added}, **given}
+    )
+    delattr(lacking, name)
+
+    with pytest.raises(TypeError, match=f"Lacking has no {name}"):
+        system.register(lacking)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("decide", nothing), ("evolve", add), ("timers", no_timers)],
+)
+def test_a_function_that_is_taken_for_a_method_is_refused_at_once(
+    system: ActorSystem, name: str, function: Callable[..., object]
+) -> None:
+    bare: type[Sum] = type("Bare", (Sum,), {"category": "bare", name: function})
+
+    with pytest.raises(TypeError, match=f"{name} = staticmethod"):
+        system.register(bare)
+
+
+def test_a_constructor_that_does_not_call_the_base_is_named_and_nobody_waits_for_ever(system: ActorSystem) -> None:
+    class Careless(Sum):
+        category = "careless"
+
+        def __init__(self, context: ActorContext) -> None:
+            pass
+
+    with ActorSystem.in_memory() as other, pytest.raises(TypeError, match=r"Careless .* super\(\).__init__\(context\)"):
+        other.actor(Careless, "a").ask([], timeout=5)
+
+
+def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: ActorSystem) -> None:
+    class Narcissus(Sum):
+        category = "narcissus"
+
+        def reply(self, command: object, events: tuple[Added, ...]) -> int:
+            answer: int = self.context.me.ask([])
+            return answer
+
+    with pytest.raises(DeadlockError):
+        system.actor(Narcissus, "a").ask([], timeout=5)
+
+
+def test_actors_that_ask_in_a_circle_are_told(system: ActorSystem) -> None:
+    class Asker(PooledActor):
+        def on_receive(self, message: Any) -> object:  # noqa: ANN401 - pykka's own signature
+            return message.ask(self.actor_ref)
+
+    one, other = system.start(Asker), system.start(Asker)
+
+    with pytest.raises(DeadlockError):
+        one.ask(other, timeout=5)
