@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -168,6 +168,22 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Make durable what was handed over, then let go of the log. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class SettlingJournal(Protocol):
+    """A journal that can work on the thread of whoever appends, so that no other has to be woken for it."""
+
+    def append_and_settle(self, step: Append, done: Done) -> None:
+        """Make the step durable on the current thread if nobody is writing; else it is as `append`.
+
+        `done` may have been called when this returns. The caller must hold no lock that a `done` or a listener takes.
+
+        Raises:
+            RuntimeClosedError: the journal is closed; `done` is not called.
+            ValueError: the step has events and no `after`; likewise.
+        """
         ...
 
 

@@ -99,10 +99,21 @@ class StoredJournal:
             StorageError: the log was opened for reading only.
             ValueError: the step has events, and does not say after which version.
         """
-        if step.after is None and step.events:
-            message = "a step with events must say after which version of its stream they come"
-            raise ValueError(message)
+        _check(step)
         (self._writer or self.writer).submit(Step(step, done, step.stream))
+
+    def append_and_settle(self, step: Append, done: Done) -> None:
+        """Make the step durable on the current thread if nobody is writing; else it is as `append`.
+
+        `done` may have been called when this returns. The caller must hold no lock that a `done` or a listener takes.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log was opened for reading only.
+            ValueError: the step has events, and does not say after which version.
+        """
+        _check(step)
+        (self._writer or self.writer).submit_and_settle(Step(step, done, step.stream))
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""
@@ -209,3 +220,9 @@ class StoredJournal:
 def _must(outcome: Outcome) -> None:
     if isinstance(outcome, Exception):
         raise outcome
+
+
+def _check(step: Append) -> None:
+    if step.after is None and step.events:
+        message = "a step with events must say after which version of its stream they come"
+        raise ValueError(message)

@@ -18,6 +18,9 @@ from reenact.domain.errors import RuntimeClosedError, StorageError
 BATCH_LIMIT = 5000
 """The most requests that one transaction takes in."""
 
+ROUNDS = 8
+"""How many transactions a thread that hands something over commits at most, before the writer's own takes over."""
+
 HEADS_LIMIT = 50_000
 """The most streams, and topics, whose ends are remembered for as long as they are written."""
 
@@ -25,7 +28,7 @@ _logger = logging.getLogger("reenact.journal")
 
 
 class Writer:
-    """The only thread that writes to a log."""
+    """The only one that writes to a log: a thread, or in its place whoever hands something over while it sleeps."""
 
     def __init__(self, store: Store, codec: EventCodec, *, listener: Listener | None) -> None:
         """Write into the store, which from now on nobody else may use."""
@@ -46,22 +49,45 @@ class Writer:
         self._alarm = threading.Lock()
         self._alarm.acquire()
         self._is_asleep = False
+        self._settler: int | None = None
         self._thread = threading.Thread(target=self._run, name="reenact-journal", daemon=True)
         self._thread.start()
 
     def submit(self, request: Request) -> None:
-        """Hand a request over; its `done` is called once, with the outcome, on the writer's thread.
+        """Hand a request over; its `done` is called once, with the outcome, on the thread that writes.
 
         Raises:
             RuntimeClosedError: the writer was told to end.
         """
         with self._gate:
-            if not self._is_open:
-                raise RuntimeClosedError(f"the log {self._store.name} is closed")
-            self._handed_over.append(request)
-            self._owed.add(request.stream)
+            self._accept(request)
             if self._is_asleep:
                 self._wake()
+
+    def submit_and_settle(self, request: Request) -> None:
+        """Hand a request over, and settle it on the current thread if the writer's sleeps.
+
+        So one who writes alone does not wait for two changes of threads at each commit. What others hand over
+        meanwhile is settled, too, for a few rounds. The caller must hold no lock that a `done` or a listener takes.
+
+        Raises:
+            RuntimeClosedError: the writer was told to end.
+        """
+        with self._gate:
+            self._accept(request)
+            if not self._is_asleep:
+                return
+            self._is_asleep = False
+        try:
+            for _ in range(ROUNDS):
+                if not self._settle_next(waits=False):
+                    break
+        finally:
+            with self._gate:
+                if self._handed_over or not self._is_open:
+                    self._wake()
+                else:
+                    self._sleep()
 
     def wait(self, make: Callable[[Done], Request]) -> Outcome:
         """Hand over the request that is made for a `done`, and wait for its outcome."""
@@ -105,34 +131,47 @@ class Writer:
         Raises:
             RuntimeError: this is the writer's thread.
         """
-        if threading.current_thread() is self._thread:
+        if threading.get_ident() == self._settler:
             message = "a listener or `done` must return at once; it cannot wait for the journal"
             raise RuntimeError(message)
 
+    def _accept(self, request: Request) -> None:
+        if not self._is_open:
+            raise RuntimeClosedError(f"the log {self._store.name} is closed")
+        self._handed_over.append(request)
+        self._owed.add(request.stream)
+
     def _wake(self) -> None:
         self._is_asleep = False
+        self._settler = None
         self._alarm.release()
 
+    def _sleep(self) -> None:
+        self._is_asleep = True
+        self._settler = None
+        self._settling = set()
+
     def _run(self) -> None:
-        while self._settle_next():
+        while self._settle_next(waits=True):
             pass
 
-    def _settle_next(self) -> bool:
-        """Wait for requests and settle them; return whether there is more to come."""
-        requests = self._take()
+    def _settle_next(self, *, waits: bool) -> bool:
+        """Settle what was handed over, having waited for it or not; return whether there was anything."""
+        requests = self._take(waits=waits)
         for start in range(0, len(requests), BATCH_LIMIT):
             self._settle(requests[start : start + BATCH_LIMIT])
         return bool(requests)
 
-    def _take(self) -> list[Request]:
-        """Wait for requests and return them, in their order; none means that none will come."""
+    def _take(self, *, waits: bool) -> list[Request]:
+        """Return the requests in their order; if it waits, none means that none will come."""
         while True:
             with self._gate:
                 requests, self._handed_over = self._handed_over, []
                 self._settling, self._owed = self._owed, set()
-                if requests or not self._is_open:
+                self._settler = threading.get_ident()
+                if requests or not waits or not self._is_open:
                     return requests
-                self._is_asleep = True
+                self._sleep()
             self._alarm.acquire()
 
     def _settle(self, requests: Sequence[Request]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import pykka
 
-from reenact.actors.journal.api import Journal
+from reenact.actors.journal.api import Append, Done, Journal
 from reenact.actors.kernel.mailbox import Mailbox
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import Profile
@@ -33,6 +33,7 @@ class Surroundings(Protocol):
     """What the actors of a system share."""
 
     journal: Journal
+    append: Callable[[Append, Done], None]
     clock: Clock
     pool: WorkerPool
     timetable: Timetable

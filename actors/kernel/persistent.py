@@ -378,7 +378,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         else:
             try:
                 self._under_way = step
-                self.context.journal.append(append, self._hear)
+                self.context.system.append(append, self._hear)
             except Exception as error:  # noqa: BLE001 - nothing was handed over
                 self._lose(envelope, error)
             else:
@@ -547,7 +547,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             # After this version: what another writer has added since would say another time.
             append = Append(self.context.stream, self.version, self.context.clock(), due=due)
             self._under_way = step
-            self.context.journal.append(append, self._hear)
+            self.context.system.append(append, self._hear)
         except Exception as error:  # noqa: BLE001 - nothing was handed over
             self._lose(envelope, error)
             return False
