@@ -80,7 +80,7 @@ class Transfer(EventSourcedActor[Order, Command, Tried | Finished]):
 
     def on_committed(self, command: Command, events: object) -> None:
         if isinstance(command, Send):  # an account that is asked twice under one id does nothing the second time
-            self.context.system.actor(type(self), self.context.id).tell(Finish(self.move(command)))
+            self.context.me.tell(Finish(self.move(command)))
 
     def move(self, order: Send) -> str:
         try:

@@ -34,7 +34,7 @@ def test_the_readme_has_a_program() -> None:
 
 
 def test_the_readme_s_program_talks_to_claude_with_the_one_change_that_it_names(tmp_path: Path) -> None:
-    (example,) = examples(README)
+    example, *_ = examples(README)
     assert 'llm=LLMConfig(api_key="sk-ant-…")' in README.read_text()
 
     with FakeMessagesAPI() as api:
