@@ -153,6 +153,12 @@ class StorageFullError(StorageError):
     code = "storage_full"
 
 
+class UnstorableError(StorageError, InvalidInputError):
+    """An event holds what cannot be stored, or could not be read again; give its fields what they declare."""
+
+    code = "unstorable"
+
+
 class LogLockedError(StorageError):
     """Another process, or another runtime of this one, is writing this log."""
 

@@ -68,14 +68,21 @@ class EventCodec:
         """Return the topic and the bytes of the event.
 
         Raises:
-            TypeError: the event's type is not in the table, or it holds what cannot be encoded.
+            TypeError: the event's type is not in the table, or it holds what cannot be encoded, or not be read again.
             ValueError: it holds text or a number that cannot be encoded.
         """
         topic = self._topics.get(type(event))
         if topic is None:
-            message = f"{type(event).__qualname__} has no stored form; add it to the table of the codec"
+            message = f"{type(event).__qualname__} has no stored form; give it a name in the `events` of its actor"
             raise TypeError(message)
-        return topic, self._encode((recorded_at, event))
+        state = self._encode((recorded_at, event))
+        try:
+            # msgspec does not look at the fields when a struct is made: what cannot be read must not get into the log.
+            self._decoders[topic](state)
+        except Exception as error:
+            message = f"{type(event).__qualname__} could not be read again ({error}); give its fields what they declare"
+            raise TypeError(message) from error
+        return topic, state
 
     def decode(self, topic: str, state: bytes) -> tuple[int, Any]:
         """Return when the event was recorded, and the event as today's type.
@@ -131,7 +138,10 @@ class EventCodec:
         name, _, digits = str(topic).rpartition(":")
         form = self._forms.get(name)
         if form is None or not (digits.isascii() and digits.isdigit()) or digits.startswith("0"):
-            message = f"the log holds an event of the unknown type {topic!r}; open it with the program that wrote it"
+            message = (
+                f"the log holds an event of the unknown type {topic!r}; register the class whose `events` name it, or "
+                "use the program that wrote it"
+            )
             raise LogUnusableError(message)
         if int(digits) > form.version:
             message = f"the log holds an event of type {topic!r}, newer than version {form.version}; upgrade to read it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 
-from reenact.domain.errors import LogUnusableError, StorageError, StorageFullError
+from reenact.domain.errors import LogUnusableError, StorageError, StorageFullError, UnstorableError
 
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
@@ -45,7 +45,7 @@ def _translate(error: Exception, path: str) -> StorageError:
         case OSError():
             return LogUnusableError(f"{path} cannot be opened here: {error.strerror or error}; choose another place")
         case _:
-            return StorageError(f"{path}: this cannot be stored: {error}")
+            return UnstorableError(f"{path}: this cannot be stored: {error}")
 
 
 def _translate_sqlite(error: sqlite3.Error, path: str) -> StorageError:

@@ -22,13 +22,20 @@ from reenact.actors.kernel.pooled import SLICE, PooledActor
 from reenact.actors.kernel.profile import Profile, SnapshotForm, Stored, StoredNames, stored_forms
 from reenact.actors.kernel.signals import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
 from reenact.actors.kernel.supervision import Supervision
-from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError
+from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError, UnstorableError
 
 RETRIES: Final = 3
 """How often a command is decided again because another writer was faster."""
 
 _LOOKS: Final = 100
 """Streams with the same time among which one is looked for; if there are more, it is rather said once more."""
+
+_FUNCTIONS: Final = (
+    *("decide", "evolve", "timers", "to_snapshot", "from_snapshot"),
+    *("on_start", "on_recovered", "prepare", "announce", "on_committed", "reply", "can_passivate"),
+    *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
+)
+"""What a class may define, and the kernel calls."""
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -175,6 +182,11 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 raise TypeError(
                     f"{cls.__name__} has no {name}; an event-sourced actor needs initial, decide and evolve"
                 )
+        if not isinstance(cls.supervision, Supervision | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(f"{cls.__name__}.supervision must be a Supervision, not {cls.supervision!r}")
+        for name in _FUNCTIONS:
+            if inspect.iscoroutinefunction(getattr(cls, name)):
+                raise TypeError(f"{cls.__name__}.{name} must not be async: nobody would await it")
         for name, count in (("decide", 2), ("evolve", 2), ("timers", 1)):
             function = inspect.getattr_static(cls, name)
             if isinstance(function, FunctionType) and len(inspect.signature(function).parameters) == count:
@@ -416,6 +428,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         if state is None and not profile.may_be_none:
             raise TypeError(f"{type(self).__name__}.evolve returned None for {events[-1]!r:.100}; it returns the state")
         now = self.context.clock()
+        if type(now) is not int:
+            raise TypeError(
+                f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC"
+            )
         kept, passing = self.announce(command, self.state, events, state, now)
         if profile.timers is None and profile.snapshots is None:
             step = _Step(envelope, command, events, state, retries)
@@ -502,7 +518,22 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def _is_past(self, own: _Own) -> bool:
         """Return whether the state waits for the timer no more, because of what came before it."""
-        return own.timer is not None and own.timer not in self._waiting()
+        timer = own.timer
+        if timer is None:
+            return False
+        waiting = self._waiting()
+        if timer in waiting:
+            return False
+        command: object = timer.command
+        kind = type(command)
+        is_like = any(other.at == timer.at and type(other.command) is kind for other in waiting)
+        if is_like and not _is_compared_as_a_value(kind):
+            error = TypeError(
+                f"a timer's command is compared as a value, and {kind.__name__} has no __eq__; give it one"
+            )
+            _log.error("a timer of %s cannot be recognised, and has no turn: %s", self.context.stream, error)
+            self.context.dead_letter(timer.command, error)
+        return True
 
     def _first_timers(self) -> list[_First]:
         """Return what the timers have to say at the start."""
@@ -530,7 +561,13 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         """Have a timer wake this actor no more whose command had no effect; its next incarnation tries it again."""
         if self._over or not isinstance(envelope, _Own) or envelope.timer is None:
             return False
-        return self._waits_anew(envelope, (*self._fired, envelope.timer))
+        try:
+            return self._waits_anew(envelope, (*self._fired, envelope.timer))
+        except Exception as error:  # noqa: BLE001 - `timers`, or a comparison of commands, raises: no turn may end so
+            self._failure = error, isinstance(envelope, _First)
+            self._leave()
+            self._let_hear(partial(self.on_failure, type(error), error, error.__traceback__), "its failure")
+            return False
 
     def _waits_anew(self, cause: Envelope, fired: tuple[Timer[Command], ...]) -> bool:
         """Have the log say when the actor is to be woken next; return True if the journal is asked, as `_suspends`."""
@@ -567,8 +604,21 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             return False
         if isinstance(outcome, ConflictError):
             return self._decide_again(step, outcome)
-        self._lose(step.envelope, outcome)
+        if isinstance(outcome, UnstorableError) and self._can_go_on(step.envelope):
+            self._fail_command(step.envelope, outcome)
+            return self._lets_pass(step.envelope)
+        if not self._over:
+            self._lose(step.envelope, outcome)
         return False
+
+    def _can_go_on(self, envelope: Envelope) -> bool:
+        """Make up for a step that was refused for what it held: nothing is wrong with the log, or with the actor."""
+        try:
+            self._recover()
+        except Exception as error:  # noqa: BLE001 - without its history the actor cannot go on
+            self._lose(envelope, error)
+            return False
+        return True
 
     def _believe(self, step: _Step[State, Command, Event], committed: Committed) -> None:
         self.state, self.version = step.state, committed.version
@@ -626,6 +676,10 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         _fail(self.context, envelope, error)
         if self.context.profile.timers is not None:
             self.context.system.alarms.later(self.context.stream)
+
+
+def _is_compared_as_a_value(kind: type) -> bool:
+    return next(base for base in kind.__mro__ if "__eq__" in vars(base)) is not object
 
 
 def _is_sequence(decided: object) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
+from weakref import WeakSet
 
 import msgspec
 import pykka
@@ -182,7 +183,9 @@ class ActorSystem:
         self._closes = threading.Lock()
         self._closing = False
         self._closed = False
+        self._forked = False
         self._let_go = ExitStack()
+        _systems.add(self)
 
     @classmethod
     def open(
@@ -335,6 +338,8 @@ class ActorSystem:
         """
         if here.pool is self.pool:
             raise RuntimeError("an actor cannot close the system that it lives in")
+        if self._forked:
+            return  # it is the parent's, and so is what it holds
         with self._closes:
             self._closing = True
             self.timetable.close()
@@ -361,6 +366,11 @@ class ActorSystem:
         parts.push(self._let_go.pop_all())
         self._let_go = parts.pop_all()
 
+    def leave_to_the_parent(self) -> None:
+        """Accept nothing any more, in a forked child: the threads, and the log, are the parent's."""
+        self._closing = self._closed = self._forked = True
+        self._lock = threading.RLock()  # whoever held it is not here
+
     # For references.
 
     def deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
@@ -384,7 +394,7 @@ class ActorSystem:
     def dismiss(self, key: Key) -> PooledFuture[Any]:
         """Ask the actor to stop, if it is live; the future is set when it has."""
         future: PooledFuture[Any] = PooledFuture()
-        cell = self._cells.get(key)
+        cell = None if self._forked else self._cells.get(key)
         if cell is None or not cell.mailbox.offer(Envelope(STOP, future)):
             future.set(None)
         else:
@@ -580,6 +590,17 @@ class ActorSystem:
         with self._lock:
             self._threads = [ref for ref in self._threads if ref.is_alive()]
             return [*pooled, *self._threads]
+
+
+_systems: Final[WeakSet[ActorSystem]] = WeakSet()
+
+
+def _leave_systems_to_the_parent() -> None:
+    for system in list(_systems):
+        system.leave_to_the_parent()
+
+
+os.register_at_fork(after_in_child=_leave_systems_to_the_parent)
 
 
 def _closed() -> RuntimeClosedError:

@@ -31,6 +31,7 @@ from reenact.domain.errors import (
     UnknownCommandError,
     UnknownEventTypeError,
     UnknownScenarioError,
+    UnstorableError,
 )
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -138,6 +139,7 @@ __all__ = [
     "UnknownCommandError",
     "UnknownEventTypeError",
     "UnknownScenarioError",
+    "UnstorableError",
     "Unsubscribe",
     "by_type",
     "waiting",

@@ -31,6 +31,7 @@ from reenact.domain.errors import (
     ReenactError,
     StorageError,
     StorageFullError,
+    UnstorableError,
 )
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, Cleared, Log, Unregistered, commit, said, settle, step, words_of
@@ -347,7 +348,7 @@ def test_what_is_larger_than_a_server_takes_is_refused_and_nothing_else(
         step("s3", 0, Added(3, "x" * 900_000)),
     )
 
-    assert [type(outcome) for outcome in outcomes] == [Committed, StorageError, Committed]
+    assert [type(outcome) for outcome in outcomes] == [Committed, UnstorableError, Committed]
     assert "1000000 bytes" in str(outcomes[1])
 
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reenact import ActorContext, ActorSystem, DeadlockError, Event, EventSourcedActor, PooledActor, Timer
+from reenact import (
+    ActorContext,
+    ActorSystem,
+    DeadLetter,
+    DeadlockError,
+    Event,
+    EventSourcedActor,
+    PooledActor,
+    RuntimeClosedError,
+    Timer,
+    UnstorableError,
+)
+from reenact.testing import wait_until
 
 
 class Added(Event, frozen=True):
@@ -163,3 +179,115 @@ def test_actors_that_ask_in_a_circle_are_told(system: ActorSystem) -> None:
 
     with pytest.raises(DeadlockError):
         one.ask(other, timeout=5)
+
+
+def test_an_event_that_could_not_be_read_again_is_refused_and_nothing_else_suffers(system: ActorSystem) -> None:
+    sum_ = system.actor(Sum, "a")
+    assert sum_.ask([Added(1)]) == 1
+
+    with pytest.raises(UnstorableError, match="Added could not be read again"):
+        sum_.ask([Added(2.0)])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake
+
+    assert sum_.ask([Added(3)]) == 4
+    assert [recorded.event for recorded in system.journal.read_all()] == [Added(1), Added(3)]
+
+
+def test_a_clock_that_tells_no_microseconds_is_named() -> None:
+    def seconds() -> Any:  # noqa: ANN401 - as `time.time`, which is not meant
+        return 1.5
+
+    with ActorSystem.in_memory(clock=seconds) as other:
+        with pytest.raises(TypeError, match=r"the clock returned 1\.5"):
+            other.actor(Sum, "a").ask([Added(1)])
+
+        assert other.journal.read_all() == []
+
+
+@pytest.mark.parametrize("hook", ["on_committed", "reply", "decide"])
+def test_an_async_function_is_refused_at_once(system: ActorSystem, hook: str) -> None:
+    async def never_awaited(*_: object) -> None:
+        """Nobody would await it."""
+
+    async_ = type("Async", (Sum,), {"category": "async", hook: staticmethod(never_awaited)})
+
+    with pytest.raises(TypeError, match=f"{hook} must not be async"):
+        system.register(async_)
+
+
+def test_a_supervision_that_is_none_is_refused_at_once(system: ActorSystem) -> None:
+    careless: type[Sum] = type("Careless", (Sum,), {"category": "careless", "supervision": "restart"})
+
+    with pytest.raises(TypeError, match="must be a Supervision, not 'restart'"):
+        system.register(careless)
+
+
+class Explosive:
+    """A command that cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("which elements are meant?")
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Shapeless:
+    """A command that is equal to itself only."""
+
+
+def of_timer(command: type[Any]) -> type[Sum]:
+    def timers(state: int) -> list[Timer[object]]:
+        return [Timer(1, command())] if state else []
+
+    def decide(_: int, command: Any) -> Any:  # noqa: ANN401 - the events to be
+        return () if isinstance(command, (Explosive, Shapeless)) else command
+
+    return type("Timed", (Sum,), {"category": "timed", "timers": staticmethod(timers), "decide": staticmethod(decide)})
+
+
+def test_timers_that_cannot_be_compared_keep_nothing_from_ending() -> None:
+    letters: list[DeadLetter] = []
+    with ActorSystem.in_memory() as other:
+        other.on_dead_letter(letters.append)
+        timed = other.actor(of_timer(Explosive), "a")
+        timed.tell([Added(1)])
+        wait_until(lambda: letters != [])
+
+        with suppress(RuntimeError):
+            timed.ask([Added(1)], timeout=5)
+
+    assert "which elements are meant" in str(letters[0].reason)
+
+
+def test_a_timer_whose_command_is_equal_to_nothing_is_a_dead_letter() -> None:
+    letters: list[DeadLetter] = []
+    with ActorSystem.in_memory() as other:
+        other.on_dead_letter(letters.append)
+        other.actor(of_timer(Shapeless), "a").ask([Added(1)])
+
+        wait_until(lambda: letters != [])
+
+    assert "Shapeless has no __eq__" in str(letters[0].reason)
+
+
+def test_a_forked_child_is_told_that_the_system_is_its_parents(tmp_path: Path) -> None:
+    with ActorSystem.open(tmp_path / "sum.db") as other:
+        sum_ = other.actor(Sum, "a")
+        assert sum_.ask([Added(1)]) == 1
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # that threads are lost, is what this is about
+            child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                sum_.ask([Added(2)])
+            except RuntimeClosedError:
+                other.close()
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert sum_.ask([Added(4)]) == 5

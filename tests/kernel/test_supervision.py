@@ -220,6 +220,7 @@ def test_stopping_who_has_reached_the_limit_lets_it_begin_anew(home: Nursery) ->
     person.stop(timeout=5)
     second = person.ask_future(Look())
     home.pass_backoff()
+    home.wait_for_backoff()
     kind.trips.clear()
     home.pass_backoff()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
-from reenact.domain.errors import LogUnusableError, StorageError, StorageFullError
+from reenact.domain.errors import LogUnusableError, StorageError, StorageFullError, UnstorableError
 
 _FULL = (errors.DiskFull,)
 _FORBIDDEN = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
@@ -56,4 +56,4 @@ def _translate(error: Exception, name: str) -> StorageError:
         return StorageError(f"{name} is kept locked by another process ({words}); try again")
     if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
         return StorageError(f"{name} cannot be used now ({words}); check the URL and the server, and try again")
-    return StorageError(f"{name}: this cannot be stored: {words}")
+    return UnstorableError(f"{name}: this cannot be stored: {words}")

@@ -19,6 +19,7 @@ _EVOLVE_ONLY: Final = (
 _SNAPSHOT: Final = (
     "what to_snapshot returns must hold everything, and come back as snapshot_type or as the state's type"
 )
+_EQUAL: Final = "a timer is known by its value: give its command an __eq__, such as that of a frozen dataclass"
 
 
 def live_is_replayed(actor: AnyActor, history: Sequence[Recorded]) -> Iterator[str]:
@@ -45,8 +46,10 @@ def snapshot_keeps(actor: AnyActor) -> Iterator[str]:
         return
     who, state = actor.context.stream, actor.state
     before = portrait(state, "state")
+    acts: list[str] = []
     try:
-        restored = form.restored(form.taken(who, actor.version, state))
+        with witness(acts):
+            restored = form.restored(form.taken(who, actor.version, state))
     except Exception as error:  # noqa: BLE001 - a function of the user's
         yield finding(f"no snapshot can be taken of {state!r}", [repr(error)], _SNAPSHOT)
         return
@@ -54,6 +57,8 @@ def snapshot_keeps(actor: AnyActor) -> Iterator[str]:
         yield finding(f"the snapshot of {state!r} cannot be read again", advice=_SNAPSHOT)
     elif lost := differences(before, portrait(restored[0], "state")):
         yield finding(f"a snapshot of {who} does not keep its state", lost, _SNAPSHOT)
+    if acts:
+        yield finding("to_snapshot or from_snapshot does more than return", [f"it {act}" for act in acts], PURE)
     if changed := differences(before, portrait(state, "state")):
         yield finding("to_snapshot changes the state that it is given", changed, IN_PLACE)
 
@@ -85,6 +90,8 @@ def timers_are_pure(actor: AnyActor) -> Iterator[str]:
         yield finding(f"timers does more than return, for {actor.state!r}", [f"it {act}" for act in acts], PURE)
     elif other := differences(portrait(first, "it"), portrait(tuple(timers(actor.state)), "it"), verb="is now"):
         yield finding(f"timers returns something else when it is called again, for {actor.state!r}", other, PURE)
+    elif first != tuple(timers(actor.state)):
+        yield finding(f"timers are not equal when they are made again, for {actor.state!r}", advice=_EQUAL)
     if changed := differences(before, portrait(actor.state, "state")):
         yield finding("timers changes the state that it is given", changed, IN_PLACE)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _socket
 import gc
 import random
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date
+from queue import SimpleQueue
 from types import CodeType, FrameType
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -24,11 +26,30 @@ Acts: TypeAlias = list[str]
 
 _CLOCKS: Final = frozenset(
     f"{name}{suffix}"
-    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
     for suffix in ("", "_ns")
-)
+) | {"localtime", "gmtime", "ctime", "strftime", "asctime"}
 _DATES: Final = frozenset({"now", "utcnow", "today"})
 _CHANCE: Final = frozenset({"urandom", "getrandom", "generate_time_safe"})
+_ACTS: Final = {
+    ("_thread", "start_new_thread"): "starts a thread",
+    ("_thread", "start_joinable_thread"): "starts a thread",
+    ("_posixsubprocess", "fork_exec"): "starts a process",
+    ("posix", "posix_spawn"): "starts a process",
+    ("posix", "system"): "starts a process",
+    ("posix", "fork"): "starts a process",
+    ("posix", "getpid"): "asks for the number of the process",
+    ("posix", "write"): "writes to a file",
+    ("posix", "unlink"): "removes a file",
+    ("posix", "remove"): "removes a file",
+}
+_METHODS: Final = {
+    (SimpleQueue, "put"): "puts something into a queue",
+    (_socket.socket, "send"): "sends something over a socket",
+    (_socket.socket, "sendall"): "sends something over a socket",
+    (_socket.socket, "sendto"): "sends something over a socket",
+    (_socket.socket, "connect"): "connects a socket",
+}
 _GLOBAL_CHANCE: Final[object] = getattr(
     random.random, "__self__", None
 )  # a generator of one's own, with a seed, is no chance
@@ -62,7 +83,7 @@ _BY_CODE: Final = {
 }
 _HANDLED_HERE: Final = _code(Mailbox.handled_here)
 
-SENDS: Final = frozenset(_BY_CODE.values()) - {_ASKS, _CLOCK}
+SENDS: Final = (frozenset(_BY_CODE.values()) | {*_ACTS.values(), *_METHODS.values()}) - {_ASKS, _CLOCK}
 """What has an effect on other actors. To ask one may be a mere question, and there is a place to read the clock."""
 
 
@@ -115,6 +136,11 @@ def _outside(function: _Named) -> str | None:
         name in _DATES and isinstance(owner, type) and issubclass(owner, date)
     ):
         return f"reads the clock ({owner.__name__ if isinstance(owner, type) else module}.{name})"
+    if isinstance(module, str) and (module, name) in _ACTS:
+        return _ACTS[module, name]
+    for (kind, method), act in _METHODS.items():
+        if name == method and isinstance(owner, kind):
+            return act
     if owner is _GLOBAL_CHANCE or name in _CHANCE:
         return f"leaves something to chance ({name})"
     if name == "sleep" and module == "time":
