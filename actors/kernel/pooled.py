@@ -208,8 +208,11 @@ class PooledActor(pykka.Actor):
             name = min(taken)
             raise TypeError(f"{type(self).__name__}.{name} is a name that the kernel uses itself; choose another")
         self._pool = pool
-        self._caretaker = caretaker
-        self._letters = letters
+        # The class stands in for what an actor does not have: with more of its own, each would take more memory.
+        if caretaker is not None:
+            self._caretaker = caretaker
+        if letters is not None:
+            self._letters = letters
         _log.debug("Starting %s", self)
         self._start_actor_loop()
 
