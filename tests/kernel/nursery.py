@@ -10,6 +10,7 @@ import msgspec
 
 from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, EventSourcedActor, Supervision
 from reenact.actors.kernel.persistent import Announcement
+from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import ReenactError
 from reenact.testing.clock import ManualClock
 from reenact.testing.faulty_journal import FaultyJournal
@@ -202,7 +203,8 @@ class Nursery:
         wait_until(self.is_backing_off, what="a backoff")
 
     def is_backing_off(self) -> bool:
-        return any(entry.is_to_come for _, _, entry in self.system.timetable._entries)
+        soon = self.clock.elapsed() + int(LONGER_THAN_ANY_BACKOFF * SECOND)  # later comes what is remembered for long
+        return any(entry.is_to_come and due <= soon for due, _, entry in self.system.timetable._entries)
 
     def pass_backoff(self) -> None:
         """Wait until somebody waits for the time of a start, and let that time come."""

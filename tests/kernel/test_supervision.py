@@ -200,7 +200,7 @@ def test_who_has_reached_the_limit_is_forgotten_when_the_failures_are_long_past(
     kind.trips["on_start"] = Stumbled
     with pytest.raises(RestartLimitError):
         home.system.actor(kind, "a").ask(Look(), timeout=5)
-    wait_until(home.is_backing_off)
+    wait_until(lambda: home.system.timetable._entries != [], what="what is remembered until it is long past")
 
     home.clock.advance(61)
 
