@@ -105,7 +105,7 @@ class Journal(Protocol):
     """An append-only history for each stream, and one global order over all of them."""
 
     def append(self, step: Append, done: Done) -> None:
-        """Make the step durable, let it be heard of, then call `done` with the outcome, on the journal's own thread.
+        """Make the step durable, let it be heard of, then call `done` with the outcome, on the thread that writes.
 
         Returns at once. Steps of one stream take effect in the order in which they were handed over; once one is
         refused, all behind it are refused too until `recover` has been called for the stream.
@@ -191,4 +191,4 @@ Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
 """What an acknowledged append survives: a loss of power (FULL), a crash of the process (NORMAL, OFF)."""
 
 Listener: TypeAlias = Callable[[Iterable[Publication]], None]
-"""Hears each commit once, on the journal's thread, before `done` is called; must return at once and not raise."""
+"""Hears each commit once, on the thread that writes, before `done` is called; must return at once and not raise."""

@@ -1,4 +1,4 @@
-"""The tables of a SQLite file, as the writer's thread uses them."""
+"""The tables of a SQLite file, as the writer uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the writer's thread asks of whatever keeps a log."""
+"""What the writer asks of whatever keeps a log."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Writer:
             return not (stream in owed or stream in settling or None in owed or None in settling)
 
     def watch(self, watcher: Callable[[int], None]) -> None:
-        """Have `watcher` called with the log's position after each commit of events, on the writer's thread."""
+        """Have `watcher` called with the log's position after each commit of events, on the thread that writes."""
         with self._gate:
             self._watchers = (*self._watchers, watcher)
 
@@ -129,7 +129,7 @@ class Writer:
         """Refuse what would wait for itself.
 
         Raises:
-            RuntimeError: this is the writer's thread.
+            RuntimeError: this is the thread that writes.
         """
         if threading.get_ident() == self._settler:
             message = "a listener or `done` must return at once; it cannot wait for the journal"

@@ -15,7 +15,7 @@ from reenact.actors.kernel.persistent import EventSourcedActor, fail_all
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.signals import SIGNALS, Due
-from reenact.actors.kernel.supervision import ActorFailedError, Backoff, RestartLimitError, Restarts, Supervision
+from reenact.actors.kernel.supervision import ActorFailedError, Backoff, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
 from reenact.domain.errors import ReenactError
 
@@ -157,26 +157,19 @@ class Cell:
 
     def _starts_again_later(self, care: Care, failure: Exception) -> bool:
         """Do what the supervision says; return True if the mailbox is left alone until the next start."""
-        escalates = care.supervision.strategy == "escalate"
-        if care.supervision.strategy == "restart":
-            delay = care.restarts.delay(self._directory.timetable.elapsed())
-            if delay is not None and self._directory.rests():
-                care.backoff = backoff = Backoff(self._start_again)
-                backoff.begin(self._directory.timetable, delay)
-                # Whoever closes the system, or stops the actor, may have come by in between.
-                if not self._directory.rests() or self.mailbox.awaits_stop():
-                    backoff.hurry()
-                return True
-            escalates = care.supervision.on_limit == "escalate"
-            if delay is None:
-                cause = failure
-                failure = RestartLimitError(self._context.stream, care.supervision, cause)
-                failure.__cause__ = cause
-                _log.error("%s", failure)
+        directory, stream = self._directory, self._context.stream
+        verdict = care.restarts.verdict(failure, stream, directory.timetable.elapsed(), rests=directory.rests())
+        if verdict.delay is not None:
+            care.backoff = backoff = Backoff(self._start_again)
+            backoff.begin(directory.timetable, verdict.delay)
+            # Whoever closes the system, or stops the actor, may have come by in between.
+            if not directory.rests() or self.mailbox.awaits_stop():
+                backoff.hurry()
+            return True
         # What waited is not to blame for what another message has brought about.
-        told = failure if isinstance(failure, ReenactError) else ActorFailedError(self._context.stream, failure)
-        fail_all(self._context, told)
-        self._directory.child_failed(self._key, failure, escalates=escalates)
+        error = verdict.error
+        fail_all(self._context, error if isinstance(error, ReenactError) else ActorFailedError(stream, error))
+        directory.child_failed(self._key, error, escalates=verdict.escalates)
         return False
 
     def _start_again(self) -> None:

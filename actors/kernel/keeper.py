@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,10 +9,8 @@ import pykka
 
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import PooledActor
-from reenact.actors.kernel.supervision import Backoff, RestartLimitError, Restarts, Supervision
+from reenact.actors.kernel.supervision import Backoff, Restarts, Supervision
 from reenact.actors.kernel.timetable import Timetable
-
-_log = logging.getLogger("reenact.kernel")
 
 
 class Household(Protocol):
@@ -36,7 +33,6 @@ class Keeper:
     def __init__(self, household: Household, supervision: Supervision, make: Callable[[], PooledActor]) -> None:
         self.actor = make()
         self._household = household
-        self._supervision = supervision
         self._make = make
         self._restarts = Restarts(supervision, type(self.actor).__qualname__)
         self._backoff: Backoff | None = None
@@ -50,23 +46,17 @@ class Keeper:
     def take_care(self, failure: Exception) -> None:
         """Start the actor, which has failed, again after a while, or let it perish."""
         failed = self.actor
-        error, escalates = failure, self._supervision.strategy == "escalate"
-        if self._supervision.strategy == "restart":
-            delay = self._restarts.delay(self._household.timetable.elapsed())
-            if delay is not None and self._household.rests():
-                self._backoff = backoff = Backoff(self._start_again)
-                backoff.begin(self._household.timetable, delay)
-                # Whoever closes the system, or stops the actor, may have come by in between.
-                if not self._household.rests() or failed.awaits_stop():
-                    backoff.hurry()
-                return
-            escalates = self._supervision.on_limit == "escalate"
-            if delay is None:
-                error = RestartLimitError(str(self.actor), self._supervision, failure)
-                error.__cause__ = failure
-                _log.error("%s", error)
-        self.actor.perish()
-        self._household.gave_up(self, error, escalates=escalates)
+        household = self._household
+        verdict = self._restarts.verdict(failure, str(failed), household.timetable.elapsed(), rests=household.rests())
+        if verdict.delay is not None:
+            self._backoff = backoff = Backoff(self._start_again)
+            backoff.begin(household.timetable, verdict.delay)
+            # Whoever closes the system, or stops the actor, may have come by in between.
+            if not household.rests() or failed.awaits_stop():
+                backoff.hurry()
+            return
+        failed.perish()
+        household.gave_up(self, verdict.error, escalates=verdict.escalates)
 
     def _start_again(self) -> None:
         self.actor.awaken(self._replace)

@@ -593,7 +593,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     # What became of a step.
 
     def _hear(self, outcome: Outcome) -> None:
-        # On the journal's thread: only leave word.
+        # On the thread that writes, which may be this worker's own: only leave word.
         self._outcome = outcome
         self._mailbox.again()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import zlib
 from collections import deque
@@ -17,6 +18,8 @@ Strategy: TypeAlias = Literal["restart", "stop", "escalate"]
 OnLimit: TypeAlias = Literal["stop", "escalate"]
 
 _SPREAD: Final = 1 << 32
+
+_log = logging.getLogger("reenact.kernel")
 
 
 class Supervision(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +79,14 @@ class RestartLimitError(ReenactError):
         self.cause = cause
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What is to be done about a failure: start again after `delay` seconds; or, if that is None, end of the error."""
+
+    delay: float | None
+    error: Exception
+    escalates: bool
+
+
 class Restarts:
     """Counts failures, and says how long to wait before the next start."""
 
@@ -95,6 +106,23 @@ class Restarts:
             return None
         doubled: float = self._supervision.min_backoff * 2.0 ** min(len(self._failures) - 1, 64)
         return min(self._supervision.max_backoff, doubled) * self._spread
+
+    def verdict(self, failure: Exception, who: str, now: int, *, rests: bool) -> Verdict:
+        """Count a failure at this time, in microseconds, and return what is to be done about it.
+
+        `rests` tells whether anybody may be started again after a while.
+        """
+        supervision = self._supervision
+        if supervision.strategy != "restart":
+            return Verdict(None, failure, supervision.strategy == "escalate")
+        delay = self.delay(now)
+        escalates = supervision.on_limit == "escalate"
+        if delay is not None:
+            return Verdict(delay if rests else None, failure, escalates)
+        error = RestartLimitError(who, supervision, failure)
+        error.__cause__ = failure
+        _log.error("%s", error)
+        return Verdict(None, error, escalates)
 
     def are_spent(self, now: int) -> bool:
         """Tell whether there have been too many failures of late."""

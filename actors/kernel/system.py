@@ -202,7 +202,8 @@ class ActorSystem:
         """Open a log, or begin one, and a system on it; closing the system closes the log.
 
         Args:
-            url: a file, or a URL: `sqlite:///relative.db`, `sqlite:////absolute.db`.
+            url: a file, or a URL: `sqlite:///relative.db`, `sqlite:////absolute.db`, or `postgresql://…` with the extra
+                `reenact[postgresql]`.
             synchronous: FULL: what was acknowledged survives a loss of power. NORMAL: it survives a crash of the
                 process. OFF: neither file nor order is safe from a loss of power.
             listener: hears what actors announce, once it is durable.

@@ -1,4 +1,4 @@
-"""The tables in a PostgreSQL schema, as the writer's thread uses them: beside the writers of other processes."""
+"""The tables in a PostgreSQL schema, as the writer uses them: beside the writers of other processes."""
 
 from __future__ import annotations
 
