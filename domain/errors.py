@@ -193,3 +193,29 @@ class ConflictError(StorageError):
         self.stream = stream
         self.expected = expected
         self.actual = actual
+
+
+class CallNotPendingError(ReenactError, LookupError):
+    """No call of this id waits for what a person wants to do to it."""
+
+    code = "call_not_pending"
+
+    def __init__(self, call_id: str, why: str = "it was decided already, or never asked for") -> None:
+        super().__init__(f"call {call_id!r} cannot be decided like that: {why}; see what is pending")
+        self.call_id = call_id
+
+
+class StaleApprovalError(ReenactError):
+    """An approval is bound to the exact call and the policies it was asked under; these are others."""
+
+    code = "stale_approval"
+
+    def __init__(self, call_id: str, why: str) -> None:
+        super().__init__(f"the approval of call {call_id!r} does not hold: {why}; look at the call again")
+        self.call_id = call_id
+
+
+class InvalidAnswerError(InvalidInputError):
+    """A question that a person was asked does not take this answer."""
+
+    code = "invalid_answer"

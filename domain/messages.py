@@ -42,7 +42,7 @@ class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", gc=False):
     """The answer to a call."""
 
     tool_use_id: str
-    content: str
+    content: str | tuple[dict[str, Any], ...]
     is_error: bool = False
 
 

@@ -1,0 +1,33 @@
+"""What a tool's result is when it goes back to the model."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+Content: TypeAlias = str | tuple[dict[str, Any], ...]
+BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result"})
+"""The content blocks that the Messages API takes in the answer to a call."""
+
+
+def content_of(result: Any) -> Content:  # noqa: ANN401 - any JSON value
+    """Return what the model is given of a result: text and content blocks as they are, all else as JSON."""
+    match result:
+        case None:
+            return ""
+        case str():
+            return result
+        case [*blocks] if blocks and all(_is_block(block) for block in blocks):
+            return tuple(blocks)
+        case _:
+            return compact(result)
+
+
+def compact(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return the value as JSON without white space and without ASCII escapes."""
+    return msgspec.json.encode(value).decode()
+
+
+def _is_block(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(value, dict) and value.get("type") in BLOCK_TYPES

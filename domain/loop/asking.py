@@ -1,0 +1,84 @@
+"""Questions to people: a text to answer, or options to select from, and which answers they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from reenact.domain.errors import InvalidAnswerError
+from reenact.domain.loop.answers import compact
+from reenact.domain.loop.events import Option
+
+ASK_USER: Final = "ask_user"
+"""The tool by which a model asks a person; nothing runs, the person's answer is the result."""
+ASK_USER_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "prompt": {"type": "string", "description": "The question, as the person will read it."},
+        "options": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What the person can select from. Leave it out for a question that is answered in words.",
+        },
+        "multi": {"type": "boolean", "description": "Whether any number of the options may be selected."},
+    },
+    "required": ["prompt"],
+    "additionalProperties": False,
+}
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a person is asked: for text, if `options` is None; else for one of them, or for any number if `multi`."""
+
+    prompt: str
+    options: tuple[Option, ...] | None = None
+    multi: bool = False
+
+
+def question_of(arguments: Mapping[str, Any]) -> Question | str:
+    """Return the question that a call of `ask_user` asks, or what is wrong with it."""
+    prompt, options, multi = arguments.get("prompt"), arguments.get("options"), arguments.get("multi", False)
+    if not isinstance(prompt, str) or not prompt.strip():
+        return f"{ASK_USER}: argument `prompt` must be the text of the question"
+    if options is None:
+        return Question(prompt)
+    if not isinstance(options, list) or not options or not all(isinstance(one, str) and one for one in options):
+        return f"{ASK_USER}: argument `options` must be a list of texts with at least one in it, or be left out"
+    if not isinstance(multi, bool):
+        return f"{ASK_USER}: argument `multi` must be true or false"
+    return Question(prompt, tuple(Option(one, one) for one in options), multi)
+
+
+def chosen(question: Question, value: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the answer as it is recorded, or the `InvalidAnswerError` that says why it is none.
+
+    Options are selected by their values, or, where no value fits, by their labels.
+    """
+    if question.options is None:
+        if isinstance(value, str) and value.strip():
+            return value
+        return InvalidAnswerError(f"the question {question.prompt!r} is answered with text, not {value!r}")
+    if not question.multi:
+        return _one(question.options, value)
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        return InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
+    picked = [_one(question.options, one) for one in value]
+    refused = next((one for one in picked if isinstance(one, InvalidAnswerError)), None)
+    if refused is not None:
+        return refused
+    if len({compact(one) for one in picked}) < len(picked):
+        return InvalidAnswerError(f"an option is selected twice in {value!r}")
+    return picked
+
+
+def _one(options: Sequence[Option], value: object) -> Any:  # noqa: ANN401 - any JSON value
+    for option in options:
+        if type(option.value) is type(value) and option.value == value:
+            return option.value
+    for option in options:
+        if isinstance(value, str) and option.label == value:
+            return option.value
+    labels = ", ".join(repr(option.label) for option in options)
+    return InvalidAnswerError(f"{value!r} is none of the options: {labels}")

@@ -1,0 +1,127 @@
+"""What was used and what it cost, per model and per tool; what has no price counts as unknown, not as 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import ConfigurationError
+
+MILLION: Final = 1_000_000
+OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What a model's tokens cost, per million of them, in the currency of all prices.
+
+    `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 of an input token.
+    """
+
+    input: float
+    output: float
+    cache_write: float | None = None
+    cache_read: float | None = None
+
+
+class CostLimit(msgspec.Struct, frozen=True):
+    """How much may be spent, in the currency of the prices, and what happens beyond that (not at it)."""
+
+    max_total: float
+    on_exceeded: OnExceeded = "stop"
+
+    def __post_init__(self) -> None:
+        """Raise `ConfigurationError` unless the limit is an amount."""
+        if type(self.max_total) not in (int, float) or not self.max_total >= 0:
+            msg = f"max_total of a cost limit is an amount of 0 or more, not {self.max_total!r}"
+            raise ConfigurationError(msg)
+        if self.on_exceeded not in ("stop", "interrupt", "warn"):
+            msg = f"on_exceeded of a cost limit is 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"
+            raise ConfigurationError(msg)
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What one model or tool was used for: how often, the sums of its token counts, its cost.
+
+    `unpriced` counts the uses whose cost is not known; `cost` is that of the others.
+    """
+
+    calls: int = 0
+    usage: dict[str, int] = {}
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def plus(self, usage: Mapping[str, Any], cost: float | None) -> Spent:
+        """Return this and one more use."""
+        return Spent(
+            self.calls + 1,
+            sum_of(self.usage, usage),
+            self.cost + (cost or 0.0),
+            self.unpriced + (cost is None),
+        )
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """What was used, by the names of models and of tools."""
+
+    models: dict[str, Spent] = {}
+    tools: dict[str, Spent] = {}
+
+    @property
+    def cost(self) -> float:
+        """The sum of all costs that are known."""
+        return sum(spent.cost for spent in (*self.models.values(), *self.tools.values()))
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The sums of all models' token counts."""
+        total: dict[str, int] = {}
+        for spent in self.models.values():
+            total = sum_of(total, spent.usage)
+        return total
+
+    def with_model(self, model: str, usage: Mapping[str, Any], cost: float | None) -> Ledger:
+        """Return the ledger with one more answer of the model."""
+        spent = self.models.get(model, Spent()).plus(usage, cost)
+        return Ledger({**self.models, model: spent}, self.tools)
+
+    def with_tool(self, name: str, cost: float | None) -> Ledger:
+        """Return the ledger with one more call of the tool."""
+        return Ledger(self.models, {**self.tools, name: self.tools.get(name, Spent()).plus({}, cost)})
+
+
+def cost_of(usage: Mapping[str, Any], price: Price | None) -> float | None:
+    """Return what an answer cost, or None if there is no price or nothing is known of what was used."""
+    if price is None or not usage:
+        return None
+    cache_write = 1.25 * price.input if price.cache_write is None else price.cache_write
+    cache_read = 0.1 * price.input if price.cache_read is None else price.cache_read
+    counted = (
+        (_count(usage, "input_tokens"), price.input),
+        (_count(usage, "output_tokens"), price.output),
+        (_count(usage, "cache_creation_input_tokens"), cache_write),
+        (_count(usage, "cache_read_input_tokens"), cache_read),
+    )
+    return sum(tokens * each for tokens, each in counted) / MILLION
+
+
+def tokens_in_context(usage: Mapping[str, Any]) -> int:
+    """Return how many tokens the conversation had, answer included, after the answer with this usage."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    return sum(_count(usage, name) for name in names)
+
+
+def sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sums of the token counts; what is no count is left out."""
+    total = {name: _count(usage, name) for name in usage if _count(usage, name)}
+    for name in more:
+        count = _count(more, name)
+        if count:
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return value if type(value) is int and value > 0 else 0

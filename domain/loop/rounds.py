@@ -1,0 +1,316 @@
+"""A round: the calls that one answer of the model asks for, and what has become of each; a fold over events, like all.
+
+A call is `ready` to run, `waiting` for a person, `running`, or `answered`. When all are answered, the results go back
+to the model, in the order of the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, assert_never
+
+import msgspec
+
+from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
+from reenact.domain.loop.answers import content_of
+from reenact.domain.loop.asking import ASK_USER, Question, chosen, question_of
+from reenact.domain.loop.events import (
+    AskedCall,
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    LoopEvent,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.policy import Policies, call_digest, judge
+from reenact.domain.messages import ToolResultBlock
+
+Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
+Kind: TypeAlias = Literal["approval", "prompt", "select"]
+RoundEvent: TypeAlias = (
+    HumanApproveRequired
+    | HumanPromptRequired
+    | HumanSelectRequired
+    | ToolPending
+    | ToolApproved
+    | ToolEdited
+    | ToolRejected
+    | HumanResponded
+    | ToolStarted
+    | ToolResult
+)
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call that the model asks for. `digest` is what an approval is bound to; `question` what a person is asked."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    stage: Stage = "ready"
+    kind: Kind = "approval"
+    digest: str = ""
+    reason: str = ""
+    question: Question | None = None
+    attempts: int = 0
+    result: Any = None
+    is_error: bool = False
+
+
+class Round(msgspec.Struct, frozen=True):
+    """The calls of one answer, in its order. `revision` is that of the policies under which people were asked."""
+
+    calls: tuple[Call, ...] = ()
+    revision: str = ""
+
+    def call(self, id: str) -> Call | None:  # noqa: A002 - the word users know it by
+        """Return the call of that id, or None."""
+        return next((call for call in self.calls if call.id == id), None)
+
+    def at(self, stage: Stage) -> tuple[Call, ...]:
+        """Return the calls at that stage."""
+        return tuple(call for call in self.calls if call.stage == stage)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person has yet to decide about one of the calls."""
+        return any(call.stage == "waiting" for call in self.calls)
+
+    @property
+    def runs(self) -> bool:
+        """Whether one of the calls is running."""
+        return any(call.stage == "running" for call in self.calls)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all calls are answered."""
+        return all(call.stage == "answered" for call in self.calls)
+
+    def results(self) -> tuple[ToolResultBlock, ...]:
+        """Return the answers, in the order of the calls."""
+        return tuple(
+            ToolResultBlock(call.id, content_of(call.result), call.is_error)
+            for call in self.calls
+            if call.stage == "answered"
+        )
+
+    def digest(self) -> str:
+        """Return what is the same whenever the same calls are asked for."""
+        return call_digest("", {"calls": [[call.name, call.arguments] for call in self.calls]})
+
+    def outcome(self) -> str:
+        """Return what is the same whenever the same calls are asked for and have the same results."""
+        told = [[call.name, call.arguments, content_of(call.result), call.is_error] for call in self.calls]
+        return call_digest("", {"outcome": told})
+
+
+def evolve(round_: Round, event: RoundEvent) -> Round:
+    """Return the round as it is once the event has happened."""
+    match event:
+        case HumanApproveRequired():
+            return _asked(round_, event)
+        case HumanPromptRequired() | HumanSelectRequired():
+            return _with(round_, event.id, kind=_kind(event), question=_question(event))
+        case ToolPending():
+            for id_ in event.ids:
+                round_ = _with(round_, id_, stage="waiting")
+            return round_
+        case ToolApproved():
+            return _with(round_, event.id, stage="ready")
+        case ToolEdited():
+            return _with(round_, event.id, arguments=event.edited)
+        case ToolStarted():
+            return _with(round_, event.id, stage="running", attempts=event.attempt)
+        case ToolResult():
+            return _with(round_, event.id, stage="answered", result=event.result, is_error=event.is_error)
+        case ToolRejected() | HumanResponded():
+            return round_  # the answer to the call follows
+        case _:
+            assert_never(event)
+
+
+def judged(round_: Round, policies: Policies, asked: Collection[str], *, session_id: str) -> tuple[RoundEvent, ...]:
+    """Return what the policies say of the calls that are ready: which are denied, which a person is asked about.
+
+    `asked` are the digests of the calls that a person has approved in this session. Questions of the tool `ask_user`
+    are put to a person as they are.
+    """
+    denied: list[RoundEvent] = []
+    questions: list[RoundEvent] = []
+    to_approve: list[AskedCall] = []
+    waiting: list[str] = []
+    for call in round_.at("ready"):
+        if call.name == ASK_USER:
+            question = question_of(call.arguments)
+            if isinstance(question, str):
+                denied.append(ToolResult(id=call.id, name=call.name, result=question, is_error=True, ran=False))
+            else:
+                questions.append(_put(question, call.id, session_id))
+                waiting.append(call.id)
+            continue
+        verdict = judge(policies, call.name, call.arguments, asked)
+        if verdict.decision == "deny":
+            text = f"{call.name} was not run: {verdict.reason}"
+            denied.append(ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False))
+        elif verdict.decision == "ask":
+            digest = call_digest(call.name, call.arguments, policies.revision)
+            to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
+            waiting.append(call.id)
+    required = (
+        (HumanApproveRequired(session_id=session_id, calls=tuple(to_approve), revision=policies.revision),)
+        if to_approve
+        else ()
+    )
+    return (
+        *denied,
+        *required,
+        *questions,
+        *((ToolPending(ids=tuple(waiting)),) if waiting else ()),
+    )
+
+
+def approved(
+    round_: Round,
+    call_id: str,
+    policies: Policies,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    digest: str | None = None,
+    by: str | None = None,
+) -> tuple[RoundEvent, ...]:
+    """Return what follows when a person approves the call, with other arguments if some are given.
+
+    An edited call passes the policies again: what they deny is answered with an error. What they would ask about has
+    just been answered.
+
+    Raises:
+        CallNotPendingError: no such call waits for approval.
+        StaleApprovalError: the digest is not that of the call as it is now, or the policies have changed since.
+    """
+    call = _pending(round_, call_id, "approval")
+    if digest is not None and digest != call.digest:
+        raise StaleApprovalError(call_id, "the digest is that of another call")
+    if round_.revision != policies.revision:
+        raise StaleApprovalError(call_id, "the policies have changed since it was asked for")
+    edited = dict(arguments) if arguments is not None else call.arguments
+    events: list[RoundEvent] = []
+    if arguments is not None and not _same(edited, call.arguments):
+        events.append(ToolEdited(id=call_id, original=call.arguments, edited=edited, by=by))
+        verdict = judge(policies, call.name, edited)
+        if verdict.decision == "deny":
+            text = f"{call.name} was not run with the edited arguments: {verdict.reason}"
+            return (*events, ToolResult(id=call_id, name=call.name, result=text, is_error=True, ran=False))
+    now = call_digest(call.name, edited, policies.revision)
+    return (*events, ToolApproved(id=call_id, digest=now, by=by))
+
+
+def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None) -> tuple[RoundEvent, ...]:
+    """Return what follows when a person rejects the call, or does not want to answer the question.
+
+    Raises:
+        CallNotPendingError: no such call waits for a person.
+    """
+    call = _pending(round_, call_id, None)
+    said = f": {reason}" if reason else ""
+    text = f"{call.name} was not run: a person rejected it{said}"
+    return (
+        ToolRejected(id=call_id, reason=reason, by=by),
+        ToolResult(id=call_id, name=call.name, result=text, is_error=True, ran=False),
+    )
+
+
+def responded(round_: Round, call_id: str, value: Any, *, by: str | None = None) -> tuple[RoundEvent, ...]:  # noqa: ANN401 - any JSON value
+    """Return what follows when a person answers the question that the call asks.
+
+    Raises:
+        CallNotPendingError: no such call asks a question.
+        InvalidAnswerError: the question does not take this answer.
+    """
+    call = _pending(round_, call_id, "answer")
+    if call.question is None:  # pragma: no cover - a question waits with its question
+        raise CallNotPendingError(call_id)
+    answer = chosen(call.question, value)
+    if isinstance(answer, InvalidAnswerError):
+        raise answer
+    return (
+        HumanResponded(id=call_id, value=answer, by=by),
+        ToolResult(id=call_id, name=call.name, result=answer, ran=False),
+    )
+
+
+def started(round_: Round) -> tuple[ToolStarted, ...]:
+    """Return the start of every call that is ready."""
+    return tuple(ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1) for call in round_.at("ready"))
+
+
+def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
+    """Return an error as the answer to every call at one of the stages."""
+    return tuple(
+        ToolResult(id=call.id, name=call.name, result=f"{call.name}: {why}", is_error=True, ran=call.stage == "running")
+        for call in round_.calls
+        if call.stage in stages
+    )
+
+
+def is_round_event(event: LoopEvent) -> bool:
+    """Return whether a round takes note of the event."""
+    return isinstance(event, RoundEvent)
+
+
+def fold(round_: Round, events: Iterable[RoundEvent]) -> Round:
+    """Return the round as it is once all of the events have happened."""
+    for event in events:
+        round_ = evolve(round_, event)
+    return round_
+
+
+def _asked(round_: Round, event: HumanApproveRequired) -> Round:
+    for asked in event.calls:
+        round_ = _with(round_, asked.id, kind="approval", digest=asked.digest, reason=asked.reason)
+    return msgspec.structs.replace(round_, revision=event.revision)
+
+
+def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequired | HumanSelectRequired:
+    if question.options is None:
+        return HumanPromptRequired(session_id=session_id, prompt=question.prompt, id=call_id)
+    return HumanSelectRequired(
+        session_id=session_id, prompt=question.prompt, options=question.options, multi=question.multi, id=call_id
+    )
+
+
+def _kind(event: HumanPromptRequired | HumanSelectRequired) -> Kind:
+    return "prompt" if isinstance(event, HumanPromptRequired) else "select"
+
+
+def _question(event: HumanPromptRequired | HumanSelectRequired) -> Question:
+    if isinstance(event, HumanPromptRequired):
+        return Question(event.prompt)
+    return Question(event.prompt, event.options, event.multi)
+
+
+def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] | None) -> Call:
+    call = round_.call(call_id)
+    if call is None or call.stage != "waiting":
+        raise CallNotPendingError(call_id)
+    if wanted is not None and (call.kind == "approval") != (wanted == "approval"):
+        raise CallNotPendingError(
+            call_id, "it waits for an answer" if wanted == "approval" else "it waits for approval"
+        )
+    return call
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return call_digest("", one) == call_digest("", other)  # true is not 1
+
+
+def _with(round_: Round, id_: str | None, **changes: Any) -> Round:  # noqa: ANN401 - fields differ in type
+    calls: Sequence[Call] = [
+        msgspec.structs.replace(call, **changes) if call.id == id_ else call for call in round_.calls
+    ]
+    return msgspec.structs.replace(round_, calls=tuple(calls))
