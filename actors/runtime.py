@@ -22,6 +22,7 @@ from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
+from reenact.domain.loop.rules import Rules
 from reenact.domain.session import Session, SessionCommand, Stop
 
 logger = logging.getLogger("reenact.runtime")
@@ -129,6 +130,9 @@ class _Ports:
             cwd=self._base_path,
         )
         return self._environment.create(config)
+
+    def rules(self, session: Session) -> Rules:
+        return Rules()
 
     def tell_session(self, session_id: str, command: SessionCommand) -> None:
         self._system.actor(SessionActor, session_id).tell(command)

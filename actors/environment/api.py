@@ -59,7 +59,11 @@ class SystemBusConsumer(Protocol):
         ...
 
     def conversation(self) -> Sequence[Said]:
-        """Return what was said, up to and including the question of the current turn."""
+        """Return what was said, up to and including what the model is asked next."""
+        ...
+
+    def must_compress(self) -> bool:
+        """Return whether the conversation is to be summarised, by a `context_compressed`, before the model is asked."""
         ...
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 
-class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag_field="type"):
     """Something that happened in the loop, in its `step`, which counts from 1 (0: outside of any)."""
 
     step: int = 0

@@ -156,8 +156,7 @@ def judged(round_: Round, policies: Policies, asked: Collection[str], *, session
             continue
         verdict = judge(policies, call.name, call.arguments, asked)
         if verdict.decision == "deny":
-            text = f"{call.name} was not run: {verdict.reason}"
-            denied.append(ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False))
+            denied.append(_denied(call, verdict.reason))
         elif verdict.decision == "ask":
             digest = call_digest(call.name, call.arguments, policies.revision)
             to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
@@ -173,6 +172,25 @@ def judged(round_: Round, policies: Policies, asked: Collection[str], *, session
         *questions,
         *((ToolPending(ids=tuple(waiting)),) if waiting else ()),
     )
+
+
+def judged_anew(round_: Round, policies: Policies, *, session_id: str) -> tuple[RoundEvent, ...]:
+    """Return what other policies say of the calls that wait for approval: denied, or asked about once more.
+
+    What they would let run is asked about all the same, since somebody has been told that it waits.
+    """
+    denied: list[RoundEvent] = []
+    to_approve: list[AskedCall] = []
+    for call in round_.at("waiting"):
+        if call.kind == "approval":
+            verdict = judge(policies, call.name, call.arguments)
+            if verdict.decision == "deny":
+                denied.append(_denied(call, verdict.reason))
+            else:
+                digest = call_digest(call.name, call.arguments, policies.revision)
+                to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
+    required = HumanApproveRequired(session_id=session_id, calls=tuple(to_approve), revision=policies.revision)
+    return (*denied, required) if to_approve else tuple(denied)
 
 
 def approved(
@@ -250,12 +268,8 @@ def started(round_: Round) -> tuple[ToolStarted, ...]:
 
 
 def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
-    """Return an error as the answer to every call at one of the stages."""
-    return tuple(
-        ToolResult(id=call.id, name=call.name, result=f"{call.name}: {why}", is_error=True, ran=call.stage == "running")
-        for call in round_.calls
-        if call.stage in stages
-    )
+    """Return an error as the answer to every call at one of the stages; it says if the call may have taken effect."""
+    return tuple(_given_up(call, why) for call in round_.calls if call.stage in stages)
 
 
 def is_round_event(event: LoopEvent) -> bool:
@@ -268,6 +282,17 @@ def fold(round_: Round, events: Iterable[RoundEvent]) -> Round:
     for event in events:
         round_ = evolve(round_, event)
     return round_
+
+
+def _denied(call: Call, reason: str) -> ToolResult:
+    text = f"{call.name} was not run: {reason}"
+    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False)
+
+
+def _given_up(call: Call, why: str) -> ToolResult:
+    ran = call.stage == "running"
+    text = f"{call.name}: {why}; it is not known whether it took effect" if ran else f"{call.name} was not run: {why}"
+    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=ran)
 
 
 def _asked(round_: Round, event: HumanApproveRequired) -> Round:

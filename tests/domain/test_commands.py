@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from reenact.domain import commands, events
 from reenact.domain.commands import CATALOGUE, REQUESTS, RESPONSES, json_schema, response_to
 from reenact.domain.errors import UnknownCommandError
-from reenact.domain.events import Context, Envelope, EventData
+from reenact.domain.events import NOTIFICATIONS, Context, Envelope, EventData
 from reenact.domain.messages import Message, TextBlock, ThinkingBlock, instant
 
 PAIRS = [
@@ -94,7 +94,7 @@ def test_every_method_of_the_facades_has_a_request_and_a_response() -> None:
 
 
 def test_the_catalogue_holds_each_type_once() -> None:
-    assert len(CATALOGUE) == 25 + 2 * len(PAIRS)
+    assert len(CATALOGUE) == len(NOTIFICATIONS) + 2 * len(PAIRS)
     assert all(kind.event_type == type_ for type_, kind in CATALOGUE.items())
 
 
