@@ -14,6 +14,7 @@ from reenact.actors.journal.api import Journal, Segment
 from reenact.actors.kernel import ActorSystem, Reference
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
+from reenact.actors.environment.tools.shelf import ToolShelf
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo, CreateContainer
 from reenact.domain.errors import (
@@ -85,10 +86,12 @@ class Operations:
         model: ReadModel,
         follower: Follower,
         live: LiveAgents,
+        shelf: ToolShelf,
         now: Callable[[], int],
         new_id: Callable[[str], str],
     ) -> None:
         self._system = system
+        self._shelf = shelf
         self._journal = journal
         self._model = model
         self._follower = follower
@@ -130,9 +133,11 @@ class Operations:
         """See `Images.register`."""
         self.check_open()
         _must_be_image(image)
+        image = self._shelf.with_specs(image)
         id_ = self._new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
         registered = self._system.actor(ImageActor, id_).ask(RegisterImage(id_, definition), timeout)
+        self._shelf.put(id_, image)
         self._saw_revision(id_, len(registered.revisions))
         return self._found(self.image(id_), ImageNotFoundError(id_))
 

@@ -46,3 +46,7 @@ def judge(policies: Policies, name: str, arguments: Mapping[str, Any], asked: Co
 def call_digest(name: str, arguments: Mapping[str, Any], revision: str = "") -> str:
     told = json.dumps([name, arguments, revision], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def policies_of(value: object) -> Policies:
+    return value if isinstance(value, Policies) else msgspec.convert(value, Policies)
