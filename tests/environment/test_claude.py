@@ -19,12 +19,12 @@ from reenact.actors.environment.api import (
     LLMDriver,
 )
 from reenact.actors.environment.claude import (
-    DEFAULT_MODEL,
     MAX_CONTINUATIONS,
     ClaudeDriver,
     ClaudeEnvironment,
     ClaudeEnvironmentFactory,
 )
+from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.outside import OutsideLoop
 from reenact.domain.answer import Complete
 from reenact.domain.errors import ConfigurationError

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from reenact._runtime import Runtime
-from reenact.actors.environment.claude import DEFAULT_MODEL
+from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.answering import Answering, answering
