@@ -10,11 +10,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from reenact.actors.container import ContainerActor, ImageActor
+from reenact.actors.environment.tools.shelf import ToolShelf
 from reenact.actors.journal.api import Journal, Segment
 from reenact.actors.kernel import ActorSystem, Reference
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
-from reenact.actors.environment.tools.shelf import ToolShelf
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo, CreateContainer
 from reenact.domain.errors import (

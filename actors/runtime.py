@@ -11,11 +11,12 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from reenact.actors.environment.tools.agent_tools import AgentTools
 from reenact.actors.bus import SystemBus
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.models import context_window
+from reenact.actors.environment.tools.shelf import ToolShelf
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
@@ -24,7 +25,6 @@ from reenact.actors.outside import OutsideLoop
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
-from reenact.actors.environment.tools.shelf import ToolShelf
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
@@ -143,7 +143,7 @@ class _Ports:
             system_prompt=image.system_prompt,
             cwd=self._base_path,
             mcp_servers=image.mcp_servers,
-            tools=AgentTools(self._shelf.find(session.image_id, image), image.tools, image.mcp_servers),
+            tools=Toolbox((*self._shelf.find(session.image_id, image), *image.mcp_servers)),
             api_tools=image.api_tools,
         )
         return self._environment.create(config)

@@ -27,6 +27,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.compression import introduced
 from reenact.domain.conversation import Conversation
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
@@ -34,7 +35,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import Ledger, sum_of, tokens_in_context
 from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
-from reenact.domain.messages import Block, Said, TextBlock, ToolUseBlock
+from reenact.domain.messages import Block, Said, ToolUseBlock
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -157,8 +158,7 @@ def for_model(session: Session) -> Sequence[Said]:
     """Return what the model is given of the conversation: the summary, if there is one, and what came after it."""
     if session.summary is None:
         return session.conversation
-    told = Said("user", (TextBlock(session.summary.text),))
-    return (told, *session.conversation[session.summary.replaced :])
+    return (introduced(session.summary.text), *session.conversation[session.summary.replaced :])
 
 
 def _take_up(session: Session, event: TurnStarted) -> Session:

@@ -8,13 +8,12 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_check
 
 import msgspec
 
-from reenact.actors.environment.tools.context import ToolContext
-from reenact.actors.environment.tools.outcome import ToolOutcome
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel import ActorSystem
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import Envelope, StreamData
 from reenact.domain.messages import Said
-from reenact.domain.tools import MCPServer, ToolSpec
+from reenact.domain.tools import MCPServer
 
 Handler: TypeAlias = Callable[[Envelope], object]
 OnEvent: TypeAlias = Callable[[StreamData | Mapping[str, Any]], None]
@@ -121,22 +120,6 @@ class Outside(Protocol):
         ...
 
 
-class Toolset(Protocol):
-    """The tools of one agent. Everything here happens on the outside loop."""
-
-    async def specs(self) -> Sequence[ToolSpec]:
-        """Return what the model is told of the tools, in the same order each time."""
-        ...
-
-    async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutcome:
-        """Run a tool; whatever goes wrong with it is an outcome too."""
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of what the tools hold. Idempotent."""
-        ...
-
-
 class LLMConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach the model, and how it is to answer. Times are in seconds. The key is never logged and never stored.
 
@@ -230,7 +213,7 @@ class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     resume_session_id: str | None = None
     mcp_servers: tuple[MCPServer, ...] = ()
-    tools: Toolset | None = None
+    tools: Toolbox | None = None
     api_tools: tuple[Mapping[str, Any], ...] = ()
     on_session_id_captured: Callable[[str], None] | None = None
 

@@ -13,14 +13,17 @@ from typing import Any, Protocol, TypeAlias
 
 import pykka
 
-from reenact.actors.environment.api import EnvironmentConfig, LLMDriver
+from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent
 from reenact.actors.environment.failures import failure, failure_of
-from reenact.actors.environment.incoming import Reported
+from reenact.actors.environment.incoming import Reported, incoming
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
-from reenact.domain.events import MessageStop, StreamData, StreamError, ToolResult, ToolStarted
-from reenact.domain.messages import Said
+from reenact.domain.answer import Answer
+from reenact.domain.compression import cut_of, introduced
+from reenact.domain.events import ContextCompressed, MessageStop, StreamData, StreamError, ToolResult, ToolStarted
+from reenact.domain.messages import Said, text_of
+from reenact.domain.transcript import summary_request
 
 ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
 
@@ -114,7 +117,7 @@ class Driving:
             if _current().cancelling():
                 raise
             reports(_failed(call, "it cancelled itself"))
-        except (Exception, SystemExit) as error:  # whatever it is, the model has to be told
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the model has to be told
             _log.exception("a tool could not be run")
             reports(_failed(call, repr(error)))
         else:
@@ -146,9 +149,13 @@ class Driving:
 
     async def _offered(self) -> tuple[Mapping[str, Any], ...]:
         """Return the tools as the Messages API is told of them."""
-        specs = () if self._config.tools is None else await self._config.tools.specs()
+        toolbox = self._config.tools
+        if toolbox is None:
+            return self._config.api_tools
+        await toolbox.connect()
         own = (
-            {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema} for spec in specs
+            {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
+            for spec in toolbox.specs()
         )
         return (*own, *self._config.api_tools)
 
@@ -179,14 +186,36 @@ class Driving:
         self._keeper = asyncio.create_task(_keep(self._driver))
         return self._driver
 
+    async def _compressed(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> Sequence[Said]:
+        """Return the conversation with a summary of its older part, and report that; or as it is, if that fails."""
+        cut = cut_of(messages)
+        if not cut:
+            return messages
+        answer = Answer(lambda: "")
+
+        def on_event(event: Reported) -> None:
+            answer.accept(incoming(event))
+
+        await self._ask(driver, summary_request(messages[:cut]), (), on_event)
+        summary = text_of(answer.blocks)
+        if answer.stop_reason is None or not summary.strip():
+            _log.warning("the conversation could not be summarised: %s", answer.error or "there was no summary")
+            return messages
+        kept = messages[cut:]
+        reports(ContextCompressed(summary=summary, kept=len(kept), usage=answer.usage, model=answer.model))
+        return (introduced(summary), *kept)
+
     async def _send(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> None:
         def on_event(event: Reported) -> None:
             reports(event)
             if _is_end(event):
                 reports.ended = True
 
-        tools = await self._offered()
+        await self._ask(driver, messages, await self._offered(), on_event)
 
+    async def _ask(
+        self, driver: LLMDriver, messages: Sequence[Said], tools: Sequence[Mapping[str, Any]], on_event: OnEvent
+    ) -> None:
         def send() -> Awaitable[None] | None:
             return driver.send_message(
                 messages=messages,

@@ -1,7 +1,7 @@
 """The functions behind the tools that images name.
 
 The log holds what a model is told of a tool, and no code. So the functions are handed in each time a runtime opens,
-with `Runtime.open(..., tools=[…])`, or with the image that is registered; an agent finds them by the names of its image.
+with `Runtime.open(..., tools=[…])`, or with the image that is registered; an agent finds them by their names.
 """
 
 from __future__ import annotations
