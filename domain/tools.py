@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard
 
 import msgspec
 
-from reenact.domain.errors import ConfigurationError, InvalidInputError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 
 MAX_NAME: Final = 64
 """Characters of a tool's name."""
@@ -37,6 +37,16 @@ class InvalidArgumentsError(InvalidInputError):
         super().__init__(f"{tool}: {'; '.join(problems)}")
         self.tool = tool
         self.problems = tuple(problems)
+
+
+class MCPServerError(ReenactError):
+    """An MCP server cannot be used now; `server` is its name. It is tried again when it is needed the next time."""
+
+    code = "mcp_server_error"
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(f"MCP server {server!r} {why}")
+        self.server = server
 
 
 def no_arguments() -> dict[str, Any]:
