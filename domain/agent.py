@@ -128,8 +128,19 @@ class TurnFailed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     failure: Failure
 
 
+class Unsaid(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What an answer used that says nothing, so that there is no message to record."""
+
+    model: str | None
+    usage: Usage
+    cost: float | None
+
+
 class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds."""
+    """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds.
+
+    `usage` and `cost` are the sums of all that the turn used, also of what was `unsaid`.
+    """
 
     turn_id: str
     outcome: Outcome
@@ -139,6 +150,7 @@ class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     from_state: AgentState
     failure: Failure | None = None
     cost: float | None = None
+    unsaid: Unsaid | None = None
 
 
 class AgentStopped(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -79,10 +79,11 @@ class Summary(msgspec.Struct, frozen=True, gc=False):
 class Session(msgspec.Struct, frozen=True):
     """What is known of a session.
 
-    `conversation` holds what was said, and `round` the calls of the last answer until their results are in it. `asked`
-    are the digests of the calls that a person has approved, and `question` is the message of the last turn that was
-    taken up: its id and when it was accepted. `context_tokens` is how long the conversation was for the model when it
-    answered last, and `warned` whether it has been said that the cost limit is exceeded.
+    `conversation` holds what was said, and `round` the calls of the last answer until their results are in it.
+    `known_calls` are the ids of all calls that were ever asked for, `asked` the digests of those that a person has
+    approved, and `question` is the message of the last turn that was taken up: its id and when it was accepted.
+    `context_tokens` is how long the conversation was for the model when it answered last, and `warned` whether it has
+    been said that the cost limit is exceeded.
     """
 
     id: str | None = None
@@ -96,6 +97,7 @@ class Session(msgspec.Struct, frozen=True):
     conversation: Conversation = Conversation()
     round: Round | None = None
     asked: frozenset[str] = frozenset()
+    known_calls: frozenset[str] = frozenset()
     question: tuple[str, int] = ("", 0)
     ledger: Ledger = Ledger()
     context_tokens: int = 0
@@ -179,9 +181,11 @@ def _answer(session: Session, event: AnswerRecorded) -> Session:
         turn = msgspec.structs.replace(
             turn, usage=sum_of(turn.usage, event.usage), cost=plus_cost(turn.cost, event.cost)
         )
+    calls = [block.id for block in event.content if isinstance(block, ToolUseBlock)]
     return msgspec.structs.replace(
         session,
         turn=turn,
+        known_calls=session.known_calls.union(calls) if calls else session.known_calls,
         conversation=session.conversation.plus(Said("assistant", event.content)),
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
         context_tokens=tokens_in_context(event.usage) or session.context_tokens,
@@ -243,9 +247,15 @@ def _compress(session: Session, event: ContextCompressed) -> Session:
 def _put_down(session: Session, event: TurnCompleted) -> Session:
     if session.turn is None or session.turn.id != event.turn_id:
         return session
-    agent = session.agent
-    failed = event.outcome == "failed"
-    return msgspec.structs.replace(session, turn=None, agent=None if agent is None else Agent(agent.id, failed))
+    agent, unsaid, ledger = session.agent, event.unsaid, session.ledger
+    if unsaid is not None:
+        ledger = ledger.with_model(unsaid.model or "", unsaid.usage, unsaid.cost)
+    return msgspec.structs.replace(
+        session,
+        turn=None,
+        agent=None if agent is None else Agent(agent.id, event.outcome == "failed"),
+        ledger=ledger,
+    )
 
 
 def _change_turn(session: Session, **changes: object) -> Session:

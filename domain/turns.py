@@ -7,6 +7,8 @@ A turn in which only a person can go on ends as `waiting`; the person's decision
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import count as counting
 from typing import Final, TypeAlias, assert_never
 
 import msgspec
@@ -14,6 +16,7 @@ import msgspec
 from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
+    Failure,
     ResultsRecorded,
     SoFar,
     StepStarted,
@@ -23,15 +26,16 @@ from reenact.domain.agent import (
     TurnFailed,
     TurnInterrupted,
     TurnStarted,
+    Unsaid,
 )
 from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop import rounds
-from reenact.domain.loop.events import ToolResult, ToolStarted
+from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import cost_of, sum_of
 from reenact.domain.loop.rounds import Round, Stage
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Block, ToolUseBlock, is_blank
+from reenact.domain.messages import Block, Said, ToolResultBlock, ToolUseBlock, is_blank
 from reenact.domain.session_commands import (
     Approve,
     Compress,
@@ -53,6 +57,9 @@ COST_LIMIT: Final = "cost_limit_exceeded"
 REPEATED: Final = "repeated_tool_calls"
 REJECTED: Final = "rejected"
 """Stop reasons of the loop's own, beside those of the Messages API."""
+NO_TOOLS: Final = Failure(
+    "environment_error", "this environment runs no tools, so that the model cannot be given their results"
+)
 
 _GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond
 _Ends: TypeAlias = Interrupt | Stop | Delete
@@ -125,9 +132,14 @@ def report(story: Story, command: Report) -> None:
 
 def compress(story: Story, command: Compress) -> None:
     """Take in the summary that the model is given from now on in place of what it sums up."""
-    turn = story.session.turn
-    replaced = len(story.session.conversation) - command.kept
-    if turn is None or turn.id != command.turn_id or replaced <= 0 or not command.summary.strip():
+    turn, conversation, summary = story.session.turn, story.session.conversation, story.session.summary
+    replaced = len(conversation) - command.kept
+    if 0 < replaced < len(conversation) and _is_of_results(conversation[replaced]):
+        replaced -= 1  # results stay with their calls
+    before = 0 if summary is None else summary.replaced
+    if turn is None or turn.id != command.turn_id or story.session.round is not None:
+        return
+    if not before < replaced <= len(conversation) or not command.summary.strip():
         return
     cost = cost_of(command.usage, command.rules.prices.get(command.model or ""))
     story.add(ContextCompressed(turn.id, command.summary, replaced, command.usage, command.model, cost, command.at))
@@ -154,9 +166,10 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
             assert_never(command)
     story.add(*events)
     if isinstance(command, Reject) and not command.resume:
-        _give_up(story, command, "a person stopped the turn", {"ready", "waiting", "running"})
         if story.session.turn is not None:
-            _end(story, SoFar(), "interrupted", command, REJECTED)
+            story.add(TurnInterrupted(story.session.turn.id, REJECTED))
+        _give_up(story, command, "a person stopped the turn", {"ready", "waiting", "running"})
+        _end(story, SoFar(), "interrupted", command, REJECTED)
         take_up_next(story, command.rules, command.at)
     else:
         _go_on(story, command)
@@ -164,15 +177,13 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
 
 def resume(story: Story, command: Resume) -> None:
     """Run idempotent tools again; of all others that were running it is not known what became of them."""
-    turn, round_ = story.session.turn, story.session.round
-    if turn is None or turn.id != command.turn_id or round_ is None:
+    session, rules = story.session, command.rules
+    if session.turn is None or session.turn.id != command.turn_id or session.round is None:
         return
-    for call in round_.at("running"):
-        if call.name in command.rules.idempotent:
-            story.add(ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1))
-        else:
-            text = f"{call.name}: the process ended while it ran; it is not known whether it took effect"
-            story.add(ToolResult(id=call.id, name=call.name, result=text, is_error=True))
+    idempotent = rules.idempotent if rules.runs_tools else frozenset[str]()
+    story.add(
+        *rounds.resumed(session.round, rules.policies, session.asked, idempotent, session_id=session.id or ""),
+    )
     _go_on(story, command)
 
 
@@ -230,22 +241,32 @@ def _go_on(story: Story, command: _GoesOn) -> None:
         return
     if round_.at("ready"):
         _continued(story, command)
-        story.add(*rounds.started(round_))
+        if command.rules.runs_tools:
+            story.add(*rounds.started(round_))
+        else:
+            story.add(*rounds.given_up(round_, "this environment runs no tools", stages={"ready"}))
+            _go_on(story, command)
     elif round_.is_answered:
         _continued(story, command)
         _record_results(story, command)
-        if _over_cost(story, command.rules, command.at):
-            take_up_next(story, command.rules, command.at)
-        else:
-            _next_step(story, command)
+        _next_step(story, command)
     elif story.session.turn is not None and not round_.runs:
         _end(story, SoFar(), "waiting", command)
 
 
 def _next_step(story: Story, command: _GoesOn) -> None:
-    turn = story.session.turn
-    if turn is not None:
-        story.add(StepStarted(turn.id, turn.steps + 1, command.at))
+    """Ask the model again, unless a limit or the environment forbids it."""
+    turn, rules = story.session.turn, command.rules
+    assert turn is not None  # results come in during a turn, or have begun one
+    if not _over_cost(story, rules, command.at):
+        if not rules.runs_tools:
+            _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
+        elif rules.max_steps is not None and turn.steps >= rules.max_steps:
+            _end(story, SoFar(), "completed", command, MAX_STEPS)
+        else:
+            story.add(StepStarted(turn.id, turn.steps + 1, command.at))
+            return
+    take_up_next(story, rules, command.at)
 
 
 def _continued(story: Story, command: _GoesOn) -> None:
@@ -304,11 +325,15 @@ def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _GoesOn | _Ends
     completed = _completed(story.session, so_far, outcome, stop_reason, command.at)
     if so_far.failure is not None and so_far.untold:
         story.add(TurnFailed(turn.id, so_far.failure))
-    if so_far.message_id is not None and not is_blank(so_far.content):
+    if so_far.message_id is not None:
         partial = outcome != "completed"
         answer = _answer(story.session, so_far, command.rules, command.at, stop_reason, partial=partial)
         completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
-        story.add(answer)
+        if not is_blank(so_far.content):
+            story.add(answer)
+        elif so_far.usage:
+            unsaid = Unsaid(so_far.model, so_far.usage, answer.cost)
+            completed = msgspec.structs.replace(completed, unsaid=unsaid)
     story.add(completed)
 
 
@@ -337,7 +362,7 @@ def _answer(
     return AnswerRecorded(
         session.turn.id,
         message_id,
-        _with_ids(so_far.content, message_id),
+        _with_ids(so_far.content, message_id, session.known_calls),
         stop_reason,
         partial,
         so_far.usage,
@@ -356,20 +381,29 @@ def _asks_for_tools(so_far: SoFar, rules: Rules) -> bool:
     )
 
 
-def _with_ids(content: tuple[Block, ...], message_id: str) -> tuple[Block, ...]:
-    """Return the content with an id of its own for every call, also where the environment gave none or one twice."""
-    calls = [block for block in content if isinstance(block, ToolUseBlock)]
-    if len({call.id for call in calls} - {""}) == len(calls):
+def _with_ids(content: tuple[Block, ...], message_id: str, known: Collection[str]) -> tuple[Block, ...]:
+    """Return the content with a new id for each call whose own is blank, or has been used before in the session."""
+    given = [block.id for block in content if isinstance(block, ToolUseBlock)]
+    if len({id_ for id_ in given if id_.strip() and id_ not in known}) == len(given):
         return content
-    known: set[str] = {""}
+    kept: set[str] = set()
+    taken = {*known, *given}
     told: list[Block] = []
     for number, block in enumerate(content):
-        if isinstance(block, ToolUseBlock) and block.id in known:
-            told.append(msgspec.structs.replace(block, id=f"{message_id}_{number}"))
-        else:
+        if not isinstance(block, ToolUseBlock):
             told.append(block)
-        known.update(one.id for one in told[-1:] if isinstance(one, ToolUseBlock))
+        elif block.id.strip() and block.id not in known and block.id not in kept:
+            kept.add(block.id)
+            told.append(block)
+        else:
+            id_ = next(new for new in (f"{message_id}_{count}" for count in counting(number)) if new not in taken)
+            taken.add(id_)
+            told.append(msgspec.structs.replace(block, id=id_))
     return tuple(told)
+
+
+def _is_of_results(said: Said) -> bool:
+    return any(isinstance(block, ToolResultBlock) for block in said.content)
 
 
 def _from_state(so_far: SoFar) -> AgentState:
