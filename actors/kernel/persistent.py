@@ -127,7 +127,6 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def __init__(self, context: ActorContext) -> None:
         self._assemble(context.mailbox)
-        self._pool = context.system.pool
         self.context = context
         self.state: State = self.initial
         self.version = 0
@@ -263,8 +262,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def begin(self) -> None:
         """Take over the mailbox, which is held, and go to work on the current thread."""
-        self._pool.enter(self)
-        self._mailbox.open(self._pool, self._turn)
+        pool = self._mailbox.pool
+        pool.enter(self)
+        self._mailbox.open(pool, self)
         self._turn(None)
 
     def ask_to_leave(self) -> None:
