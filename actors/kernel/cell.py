@@ -71,9 +71,7 @@ class Cell:
         self, key: Key, directory: Directory, profile: Profile[Any], supervision: Supervision | None, pool: WorkerPool
     ) -> None:
         self.mailbox = Mailbox(key[0].mailbox_limit)
-        self._context = ActorContext(
-            key, directory, profile, self.mailbox, self._ended, is_supervised=supervision is not None
-        )
+        self._context = ActorContext(key, directory, profile, self.mailbox, self, is_supervised=supervision is not None)
         self._key = key
         self._directory = directory
         self._pool = pool
@@ -127,7 +125,7 @@ class Cell:
         fail_all(self._context, failure)
         return False
 
-    def _ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
+    def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         """Go on without the incarnation; `never_began` if not one message of others was handled."""
         self._directory.orphan(self._key)
         self.mailbox.open(self._pool, self)
