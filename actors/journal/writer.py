@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 from queue import SimpleQueue
 
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
@@ -40,10 +41,8 @@ class Writer:
         self._watchers: tuple[Callable[[int], None], ...] = ()
         # Held while something is handed over or taken.
         self._gate = threading.Lock()
-        self._handed_over: list[Request] = []
-        # The streams of what was handed over, and of what is being settled; None stands for any stream.
-        self._owed: set[str | None] = set()
-        self._settling: set[str | None] = set()
+        self._handed_over = _Pile()
+        self._settling = _Pile()
         self._is_open = True
         # The thread sleeps until somebody opens this for it; it does so only when nothing is left to be settled.
         self._alarm = threading.Lock()
@@ -60,7 +59,9 @@ class Writer:
             RuntimeClosedError: the writer was told to end.
         """
         with self._gate:
-            self._accept(request)
+            if not self._is_open:
+                raise self._closed()
+            self._handed_over.requests.append(request)
             if self._is_asleep:
                 self._wake()
 
@@ -74,7 +75,9 @@ class Writer:
             RuntimeClosedError: the writer was told to end.
         """
         with self._gate:
-            self._accept(request)
+            if not self._is_open:
+                raise self._closed()
+            self._handed_over.requests.append(request)
             if not self._is_asleep:
                 return
             self._is_asleep = False
@@ -84,7 +87,7 @@ class Writer:
                     break
         finally:
             with self._gate:
-                if self._handed_over or not self._is_open:
+                if self._handed_over.requests or not self._is_open:
                     self._wake()
                 else:
                     self._sleep()
@@ -103,8 +106,7 @@ class Writer:
                 return False
             if self._is_asleep:
                 return True
-            owed, settling = self._owed, self._settling
-            return not (stream in owed or stream in settling or None in owed or None in settling)
+            return not (self._handed_over.concerns(stream) or self._settling.concerns(stream))
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after each commit of events, on the thread that writes."""
@@ -135,11 +137,8 @@ class Writer:
             message = "a listener or `done` must return at once; it cannot wait for the journal"
             raise RuntimeError(message)
 
-    def _accept(self, request: Request) -> None:
-        if not self._is_open:
-            raise RuntimeClosedError(f"the log {self._store.name} is closed")
-        self._handed_over.append(request)
-        self._owed.add(request.stream)
+    def _closed(self) -> RuntimeClosedError:
+        return RuntimeClosedError(f"the log {self._store.name} is closed")
 
     def _wake(self) -> None:
         self._is_asleep = False
@@ -149,7 +148,7 @@ class Writer:
     def _sleep(self) -> None:
         self._is_asleep = True
         self._settler = None
-        self._settling = set()
+        self._settling = _Pile()
 
     def _run(self) -> None:
         while self._settle_next(waits=True):
@@ -166,11 +165,10 @@ class Writer:
         """Return the requests in their order; if it waits, none means that none will come."""
         while True:
             with self._gate:
-                requests, self._handed_over = self._handed_over, []
-                self._settling, self._owed = self._owed, set()
+                self._settling, self._handed_over = self._handed_over, _Pile()
                 self._settler = threading.get_ident()
-                if requests or not waits or not self._is_open:
-                    return requests
+                if self._settling.requests or not waits or not self._is_open:
+                    return self._settling.requests
                 self._sleep()
             self._alarm.acquire()
 
@@ -232,6 +230,24 @@ class Writer:
             for watcher in self._watchers:
                 watcher(batch.position)
         _tell_all(requests, batch.outcomes)
+
+
+class _Pile:
+    """Requests in their order; which streams they concern is only looked at for those who ask."""
+
+    __slots__ = ("_looked_at", "_streams", "requests")
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self._looked_at = 0
+        self._streams: set[str | None] = set()
+
+    def concerns(self, stream: str) -> bool:
+        """Return whether one of the requests is about the stream, or may be about any."""
+        requests = self.requests
+        self._streams.update(request.stream for request in islice(requests, self._looked_at, None))
+        self._looked_at = len(requests)
+        return stream in self._streams or None in self._streams
 
 
 def _publish(listener: Listener, publications: list[Publication]) -> None:

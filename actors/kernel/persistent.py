@@ -127,11 +127,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def __init__(self, context: ActorContext) -> None:
         self._assemble(context.mailbox)
-        self._pool = context.system.pool
         self.context = context
         self.state: State = self.initial
         self.version = 0
-        self._elapsed = context.system.timetable.elapsed
 
     @classmethod
     def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
@@ -263,8 +261,9 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def begin(self) -> None:
         """Take over the mailbox, which is held, and go to work on the current thread."""
-        self._pool.enter(self)
-        self._mailbox.open(self._pool, self._turn)
+        pool = self._mailbox.pool
+        pool.enter(self)
+        self._mailbox.open(pool, self)
         self._turn(None)
 
     def ask_to_leave(self) -> None:
@@ -274,7 +273,6 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def _begin(self) -> None:
         self._begun = True
-        self.touched = self._elapsed()
         self.context.system.residents.enter(self)
         try:
             self.on_start()
@@ -324,11 +322,13 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         self._due = msgspec.UNSET
 
     def _turn(self, envelope: Envelope | None) -> None:
-        self.touched = self._elapsed()
+        elapsed = self.context.system.residents.elapsed
+        if elapsed is not None:
+            self.touched = elapsed()
+        outcome, step = self._outcome, self._under_way
         if not self._begun:
             self._begin()
-        elif self._outcome is not None and self._under_way is not None:
-            outcome, step = self._outcome, self._under_way
+        elif outcome is not None and step is not None:
             self._outcome = self._under_way = None
             if self._settles(step, outcome):
                 return
@@ -346,7 +346,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             left -= 1
         if self._over:
             error, never_began = self._failure or (None, False)
-            self.context.ended(error, never_began)
+            self.context.home.ended(error, never_began)
         elif self._opening:
             self._mailbox.again()
         else:
@@ -368,10 +368,15 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 self._end(error)
             return False
         try:
-            if isinstance(envelope, _Own) and self._is_past(envelope):
+            if type(envelope) is not Envelope and isinstance(envelope, _Own) and self._is_past(envelope):
                 return False
             command = self.prepare(envelope.message)
-            events = self._decided(command)
+            decided = self.decide(self.state, command)
+            events = decided if isinstance(decided, tuple) else self._listed(command, decided)
+            known = self.context.profile.events
+            for event in events:
+                if type(event) not in known:
+                    self._must_be_known(event)
             if not events:
                 _answer(envelope, self.reply(command, events) if envelope.reply_to else None)
                 return self._lets_pass(envelope)
@@ -397,23 +402,20 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 return True
         return False
 
-    def _decided(self, command: Command) -> tuple[Event, ...]:
-        decided = self.decide(self.state, command)
+    def _listed(self, command: Command, decided: Sequence[Event]) -> tuple[Event, ...]:
         if not _is_sequence(decided):
             raise TypeError(
                 f"{type(self).__name__}.decide returned {decided!r:.100} for {type(command).__name__}; "
                 "it returns a sequence of events, () for none"
             )
-        events: tuple[Event, ...] = tuple(decided)
-        known = self.context.profile.events
-        if known:
-            for event in events:
-                if type(event) not in known:
-                    raise TypeError(
-                        f"{type(self).__name__}.decide returned {event!r:.100}, and {type(self).__name__}.events "
-                        f"has no name for {type(event).__name__}"
-                    )
-        return events
+        return tuple(decided)
+
+    def _must_be_known(self, event: Event) -> None:
+        if self.context.profile.events:
+            raise TypeError(
+                f"{type(self).__name__}.decide returned {event!r:.100}, and {type(self).__name__}.events "
+                f"has no name for {type(event).__name__}"
+            )
 
     def _step(
         self,
@@ -424,10 +426,11 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     ) -> tuple[_Step[State, Command, Event], Append]:
         """Return what is believed once it is durable, and what is to become durable."""
         state = self.evolve(self.state, events[0]) if len(events) == 1 else reduce(self.evolve, events, self.state)
-        stream, profile = self.context.stream, self.context.profile
+        context = self.context
+        stream, profile = context.stream, context.profile
         if state is None and not profile.may_be_none:
             raise TypeError(f"{type(self).__name__}.evolve returned None for {events[-1]!r:.100}; it returns the state")
-        now = self.context.clock()
+        now = context.system.clock()
         if type(now) is not int:
             raise TypeError(
                 f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC"
@@ -595,7 +598,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     def _hear(self, outcome: Outcome) -> None:
         # On the thread that writes, which may be this worker's own: only leave word.
         self._outcome = outcome
-        self._mailbox.again()
+        mailbox = self._mailbox
+        mailbox.pool.submit(mailbox)
 
     def _settles(self, step: _Step[State, Command, Event], outcome: Outcome) -> bool:
         """Take up what the journal reports; return True if it is asked again."""

@@ -39,6 +39,13 @@ class Interrupted:
         self._held = False
 
 
+class Idle:
+    """Takes nothing out when it is its turn."""
+
+    def _turn(self, envelope: Envelope | None) -> None:
+        pass
+
+
 @pytest.fixture
 def pool() -> Iterator[CountingPool]:
     pool = CountingPool()
@@ -49,7 +56,7 @@ def pool() -> Iterator[CountingPool]:
 @pytest.fixture
 def mailbox(pool: CountingPool) -> Mailbox:
     mailbox = Mailbox()
-    mailbox.open(pool, lambda _: None)
+    mailbox.open(pool, Idle())
     return mailbox
 
 
