@@ -16,7 +16,8 @@ from bench.ours import Ours
 from bench.product import Sync, at_once, one_session
 from bench.raw import Raw
 from bench.workload import deltas, question
-from reenact import Image, Said, ToolResultBlock, tool
+from reenact import Image, Said, ToolResultBlock
+from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.api import LLMDriver, LLMProvider, OnEvent
 from reenact.events import MessageStop, TextDelta, ToolCall
 

@@ -131,19 +131,9 @@ def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, ev
 
 
 def _register(changes: Changes, row: Row, event: ImageRegistered) -> None:
-    image_id, revision, definition = event.image_id, event.revision, event.definition
+    image_id, revision = event.image_id, event.revision
     changes.images.append((row.position, image_id, revision, row.recorded_at))
-    changes.revisions.append(
-        (
-            row.position,
-            image_id,
-            revision,
-            definition.name,
-            definition.model,
-            definition.system_prompt,
-            definition.max_tokens,
-        )
-    )
+    changes.revisions.append((row.position, image_id, revision, encode(event.definition)))
 
 
 def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:

@@ -32,6 +32,7 @@ _value: Final = msgspec.msgpack.Decoder().decode
 _question: Final = msgspec.msgpack.Decoder(Question).decode
 _counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
 _failure: Final = msgspec.msgpack.Decoder(Failure).decode
+_definition: Final = msgspec.msgpack.Decoder(Definition).decode
 
 
 class ReadModel:
@@ -97,7 +98,7 @@ class ReadModel:
     def image_revision(self, image_id: str, revision: int) -> Definition | None:
         """Return the content of the image's revision, or None if there is no such revision."""
         rows = self._ask(questions.IMAGE_REVISION, id=image_id, which=revision)
-        return Definition(*rows[0]) if rows else None
+        return _definition(rows[0][0]) if rows else None
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return the session, or None if there is none of this id, or none any more."""
@@ -190,15 +191,17 @@ def _container(row: tuple[Any, ...]) -> ContainerInfo:
 
 
 def _image(row: tuple[Any, ...]) -> ImageInfo:
-    image_id, name, model, system_prompt, max_tokens, revision, created_at = row
+    image_id, definition, revision, created_at = row
+    content = _definition(definition)
     return ImageInfo(
         id=image_id,
-        name=name,
-        model=model,
-        system_prompt=system_prompt,
-        max_tokens=max_tokens,
+        name=content.name,
+        model=content.model,
+        system_prompt=content.system_prompt,
+        max_tokens=content.max_tokens,
         revision=revision,
         created_at=instant(created_at),
+        tools=(*(tool.name for tool in content.tools), *(str(tool.get("name", "")) for tool in content.api_tools)),
     )
 
 

@@ -46,19 +46,14 @@ ALL_CONTAINERS: Final = Statement(_page(_containers, CONTAINERS))
 _newest = (REVISIONS.c.image_id == IMAGES.c.id) & (REVISIONS.c.revision == IMAGES.c.revision)
 _images = select(
     IMAGES.c.id,
-    REVISIONS.c.name,
-    REVISIONS.c.model,
-    REVISIONS.c.system_prompt,
-    REVISIONS.c.max_tokens,
+    REVISIONS.c.definition,
     IMAGES.c.revision,
     IMAGES.c.created_at,
 ).join_from(IMAGES, REVISIONS, _newest)
 IMAGE: Final = Statement(_images.where(IMAGES.c.id == _id))
 ALL_IMAGES: Final = Statement(_page(_images, IMAGES))
 IMAGE_REVISION: Final = Statement(
-    select(REVISIONS.c.name, REVISIONS.c.model, REVISIONS.c.system_prompt, REVISIONS.c.max_tokens).where(
-        REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which")
-    )
+    select(REVISIONS.c.definition).where(REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which"))
 )
 
 _listed = SESSIONS.c.deleted_at.is_(None)

@@ -54,10 +54,7 @@ REVISIONS: Final = Table(
     _key(),
     Column("image_id", Text, nullable=False),
     Column("revision", Integer, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("model", Text),
-    Column("system_prompt", Text),
-    Column("max_tokens", Integer),
+    Column("definition", LargeBinary, nullable=False),
     Index("revisions_of_image", "image_id", "revision", unique=True),
 )
 

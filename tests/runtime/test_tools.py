@@ -280,7 +280,7 @@ def test_a_tool_whose_function_nobody_has_handed_in_is_told_of_as_missing(
     runtime.agents.receive(runtime.sessions.run("s"), "go")
 
     ears.wait("turn_completed")
-    assert "Tool not found: get_weather" in runtime.sessions.messages("s")[-1].text
+    assert "get_weather cannot be run" in runtime.sessions.messages("s")[-1].text
 
 
 def test_functions_handed_in_at_opening_stand_behind_the_tools_of_images(
