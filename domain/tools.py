@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard
 
 import msgspec
 
-from reenact.domain.errors import ConfigurationError, InvalidInputError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 
 MAX_NAME: Final = 64
 """Characters of a tool's name."""
@@ -37,6 +37,16 @@ class InvalidArgumentsError(InvalidInputError):
         super().__init__(f"{tool}: {'; '.join(problems)}")
         self.tool = tool
         self.problems = tuple(problems)
+
+
+class MCPServerError(ReenactError):
+    """An MCP server cannot be used now; `server` is its name. It is tried again when it is needed the next time."""
+
+    code = "mcp_server_error"
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(f"MCP server {server!r} {why}")
+        self.server = server
 
 
 def no_arguments() -> dict[str, Any]:
@@ -125,6 +135,11 @@ def _is_json(value: object) -> bool:
 def is_object(value: object) -> TypeGuard[dict[Any, Any]]:
     """Return whether the value is what a JSON object is in Python."""
     return isinstance(value, dict)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Return whether the value is a mapping of any kind."""
+    return isinstance(value, Mapping)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
