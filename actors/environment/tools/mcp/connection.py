@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from reenact.actors.environment.tools.context import ToolContext
-from reenact.actors.environment.tools.mcp_failures import (
+from reenact.actors.environment.tools.mcp.failures import (
     ForgottenError,
     LostError,
     Reporter,
@@ -26,8 +26,8 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerError, ToolSpec, check_server, is_json
 
 if TYPE_CHECKING:
-    from reenact.actors.environment.tools.mcp_content import Listed
-    from reenact.actors.environment.tools.mcp_session import Session
+    from reenact.actors.environment.tools.mcp.content import Listed
+    from reenact.actors.environment.tools.mcp.session import Session
 
 _CLOSING: Final = 2.0
 """Seconds that a connection may take to end by itself."""
@@ -218,6 +218,6 @@ class _Link:
 
 def _imported() -> Callable[..., AbstractAsyncContextManager[Session]]:
     """Return what opens a session; importing it takes a second, which only those pay who have such a server."""
-    from reenact.actors.environment.tools.mcp_session import opened  # noqa: PLC0415
+    from reenact.actors.environment.tools.mcp.session import opened  # noqa: PLC0415
 
     return opened

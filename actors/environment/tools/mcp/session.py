@@ -13,9 +13,9 @@ from mcp import Client, MCPError, types
 from mcp.client import IncomingMessage, Transport
 from mcp.client.streamable_http import streamable_http_client
 
-from reenact.actors.environment.tools.mcp_content import Listed, listed, outcome_of_result
-from reenact.actors.environment.tools.mcp_failures import ForgottenError, LostError, Reporter, root_of, unreachable
-from reenact.actors.environment.tools.mcp_stdio import MAX_LINE, StdioTransport
+from reenact.actors.environment.tools.mcp.content import Listed, listed, outcome_of_result
+from reenact.actors.environment.tools.mcp.failures import ForgottenError, LostError, Reporter, root_of, unreachable
+from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
 from reenact.domain.tools import MCPServer
 
