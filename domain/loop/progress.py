@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import msgspec
+
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,
@@ -16,7 +18,7 @@ from reenact.domain.loop.events import (
     ToolRejected,
     ToolResult,
     ToolStarted,
-    Warning,
+    Warning,  # noqa: A004 - the word of the specification
 )
 from reenact.domain.loop.faults import ErrorInfo
 
@@ -42,7 +44,7 @@ class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
 
     result: dict[str, Any]
     model: str = ""
-    usage: dict[str, Any] = {}
+    usage: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     cost: float | None = None
     appended: bool = False
 
@@ -77,7 +79,7 @@ class Failed(LoopEvent, frozen=True, kw_only=True, tag="error"):
     call_id: str | None = None
     model: str | None = None
     tool: str | None = None
-    usage: dict[str, Any] = {}
+    usage: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     cost: float | None = None
 
 
@@ -105,7 +107,7 @@ class CompressionComplete(LoopEvent, frozen=True, kw_only=True, tag="compression
     replaced: tuple[dict[str, Any], ...] = ()
     kept: int = 0
     model: str | None = None
-    usage: dict[str, Any] = {}
+    usage: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     cost: float | None = None
 
 
@@ -117,7 +119,7 @@ class Custom(LoopEvent, frozen=True, kw_only=True, tag="custom"):
     """An executor of somebody's own tells something: its `data` are also attributes of the event."""
 
     name: str
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
     @property
     def type(self) -> str:

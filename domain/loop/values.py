@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, Final, NoReturn, SupportsIndex
@@ -152,7 +152,7 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         mine = {name: self[name] for name in self.keys()}
         if type(other) is type(self):
-            return mine == {name: other[name] for name in other.keys()}
+            return all(each == other[name] for name, each in mine.items())
         if isinstance(other, Mapping):
             told = dict[object, object](other)
             return all(name in mine for name in told) and all(told.get(name) == mine[name] for name in mine)
@@ -172,10 +172,18 @@ def frozen(value: object, *, what: str = "the value") -> Any:  # noqa: ANN401 - 
         InvalidInputError: it is no JSON value, is not valid Unicode, or is nested deeper than `DEEPEST`.
     """
     try:
-        return _frozen(value, 0)
+        return _frozen(value, 0, _built_in)
     except (ValueError, TypeError, RecursionError) as broken:
         msg = f"{what} is no JSON value: {broken}"
         raise InvalidInputError(msg) from None
+
+
+def portrayed(value: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value as `frozen` does, with a text that names it in the place of each part that JSON cannot have."""
+    try:
+        return _frozen(value, 0, _built_in_or_named)
+    except (ValueError, TypeError, RecursionError):
+        return _named(value)
 
 
 def frozen_object(value: object, *, what: str) -> Frozen:
@@ -203,12 +211,12 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=list)
 
 
-def _frozen(value: object, depth: int) -> Any:  # noqa: ANN401 - any JSON value
+def _frozen(value: object, depth: int, other: Callable[[object], object]) -> Any:  # noqa: ANN401 - any JSON value
     match value:
         case None | bool() | Frozen() | FrozenList() | Growing():
             return value
         case Enum():
-            return _frozen(value.value, depth)
+            return _frozen(value.value, depth, other)
         case str():
             return _text(value)
         case int():
@@ -219,20 +227,29 @@ def _frozen(value: object, depth: int) -> Any:  # noqa: ANN401 - any JSON value
             msg = f"it is nested deeper than {DEEPEST}"
             raise ValueError(msg)
         case Mapping():
-            return Frozen({_name(name): _frozen(each, depth + 1) for name, each in _pairs(value)})
-        case list() | tuple():
-            return FrozenList([_frozen(each, depth + 1) for each in _each(value)])
+            return Frozen({_name(name): _frozen(each, depth + 1, other) for name, each in _pairs(value)})
         case AbstractSet():
-            return FrozenList(sorted((_frozen(each, depth + 1) for each in _each(value)), key=compact))
+            return FrozenList(sorted((_frozen(each, depth + 1, other) for each in _each(value)), key=compact))
         case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
-            return FrozenList([_frozen(each, depth + 1) for each in _each(value)])
+            return FrozenList([_frozen(each, depth + 1, other) for each in _each(value)])
         case _:
-            return _frozen(_built_in(value), depth + 1)
+            return _frozen(other(value), depth + 1, other)
 
 
 def _built_in(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else msgspec.to_builtins(value, str_keys=True)
+
+
+def _built_in_or_named(value: object) -> object:
+    try:
+        return _frozen(_built_in(value), 0, _built_in)
+    except Exception:  # noqa: BLE001 - it may be anybody's, and need not become JSON
+        return _named(value)
+
+
+def _named(value: object) -> str:
+    return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
 
 def _pairs(value: Mapping[Any, Any]) -> Iterable[tuple[object, object]]:
