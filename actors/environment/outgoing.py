@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.actors.environment.repairs import THOUGHTS, merged, repaired
+from reenact.actors.environment.repairs import THOUGHTS, repaired
 from reenact.actors.environment.server_calls import is_open
 from reenact.actors.environment.wire import Json
 from reenact.domain.messages import (
@@ -48,7 +48,7 @@ def api_messages(
     is not `resumable`, since its container is gone, it is left out with its calls. Without `thoughts` there are none.
     """
     spoken = ((said.role, list(_sendable(said, thoughts=thoughts))) for said in _not_refused(conversation))
-    turns = repaired(merged(spoken), resumable=resumable)
+    turns = repaired(spoken, resumable=resumable)
     messages: list[Json] = [{"role": role, "content": blocks} for role, blocks in turns]
     if messages and messages[-1]["role"] == "assistant" and not is_open(messages[-1]["content"]):
         _end(messages, prefill=prefill)

@@ -64,12 +64,23 @@ def _wrong(headers: Mapping[str, str], body: Json, *, counting: bool) -> Iterato
             return
     for field in body.keys() - (_COUNTED if counting else _SENT):
         yield f"{field}: Extra inputs are not permitted"
+    for number, message in enumerate(body["messages"]):
+        if not _is_message(message):
+            yield f"messages.{number}: Input does not match the expected shape."
+            return
     limit: Any = body.get("max_tokens", 1)
     if not isinstance(limit, int) or limit < 1:
         yield "max_tokens: must be greater than or equal to 1"
     for check in (_wrong_system, _wrong_tools, _wrong_choice, wrong_turns, _wrong_breakpoints):
         yield from check(body)
     yield from _wrong_thinking(headers, body)
+
+
+def _is_message(message: Any) -> bool:  # noqa: ANN401 - whatever a client may send
+    if not isinstance(message, dict) or message.get("role") not in {"user", "assistant"}:
+        return False
+    content: Any = message.get("content")
+    return isinstance(content, str) or (isinstance(content, list) and all(isinstance(one, dict) for one in content))
 
 
 def _wrong_system(body: Json) -> Iterator[str]:
