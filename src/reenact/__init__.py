@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 from reenact.domain.agent import AgentInfo
+from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import (
     AgentNotFoundError,
@@ -17,6 +18,7 @@ from reenact.domain.errors import (
     ImageNotFoundError,
     InvalidInputError,
     InvalidMessageError,
+    LLMError,
     LogLockedError,
     LogTooNewError,
     LogUnusableError,
@@ -89,6 +91,7 @@ __all__ = [
     "ContainerNotFoundError",
     "DeadLetter",
     "DeadlockError",
+    "DocumentBlock",
     "Effector",
     "Entry",
     "Environment",
@@ -97,12 +100,14 @@ __all__ = [
     "Event",
     "EventSourcedActor",
     "Image",
+    "ImageBlock",
     "ImageInfo",
     "ImageNotFoundError",
     "InvalidInputError",
     "InvalidMessageError",
     "LLMConfig",
     "LLMDriver",
+    "LLMError",
     "LLMProvider",
     "LogLockedError",
     "LogTooNewError",

@@ -31,6 +31,10 @@ PICTURE: dict[str, Any] = {"type": "image", "source": {"type": "base64", "media_
 SEARCHED: dict[str, Any] = {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text"}]}
 
 
+NOTHING: list[object] = []
+NO_PIECES: tuple[dict[str, Any], ...] = ()
+
+
 def nested(depth: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for _ in range(depth):
@@ -44,7 +48,7 @@ def nested(depth: int) -> dict[str, Any]:
         ({"type": "text", "text": " Hi "}, TextBlock(" Hi ")),
         (PICTURE, ImageBlock.from_bytes(b"\x89PNG", "image/png")),
         ({"type": "image", "source": {"type": "url", "url": "https://x/y"}}, ImageBlock.from_url("https://x/y")),
-        ({"type": "image", "source": {"type": "file", "file_id": "f"}}, ImageBlock(FileSource("f"))),
+        ({"type": "image", "source": {"type": "file", "file_id": "f"}}, ImageBlock.from_file("f")),
         (
             {
                 "type": "document",
@@ -62,7 +66,7 @@ def nested(depth: int) -> dict[str, Any]:
             {"type": "document", "source": {"type": "url", "url": "http://x"}, "context": "C"},
             DocumentBlock.from_url("http://x", context="C"),
         ),
-        ({"type": "document", "source": {"type": "file", "file_id": "f"}}, DocumentBlock(FileSource("f"))),
+        ({"type": "document", "source": {"type": "file", "file_id": "f"}}, DocumentBlock.from_file("f")),
         (
             {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "Hi"}, PICTURE]}},
             DocumentBlock(ContentSource(({"type": "text", "text": "Hi"}, PICTURE))),
@@ -96,14 +100,14 @@ def test_images_of_the_usual_formats_are_accepted(media_type: str) -> None:
     [
         ("", "empty"),
         (" \n", "empty"),
-        ([], "content is empty"),
+        (NOTHING, "content is empty"),
         (7, "content is text or a list of blocks, not int"),
         (b"x", "not bytes"),
         ({"type": "text", "text": "Hi"}, "not dict"),
         ("a\ud800", "index 1"),
         (["Hi"], r'content\[0\] is no content block, but str; as a block it is \{"type": "text", "text": \'Hi\'\}'),
         ([ThinkingBlock("hm")], r"content\[0\] is no content block, but ThinkingBlock"),
-        ([{"type": "text", "text": "Hi"}, {}], r"content\[1\] has no type"),
+        ([{"type": "text", "text": "Hi"}, dict[str, Any]()], r"content\[1\] has no type"),
         ([{"type": "tool_result"}], r"content\[0\] has the type 'tool_result'; here it is one of text, image"),
         ([{"type": ["text"]}], r"content\[0\] has the type \['text'\]"),
         ([{1: 2}], r"content\[0\] has the field 1, which is not text"),
@@ -130,7 +134,7 @@ def test_images_of_the_usual_formats_are_accepted(media_type: str) -> None:
         ([DocumentBlock.from_text("x", title=" ")], r"content\[0\].title is blank"),
         ([DocumentBlock.from_text("x", context="")], r"content\[0\].context is blank"),
         ([DocumentBlock(ContentSource(""))], r"content\[0\].source.content is blank"),
-        ([DocumentBlock(ContentSource(()))], r"content\[0\].source.content is empty"),
+        ([DocumentBlock(ContentSource(NO_PIECES))], r"content\[0\].source.content is empty"),
         ([DocumentBlock(ContentSource((PICTURE, SEARCHED)))], r"content\[0\].source.content\[1\] has the type"),
         (
             [{"type": "document", "source": {"type": "text", "data": "x"}, "citations": True}],

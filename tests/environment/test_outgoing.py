@@ -297,7 +297,7 @@ def test_a_search_that_waits_for_the_client_s_tools_stays_until_the_user_speaks(
 
 
 def test_code_that_waits_for_its_calls_goes_on_over_several_messages_as_long_as_its_container_lives() -> None:
-    code = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {}}
+    code: Json = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {}}
     caller = {"type": "code_execution_20250825", "tool_id": "s"}
     running = [
         user(),

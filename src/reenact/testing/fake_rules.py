@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.testing.fake_replies import FakeError
 from reenact.testing.fake_turns import blocks_of, wrong_turns
 
@@ -76,11 +77,11 @@ def _wrong(headers: Mapping[str, str], body: Json, *, counting: bool) -> Iterato
     yield from _wrong_thinking(headers, body)
 
 
-def _is_message(message: Any) -> bool:  # noqa: ANN401 - whatever a client may send
-    if not isinstance(message, dict) or message.get("role") not in {"user", "assistant"}:
+def _is_message(message: object) -> bool:
+    if not is_mapping(message) or message.get("role") not in {"user", "assistant"}:
         return False
-    content: Any = message.get("content")
-    return isinstance(content, str) or (isinstance(content, list) and all(isinstance(one, dict) for one in content))
+    content = message.get("content")
+    return isinstance(content, str) or (is_sequence(content) and all(map(is_mapping, content)))
 
 
 def _wrong_system(body: Json) -> Iterator[str]:
@@ -135,7 +136,8 @@ def _wrong_thinking(headers: Mapping[str, str], body: Json) -> Iterator[str]:
     if kind in {"enabled", "adaptive"}:
         if body.get("temperature", 1) != 1:
             yield "`temperature` may only be set to 1 when thinking is enabled"
-        if (body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
+        choice: Json = body.get("tool_choice") or {}
+        if choice.get("type") in {"any", "tool"}:
             yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
