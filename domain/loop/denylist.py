@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from reenact.domain.loop.matching import Matcher, command, glob, path
-from reenact.domain.loop.rules import Entry
+from reenact.domain.loop.policy_rules import Entry
 
 COMMAND_PARAMETERS: Final = (
     "command",

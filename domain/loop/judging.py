@@ -15,7 +15,7 @@ from reenact.domain.loop.digests import call_digest
 from reenact.domain.loop.lists import AllowList, DenyList, built_in
 from reenact.domain.loop.matchers.findings import Found, Match, Sight, unknown
 from reenact.domain.loop.matchers.values import is_list, is_mapping, is_object
-from reenact.domain.loop.rules import MODES, RULE_MODES, Conditions, Policy, Rule, Verdict
+from reenact.domain.loop.policy_rules import MODES, RULE_MODES, Conditions, Policy, Rule, Verdict
 
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
 _STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}

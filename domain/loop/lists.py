@@ -10,7 +10,7 @@ from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
 from reenact.domain.loop.matchers.findings import Found, Match, Sight, Test, attempt
 from reenact.domain.loop.matchers.globs import ANY, Part, is_one
 from reenact.domain.loop.matchers.values import is_list
-from reenact.domain.loop.rules import Conditions, Entry, tool_parts
+from reenact.domain.loop.policy_rules import Conditions, Entry, tool_parts
 
 
 class AllowList:

@@ -9,7 +9,7 @@ import msgspec
 from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
 from reenact.domain.loop.digests import digest
 from reenact.domain.loop.judging import Judge
-from reenact.domain.loop.rules import Entry, Policy
+from reenact.domain.loop.policy_rules import Entry, Policy
 
 
 class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):

@@ -14,7 +14,7 @@ from reenact.domain.loop.digests import call_digest
 from reenact.domain.loop.matchers.findings import Sight
 from reenact.domain.loop.policies import Policies
 from reenact.domain.loop.policy_reading import policies_of
-from reenact.domain.loop.rules import Entry, Mode, Policy, Rule, RuleMode, Verdict
+from reenact.domain.loop.policy_rules import Entry, Mode, Policy, Rule, RuleMode, Verdict
 
 __all__ = [
     "BUILT_IN_DENY_LIST",

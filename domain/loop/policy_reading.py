@@ -12,7 +12,7 @@ from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
 from reenact.domain.loop.matchers.values import is_list, is_mapping
 from reenact.domain.loop.matching import MATCHERS, Wanted, ready
 from reenact.domain.loop.policies import Policies
-from reenact.domain.loop.rules import MODES, RULE_MODES, Entry, Policy, Rule, tool_parts
+from reenact.domain.loop.policy_rules import MODES, RULE_MODES, Entry, Policy, Rule, tool_parts
 
 BUILT_IN: Final = "@built-in"
 """Stands in a list of what is denied for the entries of `BUILT_IN_DENY_LIST`."""
