@@ -10,6 +10,7 @@ from reenact.domain import errors
 from reenact.domain.errors import (
     AgentNotFoundError,
     AlreadyExistsError,
+    CallNotPendingError,
     ConflictError,
     ContainerNotFoundError,
     ImageNotFoundError,
@@ -18,10 +19,12 @@ from reenact.domain.errors import (
     LogLockedError,
     LogTooNewError,
     LogUnusableError,
+    MailboxFullError,
     NotFoundError,
     ReenactError,
     RequestTimeoutError,
     SessionNotFoundError,
+    StaleApprovalError,
     StorageError,
     StorageFullError,
     UnknownScenarioError,
@@ -82,3 +85,20 @@ def test_errors_say_their_values() -> None:
     assert (unknown.name, unknown.known, "a, b" in str(unknown)) == ("x", ("a", "b"), True)
     assert (conflict.stream, conflict.expected, conflict.actual) == ("session/s", 1, 2)
     assert "session 's'" in str(exists)
+
+
+def test_errors_about_calls_name_the_call_and_what_to_do() -> None:
+    settled, stale = CallNotPendingError("a"), StaleApprovalError("b", "the policies have changed")
+
+    assert (settled.call_id, settled.code, isinstance(settled, LookupError)) == ("a", "call_not_pending", True)
+    assert str(settled) == (
+        "call 'a' cannot be decided like that: it was decided already, or never asked for; see what is pending"
+    )
+    assert (stale.call_id, stale.code) == ("b", "stale_approval")
+    assert str(stale) == "the approval of call 'b' does not hold: the policies have changed; look at the call again"
+
+
+def test_a_full_mailbox_says_how_much_it_holds() -> None:
+    full = MailboxFullError(7)
+
+    assert (full.limit, str(full).startswith("7 messages wait already")) == (7, True)
