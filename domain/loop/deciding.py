@@ -46,7 +46,7 @@ def meaning_of(state: AgentState, given: object, policies: Policies) -> Meaning:
         return Consult(AgentContext(told.phase, told.payload, told.session or state.session))
     if isinstance(given, str) or (isinstance(given, Mapping) and "role" in given):
         people.check_free(state)
-        message = message_of(Frozen(role="user", content=given) if isinstance(given, str) else given)
+        message = message_of({"role": "user", "content": given} if isinstance(given, str) else given)
         session = Frozen({**state.session, "message_count": len(state.messages) + 1})
         return Consult(AgentContext("user_input", Frozen(message=message), session), (MessageAdded(message=message),))
     msg = f"a step is given a call of a tool, a context, a message or nothing; not {given!r}"

@@ -111,8 +111,8 @@ class AgentState:
     phase: Phase = "init"
     payload: Any = None
     round: Round = field(default_factory=Round)
-    approvals: frozenset[str] = frozenset()
-    decided: frozenset[str] = frozenset()
+    approvals: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
     free_steps: int = 0
     warned: bool = False
 

@@ -65,7 +65,7 @@ def event_from_json(text: str | bytes) -> LoopEvent:
 
 def built_in(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """Return a state, an event, or the value of a field as JSON."""
-    return msgspec.to_builtins(value, order="deterministic", enc_hook=_plain)
+    return msgspec.to_builtins(value, enc_hook=_plain)
 
 
 def state_from(value: object) -> AgentState:
