@@ -117,7 +117,7 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
 
 def _answered(draft: _Draft, event: LLMResult) -> None:
     _spend_on_model(draft, event.model, event)
-    calls = event.result.get("tool_calls") or []
+    calls: list[Any] = event.result.get("tool_calls") or []
     draft["phase"] = "llm_result"
     draft["payload"] = frozen({"result": event.result, "has_tool_calls": bool(calls), "tool_calls": calls})
     if event.appended:

@@ -1,5 +1,7 @@
 """Steps of the agent runtime's feature."""
 
+# ruff: noqa: ANN401 - what runners, tools and models are given and give is anybody's
+
 from __future__ import annotations
 
 import asyncio
@@ -51,7 +53,7 @@ class Talk:
 
     agent: Agent = field(default_factory=Agent)
     config: dict[str, Any] = field(default_factory=dict[str, Any])
-    initial: AgentState = AgentRuntime.create_initial_state("test-session")
+    initial: AgentState = field(default_factory=lambda: AgentRuntime.create_initial_state("test-session"))
     states: list[AgentState] = field(default_factory=list[AgentState])
     results: list[StepResult] = field(default_factory=list[StepResult])
     told: str = ""
@@ -177,9 +179,7 @@ def an_agent_that_asks(talk: Talk, prompt: str, metadata: str) -> None:
 
 @given(parsers.parse('an agent that asks a person to "{prompt}" from:'))
 def an_agent_that_lets_select(talk: Talk, prompt: str, datatable: list[list[str]]) -> None:
-    asks(
-        talk, {"type": "request_human_select", "prompt": prompt, "options": options_in(datatable), "multi": False}
-    )
+    asks(talk, {"type": "request_human_select", "prompt": prompt, "options": options_in(datatable), "multi": False})
 
 
 def options_in(datatable: list[list[str]]) -> list[dict[str, str]]:
@@ -517,5 +517,6 @@ def ids_of_their_own(talk: Talk) -> None:
 def sessions_are_apart(talk: Talk) -> None:
     for state, result in zip(talk.states, talk.results, strict=True):
         assert result.new_state.session_id == state.session_id
-        assert [event.id for event in result.new_state.events] == [f"call of {state.session_id}"]
+        assert result.new_state.events == result.events
+        assert [event.id for event in result.events] == [f"call of {state.session_id}"]
         assert [message["tool_call_id"] for message in result.new_state.messages] == [f"call of {state.session_id}"]

@@ -1,5 +1,7 @@
 """Any conversation, with anything going wrong in it, is the fold of its events; and no call escapes the policy."""
 
+# ruff: noqa: ANN401 - what runners, tools and models are given and give is anybody's
+
 from __future__ import annotations
 
 import asyncio
@@ -19,7 +21,6 @@ from reenact.loop import (
     AgentRuntimeConfig,
     AgentState,
     CallLLM,
-    CallTool,
     CompressContext,
     CostLimit,
     Failed,
@@ -206,7 +207,8 @@ async def act(runtime: AgentRuntime, agent: Agent, state: AgentState, kind: str,
             return runtime.interrupt(state, "stop", told)
         case "resume":
             try:
-                return await runtime.resume(state, "on", told)
+                resumed: StepResult = await runtime.resume(state, "on", told)
+                return resumed
             except NotResumableError:
                 assert state.status != "interrupted" or not (state.interruption and state.interruption.can_resume)
                 return await runtime.step(state, {"type": "function", "id": "z"})
@@ -268,7 +270,9 @@ def test_a_conversation_is_the_fold_of_its_events_whatever_happens(
         clock=ticking().__next__,
     )
     runtime = AgentRuntime(agent, config)
-    initial = runtime.create_initial_state("s", [{"role": "user", "content": "hi"}], max_steps=max_steps, cost_limit=cost_limit)
+    initial = runtime.create_initial_state(
+        "s", [{"role": "user", "content": "hi"}], max_steps=max_steps, cost_limit=cost_limit
+    )
 
     async def converse() -> None:
         state = initial
@@ -307,7 +311,9 @@ def check(initial: AgentState, before: AgentState, result: StepResult) -> None:
     counted = [event for event in result.events if isinstance(event, ToolResult)]
     assert len({event.id for event in counted}) == len(counted) or len(result.events) > 1
     if not any(event.changes for event in result.events):
-        answers = [message["tool_call_id"] for message in state.messages[len(before.messages) :] if message["role"] == "tool"]
+        answers = [
+            message["tool_call_id"] for message in state.messages[len(before.messages) :] if message["role"] == "tool"
+        ]
         if not any(event.type == "compression_complete" for event in result.events):
             assert answers == [event.id for event in counted]
     if isinstance(result.events[0] if result.events else None, LLMResult):
