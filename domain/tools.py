@@ -137,6 +137,11 @@ def is_object(value: object) -> TypeGuard[dict[Any, Any]]:
     return isinstance(value, dict)
 
 
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Return whether the value is a mapping of any kind."""
+    return isinstance(value, Mapping)
+
+
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Return whether the value is what a JSON array is in Python."""
     return isinstance(value, list)

@@ -19,6 +19,9 @@ from reenact.domain.errors import RuntimeClosedError, StorageError
 BATCH_LIMIT = 5000
 """The most requests that one transaction takes in."""
 
+AT_ONCE = 500
+"""The most requests of a transaction that those of the one before wait for, before they hear that theirs is over."""
+
 ROUNDS = 8
 """How many transactions a thread that hands something over commits at most, before the writer's own takes over."""
 
@@ -49,6 +52,8 @@ class Writer:
         self._alarm.acquire()
         self._is_asleep = False
         self._settler: int | None = None
+        # What is durable, and not told yet: only who settles touches it.
+        self._untold: list[tuple[Sequence[Request], Sequence[Outcome]]] = []
         self._thread = threading.Thread(target=self._run, name="reenact-journal", daemon=True)
         self._thread.start()
 
@@ -86,6 +91,7 @@ class Writer:
                 if not self._settle_next(waits=False):
                     break
         finally:
+            self._tell()
             with self._gate:
                 if self._handed_over.requests or not self._is_open:
                     self._wake()
@@ -157,6 +163,8 @@ class Writer:
     def _settle_next(self, *, waits: bool) -> bool:
         """Settle what was handed over, having waited for it or not; return whether there was anything."""
         requests = self._take(waits=waits)
+        if len(requests) > AT_ONCE:
+            self._tell()
         for start in range(0, len(requests), BATCH_LIMIT):
             self._settle(requests[start : start + BATCH_LIMIT])
         return bool(requests)
@@ -164,6 +172,8 @@ class Writer:
     def _take(self, *, waits: bool) -> list[Request]:
         """Return the requests in their order; if it waits, none means that none will come."""
         while True:
+            if self._untold and not self._handed_over.requests:
+                self._tell()
             with self._gate:
                 self._settling, self._handed_over = self._handed_over, _Pile()
                 self._settler = threading.get_ident()
@@ -201,7 +211,7 @@ class Writer:
         self._heads.expect(requests)
         batch = Batch(self._store, self._heads, self._codec, position=position, refused=self._refused)
         batch.take_in(requests)
-        self._store.commit(batch.changes())
+        self._store.commit(batch.changes(), self._tell)
         self._refused = batch.refused
         self._heads.trim()
         return batch
@@ -216,6 +226,7 @@ class Writer:
 
     def _refuse(self, requests: Sequence[Request], error: StorageError) -> None:
         """Tell each that it failed, and let no step of its stream overtake it."""
+        self._tell()
         _logger.error("not recorded: %s", error)
         outcomes: list[Outcome] = []
         for request in requests:
@@ -229,7 +240,13 @@ class Writer:
         if batch.has_events:
             for watcher in self._watchers:
                 watcher(batch.position)
-        _tell_all(requests, batch.outcomes)
+        self._untold.append((requests, batch.outcomes))
+
+    def _tell(self) -> None:
+        """Tell what is durable. If more is to be written, that is done while the disk is at work on it."""
+        untold, self._untold = self._untold, []
+        for requests, outcomes in untold:
+            _tell_all(requests, outcomes)
 
 
 class _Pile:

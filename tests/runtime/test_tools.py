@@ -21,7 +21,9 @@ def results_in(said: Sequence[Said]) -> list[ToolResultBlock]:
     return [block for block in said[-1].content if isinstance(block, ToolResultBlock)]
 
 
-def asks(*calls: tuple[str, str, dict[str, Any]], then: str = "done") -> Callable[[Sequence[Said]], Iterable[MockEvent]]:
+def asks(
+    *calls: tuple[str, str, dict[str, Any]], then: str = "done"
+) -> Callable[[Sequence[Said]], Iterable[MockEvent]]:
     """A model that asks for the calls, all at once, and says what came of them."""
 
     def script(said: Sequence[Said]) -> Iterator[MockEvent]:

@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.actors.environment.tools.models import model_argument
 from reenact.actors.environment.tools.parameters import Parameters
-from reenact.domain.tools import InvalidArgumentsError, is_array, is_object
+from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_mapping, is_object
 
 Step: TypeAlias = str | int | None
 """From a value to one inside: a field, an index, or something inside that is not told."""
@@ -25,12 +25,14 @@ _JSON_NAMES: Final = {"int": "integer", "str": "string", "float": "number", "boo
 _SHOWN: Final = 80
 
 
-def read_arguments(tool: str, parameters: Parameters, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict[str, Any]:
     """Return the arguments as the tool's function takes them.
 
     Raises:
         InvalidArgumentsError: they do not fit; it names the tool, each argument, what came and what was expected.
     """
+    if not is_mapping(arguments):
+        raise InvalidArgumentsError(tool, [f"its arguments must be a JSON object; got {_shown(arguments)}"])
     try:
         return parameters.read(arguments)
     except msgspec.ValidationError:
@@ -47,7 +49,7 @@ def _with_whole_numbers(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value with `5.0` as `5`: to JSON Schema both are integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if is_object(value):
+    if is_mapping(value):
         return {key: _with_whole_numbers(item) for key, item in value.items()}
     if is_array(value):
         return [_with_whole_numbers(item) for item in value]
@@ -119,7 +121,7 @@ def _shown_path(steps: Sequence[Step]) -> str:
 
 
 def _shown(value: object) -> str:
-    told = repr(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+    told = repr(value) if isinstance(value, str) or not is_json(value) else msgspec.json.encode(value).decode()
     return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeGuard
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeGuard
 import msgspec
 
 from reenact.domain.loop.answers import BLOCK_TYPES, Content, compact
-from reenact.domain.tools import is_array, is_object
+from reenact.domain.tools import is_array, is_mapping, is_object
 
 MAX_OUTPUT: Final = 1_000_000
 """Bytes of text, in UTF-8, that a model is given of one result; more is cut."""
@@ -141,7 +141,7 @@ def _replaced(value: object) -> Any:  # noqa: ANN401 - likewise
         return dump(mode="json")
     if _is_set(value):
         return _sorted(value)
-    if _is_mapping(value):
+    if is_mapping(value):
         return dict(value)
     if _is_path(value):
         return os.fspath(value)
@@ -158,10 +158,6 @@ def _sorted(values: set[Any] | frozenset[Any]) -> list[Any]:
 
 def _is_set(value: object) -> TypeGuard[set[Any] | frozenset[Any]]:
     return isinstance(value, set | frozenset)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    return isinstance(value, Mapping)
 
 
 def _is_path(value: object) -> TypeGuard[os.PathLike[Any]]:
