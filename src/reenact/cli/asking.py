@@ -61,7 +61,9 @@ class Person:
         while True:
             match self._editor.read(_QUESTION).casefold():
                 case "y" | "yes":
-                    return Approved(call=call, arguments=None if arguments is call.arguments else arguments, by=self._by)
+                    return Approved(
+                        call=call, arguments=None if arguments is call.arguments else arguments, by=self._by
+                    )
                 case "n" | "no":
                     return Rejected(call=call, reason=self._editor.read(_WHY), by=self._by)
                 case "q" | "quit":

@@ -34,12 +34,6 @@ class Attending:
         answer = self._conversation.ask(question, self._hear, timeout=self._timeout)
         return self._go_on(answer)
 
-    def take_up(self) -> Answer | None:
-        """Decide about what waits already; None if that is nothing, or is left waiting."""
-        pending = self._conversation.pending()
-        decisions = self._decide(pending) if pending else None
-        return None if decisions is None else self.carry_out(decisions)
-
     def carry_out(self, decisions: Sequence[Decision]) -> Answer:
         """Tell the agent of the decisions, and return when it has answered or is left waiting."""
         return self._go_on(self._conversation.decide(decisions, self._hear, timeout=self._timeout))
@@ -68,12 +62,16 @@ class Unattended:
         """Return whether the call may run without a person."""
         return call.kind == "approval" and any(fnmatchcase(call.name, pattern) for pattern in self._allowed)
 
+    @property
+    def gave_up(self) -> bool:
+        """Whether the turn was ended because the model went on to ask for what is rejected."""
+        return self._refusals > _PATIENCE
+
     def __call__(self, pending: Sequence[PendingCall]) -> list[Decision]:
-        """Decide about the calls. What was rejected once too often ends its turn."""
+        """Decide about the calls."""
         refused = [call for call in pending if not self.allows(call)]
         self._refusals = self._refusals + 1 if len(refused) == len(pending) else 0
-        if self._refusals > _PATIENCE:
-            self._warn(f"the model goes on to ask for what was rejected {_PATIENCE} times; its turn is ended")
+        if self.gave_up:
             return [Rejected(call=refused[0], reason=_reason(refused[0]), ends_turn=True, by=_OPTION)]
         for call in refused:
             self._warn(f"{escaped(call.name)} was not run: {_reason(call)}")

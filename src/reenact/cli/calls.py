@@ -14,6 +14,7 @@ from reenact.domain.loop.answers import content_of
 from reenact.domain.messages import ToolUseBlock
 from reenact.domain.people import PendingCall
 
+_WIDTH: Final = 200
 _LINES: Final = 3
 """So many lines of a result are shown."""
 
@@ -69,6 +70,12 @@ def call_line(name: str, arguments: object, width: int) -> str:
         else on_one_line(arguments)
     )
     return cut(f"{escaped(name)}({inside})", width)
+
+
+def told(call: PendingCall) -> str:
+    """Return a line that says what waits for a person."""
+    what = call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else harmless(call.prompt)
+    return f"{harmless(call.id)}  {what}"
 
 
 def result_lines(result: object, width: int) -> list[str]:

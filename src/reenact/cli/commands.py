@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from reenact.cli.calls import call_line
+from reenact.cli.calls import told
 from reenact.cli.conversation import CONTAINER, Conversation
 from reenact.cli.decisions import Approved, Decision, Rejected
 from reenact.cli.exact import harmless
@@ -23,7 +23,6 @@ HELP: Final = {
 _WORDS: Final = frozenset(usage.split()[0] for usage in HELP)
 _TAKE_MORE: Final = frozenset(usage.split()[0] for usage in HELP if " " in usage)
 _SHOWN = 20
-_WIDTH = 200
 
 
 class Deciding(Protocol):
@@ -114,14 +113,8 @@ class Commands:
             self._say("Nothing waits for you.")
         elif found:
             self._say("More than one call waits; name the one you mean:")
-            self.list(found)
         else:
             self._say(f"No call {call_id} waits; these do:")
-            self.list(pending)
-        return None
-
-    def list(self, pending: Sequence[PendingCall]) -> None:
-        """Say what waits, a line for each call."""
         for call in pending:
-            told = call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else harmless(call.prompt)
-            self._say(f"  {harmless(call.id)}  {told}")
+            self._say(f"  {told(call)}")
+        return None

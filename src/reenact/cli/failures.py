@@ -62,8 +62,8 @@ class WaitsForPersonError(ReenactError):
     def __init__(self, session_id: str, calls: int) -> None:
         what = "a call waits" if calls == 1 else f"{calls} calls wait"
         super().__init__(
-            f"{what} for a person in session {session_id}, which takes up nothing else before: "
-            f"`reenact --resume {session_id}` asks about them, and so does /pending in a chat"
+            f"{what} for a person in session {session_id}, which takes up nothing else before; "
+            f"`reenact --resume {session_id}` asks about what waits, and /pending does"
         )
         self.session_id = session_id
 
@@ -78,7 +78,14 @@ class TerminatedError(BaseException):
     """The process was asked to end."""
 
 
-_USAGE: Final = (InvalidInputError, NotFoundError, AlreadyExistsError, LogLockedError, LogUnusableError, WaitsForPersonError)
+_USAGE: Final = (
+    InvalidInputError,
+    NotFoundError,
+    AlreadyExistsError,
+    LogLockedError,
+    LogUnusableError,
+    WaitsForPersonError,
+)
 
 _OF_TURNS: Final = {
     "authentication_error": ExitCode.AUTHENTICATION,
