@@ -219,7 +219,7 @@ class Agent(msgspec.Struct, frozen=True, gc=False):
         """Return the agent's state as far as decisions know it."""
         if turn is not None:
             return turn.activity
-        if round_ is not None and round_.waits:
+        if round_ is not None:  # what is left of it waits for people
             return "waiting_for_human_input"
         return "error" if self.failed else "idle"
 
