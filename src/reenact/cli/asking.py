@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console as Screen
 
 from reenact.cli.decisions import Answered, Approved, Decision, Rejected
-from reenact.cli.editing import Editor
+from reenact.cli.editing import Editor, forget_what_was_typed, read_line
 from reenact.cli.exact import Escape, escaped, harmless, in_ascii, lines_of, may_be_reordered, on_one_line, seen
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.people import PendingCall, check_arguments
@@ -39,7 +39,7 @@ class Person:
     def __call__(self, pending: Sequence[PendingCall]) -> list[Decision] | None:
         """Return a decision about each call, or none but that which ends the turn; None leaves them all waiting."""
         decisions: list[Decision] = []
-        self._editor.forget_what_was_typed()
+        forget_what_was_typed(self._editor)
         try:
             for number, call in enumerate(pending, start=1):
                 self._say(f"{number} of {len(pending)}:" if len(pending) > 1 else "")
@@ -59,13 +59,13 @@ class Person:
         self._say(f"{escaped(call.name)} may run only if you approve{_because(call.reason)}", "bold")
         self._show(arguments, _SHOWN)
         while True:
-            match self._editor.read(_QUESTION).casefold():
+            match read_line(self._editor, _QUESTION).casefold():
                 case "y" | "yes":
                     return Approved(
                         call=call, arguments=None if arguments is call.arguments else arguments, by=self._by
                     )
                 case "n" | "no":
-                    return Rejected(call=call, reason=self._editor.read(_WHY), by=self._by)
+                    return Rejected(call=call, reason=read_line(self._editor, _WHY), by=self._by)
                 case "q" | "quit":
                     return Rejected(call=call, ends_turn=True, by=self._by)
                 case "e" | "edit":
@@ -81,7 +81,7 @@ class Person:
         """Return the arguments as the person wants them."""
         text = on_one_line(arguments)
         self._say("Change the JSON and press Enter; an empty line changes nothing.")
-        while text := self._editor.read("", text):
+        while text := read_line(self._editor, "", text):
             try:
                 return check_arguments(msgspec.json.decode(text))
             except (msgspec.DecodeError, InvalidInputError) as error:
@@ -96,7 +96,7 @@ class Person:
             self._say(f"{_MARGIN}{number:>3}. {harmless(option.label)}")
         ask = _how_to_answer(call)
         while True:
-            said = self._editor.read(ask)
+            said = read_line(self._editor, ask)
             word, _, rest = said.partition(" ")
             if word == _DECLINES:
                 return Rejected(call=call, reason=rest.strip(), by=self._by)

@@ -13,7 +13,7 @@ from reenact.cli.commands import Commands
 from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.decisions import Decision
-from reenact.cli.editing import editor_of_decisions, editor_of_questions
+from reenact.cli.editing import editor_of_decisions, editor_of_questions, read_line
 from reenact.cli.failures import ExitCode
 from reenact.cli.listing import visible
 from reenact.cli.page import Page
@@ -34,7 +34,7 @@ def chat(conversation: Conversation, console: Console, *, who: str, timeout: flo
     leaving = False
     while True:
         try:
-            line = editor.read()
+            line = read_line(editor)
         except EOFError:
             return ExitCode.SUCCESS
         except KeyboardInterrupt:

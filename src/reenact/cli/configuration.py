@@ -81,19 +81,22 @@ def _price(text: str) -> tuple[str, Price]:
 
 def _server(who: str, name: str, content: object) -> MCPServer:
     try:
-        server = msgspec.convert(content, _Server)
-        if server.url is None:
-            return MCPServer.stdio(name, server.command or "", server.args, server.env, server.cwd)
-        if server.command is not None:
-            msg = "it has a `command` and a `url`; give it one of them"
-            raise ConfigurationError(msg)
-        if server.type == "sse":
-            msg = "it is of type `sse`, which is not spoken here; most servers speak `http` as well"
-            raise ConfigurationError(msg)
-        return MCPServer.http(name, server.url, server.headers)
+        return _made(name, msgspec.convert(content, _Server))
     except (msgspec.ValidationError, ConfigurationError) as error:
         msg = f"{who}: {error}"
         raise ConfigurationError(msg) from error
+
+
+def _made(name: str, server: _Server) -> MCPServer:
+    if server.url is None:
+        return MCPServer.stdio(name, server.command or "", server.args, server.env, server.cwd)
+    if server.command is not None:
+        msg = "it has a `command` and a `url`; give it one of them"
+        raise ConfigurationError(msg)
+    if server.type == "sse":
+        msg = "it is of type `sse`, which is not spoken here; most servers speak `http` as well"
+        raise ConfigurationError(msg)
+    return MCPServer.http(name, server.url, server.headers)
 
 
 def _json(path: str, who: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import termios
 from pathlib import Path
+from typing import Final, TypeAlias
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.formatted_text import FormattedText
@@ -16,56 +17,57 @@ from reenact.cli.console import Console
 from reenact.cli.interrupts import leaving_first
 from reenact.cli.settings import state_directory
 
-PROMPT = "> "
+Editor: TypeAlias = PromptSession[str]
 
-
-class Editor:
-    """Reads lines from the terminal, behind a prompt that is no part of the result."""
-
-    def __init__(self, console: Console, history: History) -> None:
-        output = Vt100_Output.from_pty(console.terminal or console.err, term=console.environ.get("TERM"))
-        output.enable_cpr = False  # a simple terminal never answers where its cursor is, and would be waited for
-        self._session: PromptSession[str] = PromptSession(history=history, output=output)
-
-    def read(self, prompt: str = PROMPT, default: str = "") -> str:
-        """Have a line typed, or the default changed.
-
-        Raises:
-            EOFError: the person leaves.
-            KeyboardInterrupt: it was Ctrl+C.
-        """
-        application = self._session.app
-        asked: list[None] = []
-
-        def leave() -> None:
-            asked.append(None)
-            if application.loop is not None:
-                application.loop.call_soon_threadsafe(exit_once)
-
-        def exit_once() -> None:
-            if asked and application.future is not None and not application.future.done():
-                application.exit(exception=EOFError)
-
-        with leaving_first(leave):
-            message = FormattedText([("bold", prompt)])
-            return self._session.prompt(message, default=default, pre_run=exit_once).strip()
-
-    def forget_what_was_typed(self) -> None:
-        """Drop what was typed before anything was asked: it is no answer."""
-        typed = self._session.app.input
-        clear_typeahead(typed)
-        with contextlib.suppress(OSError, termios.error, ValueError):
-            termios.tcflush(typed.fileno(), termios.TCIFLUSH)
+_PROMPT: Final = "> "
 
 
 def editor_of_questions(console: Console) -> Editor:
-    """Return an editor for a chat, whose history outlives it."""
-    return Editor(console, _history(console))
+    """Return an editor whose history outlives it."""
+    return _editor(console, _history(console))
 
 
 def editor_of_decisions(console: Console) -> Editor:
-    """Return an editor for answers that are nobody else's business."""
-    return Editor(console, DummyHistory())
+    """Return an editor for answers that are to be given anew each time."""
+    return _editor(console, DummyHistory())
+
+
+def read_line(editor: Editor, prompt: str = _PROMPT, default: str = "") -> str:
+    """Have a line typed, or the default changed.
+
+    Raises:
+        EOFError: the person leaves.
+        KeyboardInterrupt: it was Ctrl+C.
+    """
+    application = editor.app
+    asked: list[None] = []
+
+    def leave() -> None:
+        asked.append(None)
+        if application.loop is not None:
+            application.loop.call_soon_threadsafe(exit_once)
+
+    def exit_once() -> None:
+        if asked and application.future is not None and not application.future.done():
+            application.exit(exception=EOFError)
+
+    with leaving_first(leave):
+        return editor.prompt(FormattedText([("bold", prompt)]), default=default, pre_run=exit_once).strip()
+
+
+def forget_what_was_typed(editor: Editor) -> None:
+    """Drop what was typed before anything was asked: it is no answer."""
+    typed = editor.app.input
+    clear_typeahead(typed)
+    with contextlib.suppress(OSError, termios.error):
+        termios.tcflush(typed.fileno(), termios.TCIFLUSH)
+
+
+def _editor(console: Console, history: History) -> Editor:
+    """Return an editor whose prompt is no part of the result."""
+    output = Vt100_Output.from_pty(console.terminal or console.err, term=console.environ.get("TERM"))
+    output.enable_cpr = False  # a simple terminal never answers where its cursor is, and would be waited for
+    return PromptSession(history=history, output=output)
 
 
 def _history(console: Console) -> History:
