@@ -20,6 +20,7 @@ _SHOWN: Final = 20
 """So many lines of arguments are shown without being asked for."""
 _MARGIN: Final = "  "
 _QUESTION: Final = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn: "
+_ARGUMENTS: Final = "Arguments: "
 _WHY: Final = "Why not? The model is told; Enter gives no reason: "
 _DECLINES: Final = "/no"
 _NONE: Final = "none"
@@ -81,7 +82,7 @@ class Person:
         """Return the arguments as the person wants them."""
         text = on_one_line(arguments)
         self._say("Change the JSON and press Enter; an empty line changes nothing.")
-        while text := read_line(self._editor, "", text):
+        while text := read_line(self._editor, _ARGUMENTS, text):
             try:
                 return check_arguments(msgspec.json.decode(text))
             except (msgspec.DecodeError, InvalidInputError) as error:

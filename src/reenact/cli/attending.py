@@ -39,13 +39,16 @@ class Attending:
         return self._go_on(self._conversation.decide(decisions, self._hear, timeout=self._timeout))
 
     def _go_on(self, answer: Answer) -> Answer:
-        while answer.waits and answer.problem is None:
+        while answer.problem is None and (answer.waits or answer.turn_id is None):
             pending = self._conversation.pending()
             decisions = self._decide(pending) if pending else None
             if decisions is None:
                 break
             left = None if self._timeout is None else max(0.0, self._timeout - answer.duration)
-            answer = answer.then(self._conversation.decide(decisions, self._hear, timeout=left))
+            later = self._conversation.decide(decisions, self._hear, timeout=left)
+            answer = answer.then(later)
+            if later.turn_id is None:
+                break
         return answer
 
 
