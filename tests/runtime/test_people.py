@@ -524,12 +524,14 @@ def test_requests_decide_as_the_facades_do(opened: Open, desk: Desk) -> None:
     assert msgspec.convert(told, PendingCall) == runtime.agents.pending()[0]
     approved = ask("agent_approve_request", call_id="t1", digest=told["digest"], arguments={"to": "eve"}, by="ann")
     ears.wait("turn_completed", turn_id=approved)
-    ears.wait("turn_completed", turn_id=ask("agent_reject_request", call_id="t1", reason="no", session_id="s"))
+    again = runtime.agents.pending()[0].id
+    ears.wait("turn_completed", turn_id=ask("agent_reject_request", call_id=again, reason="no", session_id="s"))
+    question = runtime.agents.pending()[0].id
     with pytest.raises(InvalidAnswerError) as refused:
-        ask("agent_respond_request", call_id="t1", value=7)
-    ears.wait("turn_completed", turn_id=ask("agent_respond_request", call_id="t1", value="Red"))
+        ask("agent_respond_request", call_id=question, value=7)
+    ears.wait("turn_completed", turn_id=ask("agent_respond_request", call_id=question, value="Red"))
     with pytest.raises(CallNotPendingError):
-        ask("agent_respond_request", call_id="t1", value="Red")
+        ask("agent_respond_request", call_id=question, value="Red")
 
     responses = ears.wait("agent_respond_response", count=3)
     codes = [event.data.error.code if event.data.error else None for event in responses]
