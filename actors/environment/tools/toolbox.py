@@ -61,6 +61,7 @@ class Toolbox:
         self._remote: dict[str, Runnable] = {}
         self._connections: dict[str, MCPConnection] = {}
         self._own: list[MCPConnection] = []
+        self._told: dict[str, str] = {}
         for one in tools:
             self._take(one)
 
@@ -78,7 +79,8 @@ class Toolbox:
     async def connect(self) -> dict[str, ReenactError]:
         """Ask each server for its tools that has not been asked, or has new ones; return what went wrong, by server.
 
-        The tools of a server that cannot be reached now stay known if they were known before.
+        The tools of a server that cannot be reached now stay known if they were known before. Such a server is left
+        alone for a while, so that this returns at once.
         """
         connections = self._connections.values()
         problems_of = await asyncio.gather(*(_problem_of(connection) for connection in connections))
@@ -94,7 +96,9 @@ class Toolbox:
             else:
                 remote |= found
         for name, problem in problems.items():
-            _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
+            if str(problem) != self._told.get(name):
+                _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
+        self._told = {name: str(problem) for name, problem in problems.items()}
         self._remote = remote
         return problems
 

@@ -251,15 +251,19 @@ def test_a_coroutine_that_takes_too_long_is_cancelled_and_cleans_up() -> None:
     assert cleaned == ["up"]
 
 
-def test_a_thread_that_takes_too_long_is_left_and_its_late_result_is_dropped(gate: threading.Event) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_thread_that_takes_too_long_is_left_and_its_late_result_is_dropped(
+    gate: threading.Event,
+    waits: bool,  # noqa: FBT001 - two cases
+) -> None:
     threads: list[threading.Thread] = []
 
     async def never() -> None: ...
 
-    def sleep() -> Coroutine[Any, Any, None]:
+    def sleep() -> Coroutine[Any, Any, None] | str:
         threads.append(threading.current_thread())
         gate.wait()
-        return never()  # nobody is there to wait for it
+        return never() if waits else "late"  # nobody is there to wait for it
 
     async def go() -> tuple[ToolOutcome, ToolOutcome]:
         box = Toolbox([tool(sleep, timeout=SOON), double])
