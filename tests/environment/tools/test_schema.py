@@ -186,7 +186,8 @@ def test_types_that_hold_each_other_are_both_defined() -> None:
     schema = store.spec.input_schema
 
     assert list(schema["$defs"]) == ["File", "Folder"]
-    for inside, fit in ((None, True), ({"files": []}, True), ({"files": 5}, False)):
+    cases: list[tuple[Any, bool]] = [(None, True), ({"files": []}, True), ({"files": 5}, False)]
+    for inside, fit in cases:
         assert fits(schema, {"folder": {"files": [{"linked": inside}]}}) == fit
 
 
