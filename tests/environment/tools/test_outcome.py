@@ -104,7 +104,6 @@ CYCLE.append(CYCLE)
         ([TEXT, {"type": "video"}], '[{"type":"text","text":"Hello"},{"type":"video"}]'),
         ([TEXT, 1], '[{"type":"text","text":"Hello"},1]'),
     ],
-    ids=str,
 )
 def test_text_stays_text_and_all_else_becomes_json(result: object, content: str) -> None:
     outcome = outcome_of(result)
@@ -177,7 +176,6 @@ def test_a_number_of_any_size_can_be_sent_and_recorded(number: int) -> None:
         ({(1, 2): 3}, "type dict that cannot be sent: Only dicts with str-like or number-like keys"),
         (1j, "type complex that cannot be sent: it holds a value of type complex"),
     ],
-    ids=repr,
 )
 def test_what_json_does_not_have_makes_an_error_that_names_the_tool_and_the_type(result: object, message: str) -> None:
     outcome = outcome_of(result, tool="look")
@@ -274,7 +272,6 @@ class Mute(Exception):
         (SystemExit(3), "SystemExit: 3"),
         (Mute(), "Mute"),
     ],
-    ids=repr,
 )
 def test_of_an_exception_its_type_and_its_message_are_told(error: BaseException, words: str) -> None:
     assert told(error) == words
