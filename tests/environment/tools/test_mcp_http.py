@@ -13,7 +13,7 @@ import pytest
 
 from reenact.actors.environment.tools.mcp import pausing
 from reenact.actors.environment.tools.outcome import ToolOutcome
-from reenact.actors.environment.tools.toolbox import Toolbox, ToolCall
+from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.domain.tools import MCPServer
 from tests.environment.tools.servers import loopback
 
@@ -56,7 +56,7 @@ def rough() -> Iterator[loopback.Rough]:
 @pytest.mark.parametrize("json_response", [False, True], ids=["stream", "json"])
 def test_the_tools_of_a_proper_server_are_offered_and_run(json_response: bool) -> None:  # noqa: FBT001 - two cases
     async def use(box: Toolbox) -> tuple[list[str], list[ToolOutcome], list[ToolOutcome]]:
-        added = await box.call_all([ToolCall("mcp__proper__add", {"a": n, "b": n}) for n in range(10)])
+        added = await box.call_all([Invocation("mcp__proper__add", {"a": n, "b": n}) for n in range(10)])
         failed = [await box.call("mcp__proper__fail", {}), await box.call("mcp__proper__refuse", {})]
         return [spec.name for spec in box.specs()], added, failed
 
@@ -83,7 +83,7 @@ def test_a_server_that_was_away_is_found_again(monkeypatch: pytest.MonkeyPatch) 
         port = free.getsockname()[1]
 
     async def use(box: Toolbox) -> list[ToolOutcome]:
-        add = ToolCall("mcp__proper__add", {"a": 1, "b": 2})
+        add = Invocation("mcp__proper__add", {"a": 1, "b": 2})
         away = await box.call_all([add])
         with loopback.proper(port=port):
             problems = await box.connect()

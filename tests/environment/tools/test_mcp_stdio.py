@@ -21,7 +21,7 @@ from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool
-from reenact.actors.environment.tools.toolbox import Toolbox, ToolCall
+from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.actors.outside import OutsideLoop
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
@@ -217,8 +217,8 @@ def test_a_server_of_the_older_protocol_will_do() -> None:
 
 def test_many_calls_at_once_go_over_one_connection() -> None:
     async def go(box: Toolbox) -> list[ToolOutcome]:
-        echoes = [ToolCall("mcp__rough__echo", {"n": n}) for n in range(20)]
-        return await box.call_all([*echoes, ToolCall("mcp__rough__pid", {}), ToolCall("mcp__rough__pid", {})])
+        echoes = [Invocation("mcp__rough__echo", {"n": n}) for n in range(20)]
+        return await box.call_all([*echoes, Invocation("mcp__rough__pid", {}), Invocation("mcp__rough__pid", {})])
 
     *echoes, one, other = run(go, rough())
 
@@ -326,7 +326,7 @@ def test_how_a_server_ended_is_told() -> None:
 
 def test_all_who_wait_for_a_server_are_told_that_it_died() -> None:
     async def go(box: Toolbox) -> list[ToolOutcome]:
-        return await box.call_all([ToolCall("mcp__rough__hang", {}), ToolCall("mcp__rough__die", {})])
+        return await box.call_all([Invocation("mcp__rough__hang", {}), Invocation("mcp__rough__die", {})])
 
     assert all("was lost in the middle of it" in str(outcome.content) for outcome in run(go, rough()))
 
