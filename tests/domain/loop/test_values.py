@@ -224,6 +224,8 @@ def test_fields_equal_the_mapping_of_them() -> None:
     assert Pair(1, 2) != {"left": 1}
     assert Pair(1) != {"left": 1, "middle": 2}
     assert Pair(1) == Pair(1)
+    assert not Pair(1) != {"left": 1}  # noqa: SIM202 - a struct decides about both
+    assert not Pair(1) != Pair(1)  # noqa: SIM202 - likewise
     assert Pair(1) != Pair(2)
     assert Pair(1) != 1
     assert Pair(1) != Option("a", 1)
