@@ -25,11 +25,16 @@ from reenact.domain.conversation import Conversation
 from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import (
     AgentStateChanged,
+    ContextCompressed,
     Envelope,
     EventData,
+    StepStarted,
     StreamData,
     StreamError,
     TextDelta,
+    ToolResult,
+    ToolStarted,
+    TurnStarted,
 )
 from reenact.domain.messages import Said
 
@@ -45,13 +50,19 @@ class Inlet:
         journal: Journal,
         clock: Callable[[], int],
         new_id: Callable[[str], str],
+        *,
         finish: Callable[[str, SoFar], None],
+        report: Callable[[str, ToolResult], None] | None = None,
+        compress: Callable[[str, ContextCompressed], None] | None = None,
     ) -> None:
         self._session_id = session_id
         self._journal = journal
         self._clock = clock
         self._new_id = new_id
         self._finish = finish
+        self._report = report
+        self._compress = compress
+        self._calls: set[str] = set()
         self._lock = threading.Lock()
         self._turn_id: str | None = None
         self._context: dict[str, str] = {}
@@ -63,15 +74,32 @@ class Inlet:
         """The turn in which the text of the answer has begun, durably."""
 
     def open(self, turn_id: str, context: dict[str, str], *, responding: bool = False) -> None:
-        """Let the turn's answer in. `responding` if text of it was published before a crash."""
+        """Let an answer of the turn in. `responding` if text of it was published before a crash."""
         with self._lock:
-            self._turn_id = turn_id
-            self._context = context
-            self._answer = Answer(self._new_message_id)
+            self._enter(turn_id, context)
             self._responding = responding
-            self._failure = None
             self._open = True
             self.responding = turn_id if responding else None
+
+    def enter(self, turn_id: str, context: dict[str, str]) -> None:
+        """Let in what is said of the turn's calls, but no answer."""
+        with self._lock:
+            self._enter(turn_id, context)
+
+    def expect(self, call_id: str) -> None:
+        """Let the result of the call in, once."""
+        with self._lock:
+            self._calls.add(call_id)
+
+    def _enter(self, turn_id: str, context: dict[str, str]) -> None:
+        self._turn_id = turn_id
+        self._context = context
+        self._answer = Answer(self._new_message_id)
+        self._calls.clear()
+        self._responding = False
+        self._failure = None
+        self._open = False
+        self.responding = None
 
     def close(self, turn_id: str) -> SoFar:
         """Let nothing more of the turn in; return what came in. The same again when asked again."""
@@ -79,6 +107,7 @@ class Inlet:
             if self._turn_id != turn_id:
                 return SoFar()
             self._open = False
+            self._calls.clear()
             return self._so_far()
 
     def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> None:
@@ -89,16 +118,37 @@ class Inlet:
         """See `SystemBusProducer.emit_all`."""
         said = [checked(event) for event in events]
         with self._lock:
-            if not self._open or (turn_id is not None and turn_id != self._turn_id):
+            turn = self._turn_id
+            if turn is None or (turn_id is not None and turn_id != turn):
                 return
-            entries = self._entries(said)
-            if entries:
-                self._keep(entries)
-            if not self._answer.finished or self._turn_id is None:
-                return
-            self._open = False
-            turn, so_far = self._turn_id, self._so_far()
-        self._finish(turn, so_far)
+            told = [event for event in said if self._is_told(event)] if self._calls or self._open else []
+            so_far = self._let_in([event for event in said if event not in told] if told else said)
+        for event in told:
+            if isinstance(event, ToolResult) and self._report is not None:
+                self._report(turn, event)
+            elif isinstance(event, ContextCompressed) and self._compress is not None:
+                self._compress(turn, event)
+        if so_far is not None:
+            self._finish(turn, so_far)
+
+    def _is_told(self, event: StreamData) -> bool:
+        """Return whether the session is told of the event, and decides what is heard of it."""
+        if isinstance(event, ToolResult) and event.id in self._calls:
+            self._calls.remove(event.id)
+            return True
+        return isinstance(event, ContextCompressed)
+
+    def _let_in(self, said: Sequence[StreamData]) -> SoFar | None:
+        """Keep what belongs to the answer; return all of it once it has ended."""
+        if not self._open:
+            return None
+        entries = self._entries(said)
+        if entries:
+            self._keep(entries)
+        if not self._answer.finished:
+            return None
+        self._open = False
+        return self._so_far()
 
     def _entries(self, said: Iterable[StreamData]) -> tuple[Entry, ...]:
         at = self._clock()
@@ -157,11 +207,17 @@ class Channel:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self.inlet = inlet
-        self.said = Conversation()
+        self.said: Sequence[Said] = Conversation()
+        self.too_long = False
         self._request = request
         self._spawn = spawn
         self._handlers: list[tuple[str | None, Handler]] = []
         self._hearing = 0
+
+    @property
+    def runs_tools(self) -> bool:
+        """Whether the environment runs tools, and goes on with their results."""
+        return self.wants(ToolStarted.event_type) and self.wants(StepStarted.event_type)
 
     def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
         """Return whether anybody hears events of the type."""
@@ -197,6 +253,10 @@ class Channel:
     def conversation(self) -> Sequence[Said]:
         """See `SystemBusConsumer.conversation`."""
         return self.said
+
+    def must_compress(self) -> bool:
+        """See `SystemBusConsumer.must_compress`."""
+        return self.too_long
 
     def _call(self, handler: Handler, envelope: Envelope) -> None:
         try:
@@ -270,11 +330,13 @@ def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
             if segment.context.get("turn_id") == turn_id
             for entry in segment.entries
         ]
-        published[:0] = [event for event in of_row if isinstance(event, StreamData)]
+        begun = [number for number, event in enumerate(of_row) if isinstance(event, TurnStarted | StepStarted)]
+        of_answer = of_row[begun[-1] :] if begun else of_row
+        published[:0] = [event for event in of_answer if isinstance(event, StreamData)]
         responding = responding or any(
-            isinstance(event, AgentStateChanged) and event.current == "responding" for event in of_row
+            isinstance(event, AgentStateChanged) and event.current == "responding" for event in of_answer
         )
-        if any(event.event_type == "turn_started" for event in of_row):
+        if begun:
             break
     answer = gather(published)
     return so_far_of(answer, responding, _failure(answer.error))

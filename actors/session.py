@@ -16,26 +16,38 @@ from reenact.actors.kernel import ActorContext, EventSourcedActor
 from reenact.domain import announce as announcing
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
-from reenact.domain.agent import Failure, SoFar
+from reenact.domain.agent import Failure, SoFar, TurnCompleted, TurnContinued
 from reenact.domain.commands import MessageSendRequest, response_to
 from reenact.domain.events import Context, Envelope, EventData
+from reenact.domain.loop.rules import Rules
 from reenact.domain.session import (
+    Approve,
+    Compress,
     CreateSession,
     Delete,
     Finish,
     Interrupt,
     Receive,
+    Reject,
+    Report,
+    Respond,
+    Resume,
     Run,
     Session,
     SessionCommand,
     SessionEvent,
     Stop,
 )
+from reenact.domain.session_state import for_model
+from reenact.domain.turns import TOOL_USE
 
 logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
 Reply: TypeAlias = str | int | Segment | None
+_Ruled: TypeAlias = (
+    Run | Receive | Finish | Report | Compress | Approve | Reject | Respond | Resume | Interrupt | Stop | Delete
+)
 
 
 class Ports(Protocol):
@@ -54,6 +66,10 @@ class Ports(Protocol):
 
     def make_environment(self, session: Session, agent_id: str) -> Environment:
         """Return a new environment for the agent, not yet connected."""
+        ...
+
+    def rules(self, session: Session) -> Rules:
+        """Return what holds for the loop of the session's agent, in an environment that runs tools."""
         ...
 
     def tell_session(self, session_id: str, command: SessionCommand) -> None:
@@ -106,6 +122,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._heard: tuple[tuple[Context, EventData], ...] = ()
         self._answered: tuple[Segment, ...] = ()
         self._recorded_at = 0
+        self._rules: Rules | None = None
 
     def on_recovered(self) -> Sequence[SessionCommand]:
         """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
@@ -122,24 +139,34 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     published = msgspec.structs.replace(published, failure=LOST, untold=True)
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
         elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
+            if self.state.round is not None:
+                self._enter(turn.id, announcing.of_turn(self.state))
+                return (Resume(turn_id=turn.id, at=at),)
             if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
             started = heard_events.TurnStarted(turn_id=turn.id, message_id=turn.message_id)
-            self._let_in(announcing.of_turn(self.state), started, responding=published.responding)
+            again = heard_events.StepStarted(turn_id=turn.id, step=turn.steps)
+            step = started if turn.steps == 1 else again
+            self._let_in(announcing.of_turn(self.state), step, responding=published.responding)
             return ()
         return (Stop(agent_id=agent.id, reason="crash", at=at, so_far=published),)
 
     def prepare(self, command: SessionCommand) -> SessionCommand:
-        """Add what only the actor knows: what has come in of the answer that a command would end."""
+        """Add what only the actor knows: the rules of the loop, and what has come in of the answer that would end."""
         match command:
+            case CreateSession():
+                return command
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
-                return msgspec.structs.replace(command, so_far=self._so_far(command.so_far))
+                so_far = self._so_far(command.so_far)
+                command = msgspec.structs.replace(command, so_far=so_far)
             case Run() if self.state.agent is None and self.state.id is not None and not self.state.deleted:
                 if self._made is None:
                     self._made = self._ports.make_environment(self.state, command.agent_id)
             case _:
                 pass
-        return command
+        if isinstance(command, Interrupt | Stop | Delete) and self.state.turn is None and self.state.round is None:
+            return command
+        return self._with_rules(command)
 
     def announce(
         self,
@@ -159,13 +186,20 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """Let the environment act on what is durable now."""
         self._ports.log_works(self.context.id)
         heard, self._heard = self._heard, ()
+        continued = {event.turn_id for event in events if isinstance(event, TurnContinued)}
         for context, data in heard:
             match data:
                 case heard_events.AgentStarted():
                     self._go_live(data.agent_id)
                     self._pass_on(context, data)
-                case heard_events.TurnStarted():
+                case heard_events.TurnStarted() if data.turn_id in continued:
+                    self._enter(data.turn_id, context)  # it is not the model's turn yet
+                case heard_events.TurnStarted() | heard_events.StepStarted():
                     self._let_in(context, data)
+                case heard_events.ToolStarted():
+                    if self._channel is not None:
+                        self._channel.inlet.expect(data.id)
+                    self._pass_on(context, data)
                 case heard_events.UserMessage():
                     pass  # the environment hears it when its turn begins
                 case heard_events.AgentStopped():
@@ -180,6 +214,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         match command:
             case Run():
                 return None if self.state.agent is None else self.state.agent.id
+            case Approve() | Reject(resume=True) | Respond():
+                return next(
+                    (event.turn_id for event in events if isinstance(event, TurnContinued | TurnCompleted)),
+                    None if self.state.turn is None else self.state.turn.id,
+                )
             case Receive() if self._answered:
                 return self._answered[0]
             case Receive():
@@ -227,7 +266,15 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _connect(self, agent_id: str, environment: Environment) -> Failure | None:
         """Give the agent the environment; return why that failed, if it did."""
-        inlet = Inlet(self.context.stream, self._ports.journal, self._ports.now, self._ports.new_id, self._finish)
+        inlet = Inlet(
+            self.context.stream,
+            self._ports.journal,
+            self._ports.now,
+            self._ports.new_id,
+            finish=self._finish,
+            report=self._report,
+            compress=self._compress,
+        )
         channel = Channel(inlet, self._ports.request, self._ports.spawn)
         self._environment, self._channel = environment, channel
         self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
@@ -257,14 +304,50 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
             self._ports.tell_session(self.context.id, stop)
 
-    def _let_in(self, context: Context, started: heard_events.TurnStarted, *, responding: bool = False) -> None:
+    def _let_in(
+        self,
+        context: Context,
+        started: heard_events.TurnStarted | heard_events.StepStarted,
+        *,
+        responding: bool = False,
+    ) -> None:
         channel, turn = self._channel, self.state.turn
-        if channel is None or turn is None:
+        if channel is None or turn is None or turn.id != started.turn_id:
             return
-        channel.said = self.state.conversation
+        channel.said = for_model(self.state)
+        channel.too_long = self._is_too_long()
         channel.inlet.open(turn.id, flat(context), responding=responding)
-        self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
+        if isinstance(started, heard_events.TurnStarted):
+            self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
         self._pass_on(context, started)
+
+    def _enter(self, turn_id: str, context: Context) -> None:
+        if self._channel is not None:
+            self._channel.inlet.enter(turn_id, flat(context))
+
+    def _is_too_long(self) -> bool:
+        limit = self._current_rules().compress_at
+        return limit is not None and self.state.context_tokens > limit
+
+    def _current_rules(self) -> Rules:
+        if self._rules is None:
+            self._rules = self._ports.rules(self.state)
+        return self._rules
+
+    def _with_rules(self, command: _Ruled) -> SessionCommand:
+        rules, channel = self._current_rules(), self._channel
+        if channel is not None and not channel.runs_tools:
+            rules = msgspec.structs.replace(rules, runs_tools=False)
+        match command:
+            case Receive() | Compress():
+                return msgspec.structs.replace(command, rules=rules)
+            case Finish() if command.so_far.stop_reason != TOOL_USE and self.state.round is None:
+                return msgspec.structs.replace(command, rules=rules)
+            case Run():
+                turn_id, results_id = self._ports.new_id("trn"), self._ports.new_id("msg")
+                return msgspec.structs.replace(command, rules=rules, turn_id=turn_id, results_id=results_id)
+            case _:
+                return msgspec.structs.replace(command, rules=rules, results_id=self._ports.new_id("msg"))
 
     def _pass_on(self, context: Context, data: EventData) -> None:
         channel = self._channel
@@ -276,6 +359,27 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _finish(self, turn_id: str, so_far: SoFar) -> None:
         self._ports.tell_session(self.context.id, Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
+
+    def _report(self, turn_id: str, told: heard_events.ToolResult) -> None:
+        report = Report(
+            turn_id=turn_id,
+            call_id=told.id or "",
+            result=told.result,
+            is_error=told.is_error,
+            at=self._ports.now(),
+        )
+        self._ports.tell_session(self.context.id, report)
+
+    def _compress(self, turn_id: str, told: heard_events.ContextCompressed) -> None:
+        compress = Compress(
+            turn_id=turn_id,
+            summary=told.summary,
+            kept=told.kept,
+            usage=told.usage,
+            model=told.model,
+            at=self._ports.now(),
+        )
+        self._ports.tell_session(self.context.id, compress)
 
     def _response(self, command: SessionCommand, after: Session, at: int) -> tuple[Segment, ...]:
         if not isinstance(command, Receive) or command.request_id is None:

@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from reenact.domain.events import AgentState, Outcome
-from reenact.domain.messages import Block, Usage
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.rounds import Round, RoundEvent
+from reenact.domain.messages import Block, ToolResultBlock, Usage
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -65,6 +67,50 @@ class AnswerRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     usage: Usage
     model: str | None
     at: int
+    cost: float | None = None
+
+
+class ToolsRequested(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The answer just recorded asks for tools: a round of calls begins. `from_state` is the state the agent was in."""
+
+    turn_id: str
+    from_state: AgentState
+
+
+class ResultsRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """All calls of the round are answered; this is what goes back to the model. No turn, if none was under way."""
+
+    turn_id: str | None
+    message_id: str
+    content: tuple[ToolResultBlock, ...]
+    at: int
+
+
+class StepStarted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The model is asked again; `step` counts within the turn, which began with step 1."""
+
+    turn_id: str
+    step: int
+    at: int
+
+
+class TurnContinued(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A turn begins that goes on with a round of calls after a person has decided."""
+
+    turn_id: str
+    at: int
+
+
+class ContextCompressed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The model is given the summary in place of the first `replaced` messages, all of which the log keeps."""
+
+    turn_id: str
+    summary: str
+    replaced: int
+    usage: Usage
+    model: str | None
+    cost: float | None
+    at: int
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -82,8 +128,19 @@ class TurnFailed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     failure: Failure
 
 
+class Unsaid(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What an answer used that says nothing, so that there is no message to record."""
+
+    model: str | None
+    usage: Usage
+    cost: float | None
+
+
 class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds."""
+    """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds.
+
+    `usage` and `cost` are the sums of all that the turn used, also of what was `unsaid`.
+    """
 
     turn_id: str
     outcome: Outcome
@@ -92,6 +149,8 @@ class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     duration: float
     from_state: AgentState
     failure: Failure | None = None
+    cost: float | None = None
+    unsaid: Unsaid | None = None
 
 
 class AgentStopped(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -108,8 +167,15 @@ AgentEvent: TypeAlias = (
     | TurnInterrupted
     | TurnFailed
     | AnswerRecorded
+    | ToolsRequested
+    | ResultsRecorded
+    | StepStarted
+    | TurnContinued
+    | ContextCompressed
     | TurnCompleted
     | AgentStopped
+    | RoundEvent
+    | LimitWarning
 )
 
 
@@ -123,12 +189,24 @@ class Queued(msgspec.Struct, frozen=True, gc=False):
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
-    """A turn under way: when it was asked for and when it began, in microseconds since 1970-01-01 UTC."""
+    """A turn under way: when it was asked for and when it began, in microseconds since 1970-01-01 UTC.
+
+    `steps` counts how often the model was asked, `usage` and `cost` are those of its answers so far; `activity` is the
+    agent's state as far as decisions know it. `outcome` is the digest of the last round's calls and results, and
+    `repeats` how often in a row it has been the same.
+    """
 
     id: str
     message_id: str
     asked_at: int
     at: int
+    activity: AgentState = "thinking"
+    steps: int = 1
+    usage: Usage = {}
+    cost: float | None = None
+    calls: str = ""
+    outcome: str = ""
+    repeats: int = 0
 
 
 class Agent(msgspec.Struct, frozen=True, gc=False):
@@ -137,10 +215,12 @@ class Agent(msgspec.Struct, frozen=True, gc=False):
     id: str
     failed: bool = False
 
-    def state(self, turn: Turn | None) -> AgentState:
+    def state(self, turn: Turn | None, round_: Round | None) -> AgentState:
         """Return the agent's state as far as decisions know it."""
         if turn is not None:
-            return "thinking"
+            return turn.activity
+        if round_ is not None:  # what is left of it waits for people
+            return "waiting_for_human_input"
         return "error" if self.failed else "idle"
 
 

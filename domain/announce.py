@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from reenact.domain import events as heard
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
+    ContextCompressed,
     MessageAccepted,
+    ResultsRecorded,
+    StepStarted,
+    ToolsRequested,
     Turn,
     TurnCompleted,
+    TurnContinued,
     TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.loop import events as loop
 from reenact.domain.messages import Message, Said, instant
-from reenact.domain.session import Session, SessionCreated, SessionDeleted, SessionEvent, evolve
+from reenact.domain.session_state import LoopFact, Session, SessionCreated, SessionDeleted, SessionEvent, evolve
+
+AboutPeople: TypeAlias = (
+    loop.HumanApproveRequired
+    | loop.HumanPromptRequired
+    | loop.HumanSelectRequired
+    | loop.ToolPending
+    | loop.ToolApproved
+    | loop.ToolEdited
+    | loop.ToolRejected
+    | loop.HumanResponded
+    | loop.Warning
+)
 
 
 def announce(session: Session, events: Sequence[SessionEvent]) -> Iterator[tuple[heard.Context, heard.EventData]]:
@@ -38,6 +56,8 @@ def _tell(before: Session, after: Session, event: SessionEvent) -> Iterator[tupl
             yield about(after), created
         case AgentStarted():
             yield about(after), heard.AgentStarted(agent_id=event.agent_id)
+            if after.agent is not None and after.agent.state(None, after.round) == "waiting_for_human_input":
+                yield about(after), heard.AgentStateChanged(previous="idle", current="waiting_for_human_input")
         case MessageAccepted():
             yield _of_question(before, event), heard.UserMessage(message=question(event))
         case TurnStarted():
@@ -57,7 +77,79 @@ def _tell(before: Session, after: Session, event: SessionEvent) -> Iterator[tupl
         case SessionDeleted():
             yield about(before), heard.SessionDeleted(session_id=event.session_id)
         case _:
+            yield from _tell_loop(before, after, event)
+
+
+def _tell_loop(before: Session, after: Session, event: LoopFact) -> Iterator[tuple[heard.Context, heard.EventData]]:
+    context = of_turn(after)
+    match event:
+        case ToolsRequested():
+            pass  # the answer has been told of, and what becomes of its calls will be
+        case TurnContinued():
+            yield context, heard.TurnStarted(turn_id=event.turn_id, message_id=after.question[0])
+        case StepStarted():
+            yield from _changed(context, before, after)
+            yield context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
+        case loop.ToolStarted():
+            yield from _changed(context, before, after)
+            call = None if after.round is None else after.round.call(event.id)
+            arguments = {} if call is None else call.arguments
+            yield context, heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
+        case loop.ToolResult():
+            told = heard.ToolResult(id=event.id, name=event.name, result=event.result, is_error=event.is_error)
+            yield context, told
+        case ResultsRecorded():
+            yield context, heard.ToolResultMessage(message=results(event))
+            if after.turn is None:
+                yield from _changed(context, before, after)
+        case ContextCompressed():
+            kept = len(after.conversation) - event.replaced
+            summary = heard.ContextCompressed(summary=event.summary, kept=kept, usage=event.usage, model=event.model)
+            yield context, summary
+        case _:
+            yield context, _of_people(event)
+
+
+def _of_people(event: AboutPeople) -> heard.EventData:
+    match event:
+        case loop.HumanApproveRequired():
+            return heard.HumanApproveRequired(calls=event.calls)
+        case loop.HumanPromptRequired():
+            return heard.HumanPromptRequired(id=event.id, prompt=event.prompt, metadata=event.metadata)
+        case loop.HumanSelectRequired():
+            return heard.HumanSelectRequired(id=event.id, prompt=event.prompt, options=event.options, multi=event.multi)
+        case loop.ToolPending():
+            return heard.ToolPending(ids=event.ids)
+        case loop.ToolApproved():
+            return heard.ToolApproved(id=event.id, digest=event.digest, by=event.by)
+        case loop.ToolEdited():
+            return heard.ToolEdited(id=event.id, original=event.original, edited=event.edited, by=event.by)
+        case loop.ToolRejected():
+            return heard.ToolRejected(id=event.id, reason=event.reason, by=event.by)
+        case loop.HumanResponded():
+            return heard.HumanResponded(id=event.id, value=event.value, by=event.by)
+        case loop.Warning():
+            return heard.Warned(reason=event.reason, message=event.message)
+        case _:
             assert_never(event)
+
+
+def _changed(
+    context: heard.Context, before: Session, after: Session
+) -> Iterator[tuple[heard.Context, heard.EventData]]:
+    """Yield the change of the agent's state, if it is one."""
+    if before.agent is None or after.agent is None:
+        return
+    previous, current = before.agent.state(before.turn, before.round), after.agent.state(after.turn, after.round)
+    if previous != current:
+        yield context, heard.AgentStateChanged(previous=previous, current=current)
+
+
+def results(event: ResultsRecorded) -> Message:
+    """Return the message in which the results go back to the model."""
+    return Message(
+        id=event.message_id, role="user", content=event.content, created_at=instant(event.at), turn_id=event.turn_id
+    )
 
 
 def question(event: MessageAccepted) -> Message:
@@ -131,7 +223,8 @@ def _started(before: Session, after: Session, event: TurnStarted) -> Iterator[tu
     message_id = after.turn.message_id if after.turn is not None else ""
     yield context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
     if before.agent is not None:
-        yield context, heard.AgentStateChanged(previous=before.agent.state(before.turn), current="thinking")
+        previous = before.agent.state(before.turn, before.round)
+        yield context, heard.AgentStateChanged(previous=previous, current="thinking")
 
 
 def _completed(
@@ -155,7 +248,9 @@ def _completed(
         told = heard.ErrorMessage(type=failure.type, message=failure.message, retryable=failure.retryable)
         yield context, told
     if begun and after.agent is not None:
-        yield context, heard.AgentStateChanged(previous=event.from_state, current=after.agent.state(None))
+        current = after.agent.state(None, after.round)
+        if current != event.from_state:
+            yield context, heard.AgentStateChanged(previous=event.from_state, current=current)
     yield (
         context,
         heard.TurnCompleted(
@@ -164,6 +259,7 @@ def _completed(
             stop_reason=event.stop_reason,
             usage=event.usage,
             duration=event.duration,
+            cost=event.cost,
         ),
     )
 
@@ -171,5 +267,6 @@ def _completed(
 def _stopped(before: Session, event: AgentStopped) -> Iterator[tuple[heard.Context, heard.EventData]]:
     context = about(before)
     if before.agent is not None:
-        yield context, heard.AgentStateChanged(previous=before.agent.state(before.turn), current="stopped")
+        previous = before.agent.state(before.turn, before.round)
+        yield context, heard.AgentStateChanged(previous=previous, current="stopped")
     yield context, heard.AgentStopped(agent_id=event.agent_id, reason=event.reason)

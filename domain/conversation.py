@@ -12,20 +12,24 @@ class Conversation(Sequence[Said]):
     """What was said, in order; immutable to everyone who holds one.
 
     All conversations that grew out of one another share one list and differ in how much of it they see. Only the one
-    that sees all of it may add to it in place; any other makes a copy first.
+    that sees all of it may add to it in place, and one that would add what stands there already goes on sharing; any
+    other makes a copy first.
     """
 
     __slots__ = ("_length", "_shared")
 
     def __init__(self, said: Sequence[Said] = ()) -> None:
-        self._share(list(said))
+        self._share(list(said), len(said))
 
     def plus(self, said: Said) -> Conversation:
         """Return the conversation that goes on with `said`; this one stays what it is."""
-        shared = self._shared if len(self._shared) == self._length else self._shared[: self._length]
-        shared.append(said)
+        shared, length = self._shared, self._length
+        if length == len(shared) > 0:
+            shared.append(said)
+        elif length == 0 or shared[length] != said:  # a list of its own, also for all that begin with nothing
+            shared = [*shared[:length], said]
         grown = Conversation.__new__(Conversation)
-        grown._share(shared)  # noqa: SLF001 - one of its own kind
+        grown._share(shared, length + 1)  # noqa: SLF001 - one of its own kind
         return grown
 
     def __len__(self) -> int:
@@ -53,9 +57,9 @@ class Conversation(Sequence[Said]):
     def __hash__(self) -> int:
         return hash(tuple(said.role for said in self))
 
-    def _share(self, said: list[Said]) -> None:
+    def _share(self, said: list[Said], length: int) -> None:
         self._shared = said
-        self._length = len(said)
+        self._length = length
 
     def __repr__(self) -> str:
         return f"Conversation({list(self)!r})"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from reenact.domain.errors import UnknownEventTypeError
+from reenact.domain.loop.events import AskedCall, Option
 from reenact.domain.messages import Message, Usage
 
 Source: TypeAlias = Literal["environment", "agent", "session", "container", "command"]
@@ -143,6 +144,16 @@ class StreamError(StreamData, frozen=True, kw_only=True, gc=False):
     retryable: bool = False
 
 
+class ContextCompressed(StreamData, frozen=True, kw_only=True, gc=False):
+    """The model is given this summary in place of all but the last `kept` messages; the log keeps them all."""
+
+    event_type: ClassVar[str] = "context_compressed"
+    summary: str
+    kept: int
+    usage: Usage = {}
+    model: str | None = None
+
+
 class Interrupted(StreamData, frozen=True, kw_only=True, gc=False):
     """The turn was interrupted."""
 
@@ -163,6 +174,7 @@ StreamEvent: TypeAlias = (
     | MessageDelta
     | MessageStop
     | StreamError
+    | ContextCompressed
     | Interrupted
 )
 
@@ -236,6 +248,115 @@ class TurnCompleted(EventData, frozen=True, kw_only=True, gc=False):
     stop_reason: str | None = None
     usage: Usage = {}
     duration: float = 0.0
+    cost: float | None = None
+
+
+class LoopData(EventData, frozen=True, kw_only=True, gc=False):
+    """Something about the calls that an answer asks for."""
+
+    source: ClassVar[Source] = "agent"
+    category: ClassVar[Category] = "turn"
+
+
+class StepStarted(LoopData, frozen=True, kw_only=True, gc=False):
+    """The model is asked again, with the results of its calls; `step` counts within the turn, from 1."""
+
+    event_type: ClassVar[str] = "step_started"
+    intent: ClassVar[Intent] = "request"
+    turn_id: str
+    step: int
+
+
+class ToolStarted(LoopData, frozen=True, kw_only=True, gc=False):
+    """A call is to be run; `attempt` is above 1 if it was running when the process ended."""
+
+    event_type: ClassVar[str] = "tool_started"
+    intent: ClassVar[Intent] = "request"
+    id: str
+    name: str
+    input: dict[str, Any]
+    attempt: int = 1
+
+
+class HumanApproveRequired(LoopData, frozen=True, kw_only=True, gc=False):
+    """A person has to approve or reject each of these calls before it runs."""
+
+    event_type: ClassVar[str] = "human_approve_required"
+    intent: ClassVar[Intent] = "request"
+    calls: tuple[AskedCall, ...]
+
+
+class HumanPromptRequired(LoopData, frozen=True, kw_only=True, gc=False):
+    """A person is asked for text; `id` is that of the call that asks."""
+
+    event_type: ClassVar[str] = "human_prompt_required"
+    intent: ClassVar[Intent] = "request"
+    id: str | None = None
+    prompt: str
+    metadata: dict[str, Any] | None = None
+
+
+class HumanSelectRequired(LoopData, frozen=True, kw_only=True, gc=False):
+    """A person is asked to select one of the options, or any number of them if `multi`."""
+
+    event_type: ClassVar[str] = "human_select_required"
+    intent: ClassVar[Intent] = "request"
+    id: str | None = None
+    prompt: str
+    options: tuple[Option, ...]
+    multi: bool = False
+
+
+class ToolPending(LoopData, frozen=True, kw_only=True, gc=False):
+    """These calls wait for a person."""
+
+    event_type: ClassVar[str] = "tool_pending"
+    ids: tuple[str, ...]
+
+
+class ToolApproved(LoopData, frozen=True, kw_only=True, gc=False):
+    """A person approved the call; `by` is who, if that was said."""
+
+    event_type: ClassVar[str] = "tool_approved"
+    id: str
+    digest: str
+    by: str | None = None
+
+
+class ToolEdited(LoopData, frozen=True, kw_only=True, gc=False):
+    """A person changed the arguments of the call."""
+
+    event_type: ClassVar[str] = "tool_edited"
+    id: str
+    original: dict[str, Any]
+    edited: dict[str, Any]
+    by: str | None = None
+
+
+class ToolRejected(LoopData, frozen=True, kw_only=True, gc=False):
+    """A person rejected the call."""
+
+    event_type: ClassVar[str] = "tool_rejected"
+    id: str
+    reason: str
+    by: str | None = None
+
+
+class HumanResponded(LoopData, frozen=True, kw_only=True, gc=False):
+    """A person answered the question."""
+
+    event_type: ClassVar[str] = "human_responded"
+    id: str | None = None
+    value: Any
+    by: str | None = None
+
+
+class Warned(LoopData, frozen=True, kw_only=True, gc=False):
+    """A limit that only warns is exceeded."""
+
+    event_type: ClassVar[str] = "warning"
+    reason: str
+    message: str
 
 
 class LifecycleData(EventData, frozen=True, kw_only=True, gc=False):
@@ -339,6 +460,7 @@ NOTIFICATIONS: tuple[type[EventData], ...] = (
     MessageDelta,
     MessageStop,
     StreamError,
+    ContextCompressed,
     Interrupted,
     AgentStateChanged,
     UserMessage,
@@ -347,6 +469,17 @@ NOTIFICATIONS: tuple[type[EventData], ...] = (
     ErrorMessage,
     TurnStarted,
     TurnCompleted,
+    StepStarted,
+    ToolStarted,
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanSelectRequired,
+    ToolPending,
+    ToolApproved,
+    ToolEdited,
+    ToolRejected,
+    HumanResponded,
+    Warned,
     ContainerCreated,
     ImageRegistered,
     SessionCreated,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from reenact.domain import agent, container, image, session
+from reenact.domain.loop import events as loop
 
 STORED: dict[str, type[msgspec.Struct]] = {
     "container-created": container.ContainerCreated,
@@ -19,5 +20,21 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "turn-failed": agent.TurnFailed,
     "answer-recorded": agent.AnswerRecorded,
     "turn-completed": agent.TurnCompleted,
+    "tools-requested": agent.ToolsRequested,
+    "results-recorded": agent.ResultsRecorded,
+    "step-started": agent.StepStarted,
+    "turn-continued": agent.TurnContinued,
+    "context-compressed": agent.ContextCompressed,
+    "human-approve-required": loop.HumanApproveRequired,
+    "human-prompt-required": loop.HumanPromptRequired,
+    "human-select-required": loop.HumanSelectRequired,
+    "tool-pending": loop.ToolPending,
+    "tool-approved": loop.ToolApproved,
+    "tool-edited": loop.ToolEdited,
+    "tool-rejected": loop.ToolRejected,
+    "human-responded": loop.HumanResponded,
+    "tool-started": loop.ToolStarted,
+    "tool-result": loop.ToolResult,
+    "warning": loop.Warning,
 }
 """Every event in its first form. A later form gets a version, and an upcaster, where the log is opened."""

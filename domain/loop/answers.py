@@ -12,7 +12,7 @@ BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result"})
 
 
 def content_of(result: Any) -> Content:  # noqa: ANN401 - any JSON value
-    """Return what the model is given of a result: text and content blocks as they are, all else as JSON."""
+    """Return what the model is given of a result: text and the API's content blocks as they are, all else as JSON."""
     match result:
         case None:
             return ""
@@ -30,4 +30,13 @@ def compact(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def _is_block(value: Any) -> bool:  # noqa: ANN401 - any JSON value
-    return isinstance(value, dict) and value.get("type") in BLOCK_TYPES
+    """Return whether the API would take it: one block that it refuses makes it refuse the whole conversation."""
+    match value:
+        case {"type": "text", "text": str(text)}:
+            return bool(text)
+        case {"type": "image" | "document", "source": {"type": str()}}:
+            return True
+        case {"type": "search_result", "source": str(), "title": str(), "content": [*_]}:
+            return True
+        case _:
+            return False

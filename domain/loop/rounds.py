@@ -28,7 +28,7 @@ from reenact.domain.loop.events import (
     ToolResult,
     ToolStarted,
 )
-from reenact.domain.loop.policy import Policies, call_digest, judge
+from reenact.domain.loop.policy import Policies, Verdict, call_digest, judge
 from reenact.domain.messages import ToolResultBlock
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
@@ -48,7 +48,10 @@ RoundEvent: TypeAlias = (
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call that the model asks for. `digest` is what an approval is bound to; `question` what a person is asked."""
+    """A call that the model asks for.
+
+    `digest` is what an approval is bound to, or what was approved; `question` is what a person is asked.
+    """
 
     id: str
     name: str
@@ -122,7 +125,7 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
                 round_ = _with(round_, id_, stage="waiting")
             return round_
         case ToolApproved():
-            return _with(round_, event.id, stage="ready")
+            return _with(round_, event.id, stage="ready", digest=event.digest)
         case ToolEdited():
             return _with(round_, event.id, arguments=event.edited)
         case ToolStarted():
@@ -147,24 +150,24 @@ def judged(
     """Return what the policies say of the calls that are ready: which are denied, which a person is asked about.
 
     `asked` are the digests of the calls that a person has approved in this session. `questions` names the tool whose
-    calls are questions, put to a person as they are. With `ask_always`, a person is asked about all that is not denied.
+    calls are questions, put to a person as they are unless they are denied. With `ask_always`, a person is asked about
+    all that is not denied.
     """
     denied: list[RoundEvent] = []
     asking: list[RoundEvent] = []
     to_approve: list[AskedCall] = []
     waiting: list[str] = []
     for call in round_.at("ready"):
-        if call.name == questions:
+        verdict = judge(policies, call.name, call.arguments, asked)
+        if verdict.decision == "deny":
+            denied.append(_denied(call, verdict.reason))
+        elif call.name == questions:
             question = question_of(call.arguments)
             if isinstance(question, str):
                 denied.append(ToolResult(id=call.id, name=call.name, result=question, is_error=True, ran=False))
             else:
                 asking.append(_put(question, call.id, session_id))
                 waiting.append(call.id)
-            continue
-        verdict = judge(policies, call.name, call.arguments, asked)
-        if verdict.decision == "deny":
-            denied.append(_denied(call, verdict.reason))
         elif verdict.decision == "ask" or ask_always:
             digest = call_digest(call.name, call.arguments, policies.revision)
             to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
@@ -180,6 +183,58 @@ def judged(
         *asking,
         *((ToolPending(ids=tuple(waiting)),) if waiting else ()),
     )
+
+
+def judged_anew(
+    round_: Round, policies: Policies, *, session_id: str, also: Sequence[AskedCall] = ()
+) -> tuple[RoundEvent, ...]:
+    """Return what other policies say of the calls that wait for approval: denied, or asked about once more.
+
+    What they would let run is asked about all the same, since somebody has been told that it waits. Calls that `also`
+    are to be approved are asked about with them.
+    """
+    denied: list[RoundEvent] = []
+    to_approve = [*also]
+    for call in round_.at("waiting"):
+        if call.kind == "approval":
+            verdict = judge(policies, call.name, call.arguments)
+            if verdict.decision == "deny":
+                denied.append(_denied(call, verdict.reason))
+            else:
+                digest = call_digest(call.name, call.arguments, policies.revision)
+                to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
+    required = HumanApproveRequired(session_id=session_id, calls=tuple(to_approve), revision=policies.revision)
+    return (*denied, required) if to_approve else tuple(denied)
+
+
+def resumed(
+    round_: Round, policies: Policies, asked: Collection[str], idempotent: Collection[str], *, session_id: str
+) -> tuple[RoundEvent, ...]:
+    """Return what becomes of the calls after the process has ended under them.
+
+    Calls of `idempotent` tools that were running run again, unless policies that have changed since deny it or want a
+    person to approve it; of all others that were running it is not known whether they took effect. Calls that wait
+    for approval are asked about once more if the policies have changed.
+    """
+    lost: list[RoundEvent] = []
+    again: list[RoundEvent] = []
+    to_approve: list[AskedCall] = []
+    waiting: list[str] = []
+    for call in round_.at("running"):
+        digest = call_digest(call.name, call.arguments, policies.revision)
+        verdict = Verdict("run") if call.digest == digest else judge(policies, call.name, call.arguments, asked)
+        if call.name not in idempotent:
+            lost.append(_given_up(call, "the process ended while it ran"))
+        elif verdict.decision == "deny":
+            lost.append(_given_up(call, f"the process ended while it ran, and it was not run again: {verdict.reason}"))
+        elif verdict.decision == "ask":
+            to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
+            waiting.append(call.id)
+        else:
+            again.append(ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1))
+    if to_approve or round_.revision not in ("", policies.revision):
+        lost += judged_anew(round_, policies, session_id=session_id, also=to_approve)
+    return (*lost, *((ToolPending(ids=tuple(waiting)),) if waiting else ()), *again)
 
 
 def approved(
@@ -240,8 +295,7 @@ def responded(round_: Round, call_id: str, value: Any, *, by: str | None = None)
         InvalidAnswerError: the question does not take this answer.
     """
     call = _pending(round_, call_id, "answer")
-    if call.question is None:  # pragma: no cover - a question waits with its question
-        raise CallNotPendingError(call_id)
+    assert call.question is not None  # what waits for an answer has asked for one
     answer = chosen(call.question, value)
     if isinstance(answer, InvalidAnswerError):
         raise answer
@@ -257,12 +311,8 @@ def started(round_: Round) -> tuple[ToolStarted, ...]:
 
 
 def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
-    """Return an error as the answer to every call at one of the stages."""
-    return tuple(
-        ToolResult(id=call.id, name=call.name, result=f"{call.name}: {why}", is_error=True, ran=call.stage == "running")
-        for call in round_.calls
-        if call.stage in stages
-    )
+    """Return an error as the answer to every call at one of the stages; it says if the call may have taken effect."""
+    return tuple(_given_up(call, why) for call in round_.calls if call.stage in stages)
 
 
 def under(round_: Round, policies: Policies) -> tuple[Round, tuple[ToolResult, ...]]:
@@ -292,15 +342,21 @@ def fold(round_: Round, events: Iterable[RoundEvent]) -> Round:
     return round_
 
 
+def _denied(call: Call, reason: str) -> ToolResult:
+    text = f"{call.name} was not run: {reason}"
+    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False)
+
+
+def _given_up(call: Call, why: str) -> ToolResult:
+    ran = call.stage == "running"
+    text = f"{call.name}: {why}; it is not known whether it took effect" if ran else f"{call.name} was not run: {why}"
+    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=ran)
+
+
 def _asked(round_: Round, event: HumanApproveRequired) -> Round:
     for asked in event.calls:
         round_ = _with(round_, asked.id, kind="approval", digest=asked.digest, reason=asked.reason)
     return msgspec.structs.replace(round_, revision=event.revision)
-
-
-def _denied(call: Call, reason: str) -> ToolResult:
-    text = f"{call.name} was not run: {reason}"
-    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False)
 
 
 def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequired | HumanSelectRequired:

@@ -44,7 +44,7 @@ def session() -> Session:
 @pytest.fixture
 def inlet(journal: MemoryJournal, session: Session) -> Inlet:
     numbers = itertools.count(1)
-    made = Inlet("session/s", journal, lambda: 7, lambda prefix: f"{prefix}_{next(numbers)}", session.finish)
+    made = Inlet("session/s", journal, lambda: 7, lambda prefix: f"{prefix}_{next(numbers)}", finish=session.finish)
     made.open("t", CONTEXT)
     return made
 

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from reenact.domain import commands, events
 from reenact.domain.commands import CATALOGUE, REQUESTS, RESPONSES, json_schema, response_to
 from reenact.domain.errors import UnknownCommandError
-from reenact.domain.events import Context, Envelope, EventData
+from reenact.domain.events import NOTIFICATIONS, Context, Envelope, EventData
 from reenact.domain.messages import Message, TextBlock, ThinkingBlock, instant
 
 PAIRS = [
@@ -29,10 +29,17 @@ PAIRS = [
     "session_delete",
     "session_run",
     "session_messages",
+    "session_turns",
+    "session_tool_calls",
+    "session_usage",
     "agent_get",
     "agent_list",
     "agent_interrupt",
     "agent_destroy",
+    "agent_pending",
+    "agent_approve",
+    "agent_reject",
+    "agent_respond",
     "message_send",
 ]
 MESSAGE = Message(id="m", role="assistant", content=(ThinkingBlock("hm", "s"), TextBlock("Hi")), created_at=instant(1))
@@ -51,6 +58,7 @@ EXAMPLES: list[EventData] = [
     events.TurnCompleted(turn_id="t", outcome="completed"),
     events.ContainerCreated(container_id="c"),
     commands.MessageSendRequest(content="Hi", image_id="chat"),
+    commands.AgentApproveRequest(call_id="c", arguments={"to": "ann"}),
     commands.ImageRegisterRequest(image=commands.ImageContent(id="chat")),
     RESPONSES["session_get_request"](request_id="r", result={"id": "s"}),
     RESPONSES["agent_list_request"](request_id="r", error=commands.CommandError(code="x", message="y")),
@@ -94,7 +102,7 @@ def test_every_method_of_the_facades_has_a_request_and_a_response() -> None:
 
 
 def test_the_catalogue_holds_each_type_once() -> None:
-    assert len(CATALOGUE) == 25 + 2 * len(PAIRS)
+    assert len(CATALOGUE) == len(NOTIFICATIONS) + 2 * len(PAIRS)
     assert all(kind.event_type == type_ for type_, kind in CATALOGUE.items())
 
 

@@ -198,13 +198,13 @@ def test_a_message_is_part_of_the_conversation_once_its_turn_begins() -> None:
 
 def test_an_agent_fails_until_it_takes_up_its_next_message() -> None:
     assert FAILED.agent == Agent("a", failed=True)
-    assert Agent("a", failed=True).state(FAILED.turn) == "error"
+    assert Agent("a", failed=True).state(FAILED.turn, None) == "error"
     assert replay_on(FAILED, accepted("t2"), TurnStarted("t2", 9)).agent == Agent("a")
 
 
 def test_an_agents_state_is_idle_or_thinking() -> None:
-    assert Agent("a").state(None) == "idle"
-    assert Agent("a", failed=True).state(THINKING.turn) == "thinking"
+    assert Agent("a").state(None, None) == "idle"
+    assert Agent("a", failed=True).state(THINKING.turn, None) == "thinking"
 
 
 def test_a_turn_that_never_began_ends_without_touching_the_one_that_runs() -> None:

@@ -1,0 +1,179 @@
+"""What is asked of a session."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import SoFar, StopReason
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import Block, Usage
+
+BY_DEFAULT = Rules()
+
+
+class CreateSession(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Create the session."""
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Start an agent under this id, unless one is live; it takes up what waits.
+
+    `turn_id` is, here and below, for a turn that goes on with calls, and `results_id` for the message in which their
+    results go back to the model, in case there is one.
+    """
+
+    session_id: str
+    agent_id: str
+    at: int
+    turn_id: str = ""
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Receive(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Accept a message for the live agent."""
+
+    agent_id: str
+    turn_id: str
+    message_id: str
+    content: tuple[Block, ...]
+    at: int
+    request_id: str | None = None
+    rules: Rules = BY_DEFAULT
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The environment is done with an answer, or has failed."""
+
+    turn_id: str
+    so_far: SoFar
+    at: int
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A tool has answered a call."""
+
+    turn_id: str
+    call_id: str
+    result: Any
+    is_error: bool
+    at: int
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Compress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The environment has summarised all but the last `kept` messages of the conversation it was given."""
+
+    turn_id: str
+    summary: str
+    kept: int
+    usage: Usage
+    model: str | None
+    at: int
+    rules: Rules = BY_DEFAULT
+
+
+class Approve(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A person approves a call, with other arguments if some are given."""
+
+    call_id: str
+    turn_id: str
+    at: int
+    arguments: dict[str, Any] | None = None
+    digest: str | None = None
+    by: str | None = None
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Reject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A person rejects a call; the model is told so, unless `resume` is false: then the turn ends."""
+
+    call_id: str
+    turn_id: str
+    at: int
+    reason: str = ""
+    resume: bool = True
+    by: str | None = None
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Respond(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A person answers a question."""
+
+    call_id: str
+    turn_id: str
+    at: int
+    value: Any
+    by: str | None = None
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Resume(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Go on with the calls that were running when the process ended."""
+
+    turn_id: str
+    at: int
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Interrupt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """End the turn under way; the agent goes on with what waits."""
+
+    agent_id: str
+    reason: str
+    at: int
+    so_far: SoFar = SoFar()
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """End the turn under way and the agent; what waits goes on waiting. Any agent, when `agent_id` is None."""
+
+    agent_id: str | None
+    reason: StopReason
+    at: int
+    so_far: SoFar = SoFar()
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class Delete(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Stop the agent, if there is one, and delete the session."""
+
+    session_id: str
+    at: int
+    so_far: SoFar = SoFar()
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+SessionCommand: TypeAlias = (
+    CreateSession
+    | Run
+    | Receive
+    | Finish
+    | Report
+    | Compress
+    | Approve
+    | Reject
+    | Respond
+    | Resume
+    | Interrupt
+    | Stop
+    | Delete
+)

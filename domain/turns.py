@@ -1,0 +1,408 @@
+"""How a turn goes on, and how it ends.
+
+A turn begins with a message or with a person's decision about a call. The model is asked; its answer ends the turn or
+asks for tools; the calls run, wait for a person or are denied; when all are answered, the results go back to the model.
+A turn in which only a person can go on ends as `waiting`; the person's decision begins the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import count as counting
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+
+from reenact.domain.agent import (
+    AnswerRecorded,
+    ContextCompressed,
+    Failure,
+    ResultsRecorded,
+    SoFar,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+    Unsaid,
+)
+from reenact.domain.events import AgentState, Outcome
+from reenact.domain.loop import rounds
+from reenact.domain.loop.events import ToolResult
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.ledger import cost_of, sum_of
+from reenact.domain.loop.rounds import Round, Stage
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import Block, Said, ToolResultBlock, ToolUseBlock, is_blank
+from reenact.domain.session_commands import (
+    Approve,
+    Compress,
+    Delete,
+    Finish,
+    Interrupt,
+    Reject,
+    Report,
+    Respond,
+    Resume,
+    Run,
+    Stop,
+)
+from reenact.domain.session_state import Session, SessionEvent, calls_of, evolve, plus_cost
+
+TOOL_USE: Final = "tool_use"
+MAX_STEPS: Final = "max_steps_exceeded"
+COST_LIMIT: Final = "cost_limit_exceeded"
+REPEATED: Final = "repeated_tool_calls"
+REJECTED: Final = "rejected"
+"""Stop reasons of the loop's own, beside those of the Messages API."""
+NO_TOOLS: Final = Failure(
+    "environment_error", "this environment runs no tools, so that the model cannot be given their results"
+)
+
+_GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond
+_Ends: TypeAlias = Interrupt | Stop | Delete
+
+
+class Story:
+    """The events of one decision as they come, and the session as it is after them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._events: list[SessionEvent] = []
+
+    @property
+    def events(self) -> tuple[SessionEvent, ...]:
+        """What has been decided."""
+        return tuple(self._events)
+
+    def add(self, *events: SessionEvent) -> None:
+        """Let the events happen."""
+        for event in events:
+            self.session = evolve(self.session, event)
+            self._events.append(event)
+
+
+def take_up_next(story: Story, rules: Rules, at: int) -> None:
+    """Begin the turn of the message that has waited longest, if nothing keeps it waiting."""
+    while story.session.turn is None and story.session.round is None and story.session.queue:
+        story.add(TurnStarted(story.session.queue[0].turn_id, at))
+        if _over_cost(story, rules, at):
+            continue
+        return
+
+
+def ask_again(story: Story, command: Run) -> None:
+    """Ask people anew about the calls that wait for approval, if the policies have changed since."""
+    round_, policies = story.session.round, command.rules.policies
+    if round_ is not None and round_.revision and round_.revision != policies.revision:
+        story.add(*rounds.judged_anew(round_, policies, session_id=story.session.id or ""))
+        _go_on(story, command)
+
+
+def finish(story: Story, command: Finish) -> None:
+    """End the turn with the answer that came, or run the tools that it asks for."""
+    turn, so_far = story.session.turn, command.so_far
+    if turn is None or turn.id != command.turn_id:
+        return
+    if story.session.round is not None:
+        if so_far.failure is not None:  # the log failed under the calls, and can be written again
+            _give_up(story, command, "the turn failed", {"ready", "waiting", "running"})
+            _end(story, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
+            take_up_next(story, command.rules, command.at)
+        return
+    if _asks_for_tools(so_far, command.rules):
+        _begin_round(story, command)
+    else:
+        _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
+        take_up_next(story, command.rules, command.at)
+
+
+def report(story: Story, command: Report) -> None:
+    """Take in what a tool has answered, unless nobody waits for it any more."""
+    turn, round_ = story.session.turn, story.session.round
+    call = None if round_ is None else round_.call(command.call_id)
+    if turn is None or turn.id != command.turn_id or call is None or call.stage != "running":
+        return
+    cost = command.rules.costs.get(call.name)
+    story.add(ToolResult(id=call.id, name=call.name, result=command.result, is_error=command.is_error, cost=cost))
+    _go_on(story, command)
+
+
+def compress(story: Story, command: Compress) -> None:
+    """Take in the summary that the model is given from now on in place of what it sums up."""
+    turn, conversation, summary = story.session.turn, story.session.conversation, story.session.summary
+    replaced = len(conversation) - command.kept
+    if 0 < replaced < len(conversation) and _is_of_results(conversation[replaced]):
+        replaced -= 1  # results stay with their calls
+    before = 0 if summary is None else summary.replaced
+    if turn is None or turn.id != command.turn_id or story.session.round is not None:
+        return
+    if not before < replaced <= len(conversation) or not command.summary.strip():
+        return
+    cost = cost_of(command.usage, command.rules.prices.get(command.model or ""))
+    story.add(ContextCompressed(turn.id, command.summary, replaced, command.usage, command.model, cost, command.at))
+
+
+def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
+    """Take in what a person has decided about a call, and go on with it."""
+    round_ = story.session.round or Round()
+    match command:
+        case Approve():
+            events = rounds.approved(
+                round_,
+                command.call_id,
+                command.rules.policies,
+                arguments=command.arguments,
+                digest=command.digest,
+                by=command.by,
+            )
+        case Reject():
+            events = rounds.rejected(round_, command.call_id, command.reason, by=command.by)
+        case Respond():
+            events = rounds.responded(round_, command.call_id, command.value, by=command.by)
+        case _:
+            assert_never(command)
+    story.add(*events)
+    if isinstance(command, Reject) and not command.resume:
+        if story.session.turn is not None:
+            story.add(TurnInterrupted(story.session.turn.id, REJECTED))
+        _give_up(story, command, "a person stopped the turn", {"ready", "waiting", "running"})
+        _end(story, SoFar(), "interrupted", command, REJECTED)
+        take_up_next(story, command.rules, command.at)
+    else:
+        _go_on(story, command)
+
+
+def resume(story: Story, command: Resume) -> None:
+    """Run idempotent tools again; of all others that were running it is not known what became of them."""
+    session, rules = story.session, command.rules
+    if session.turn is None or session.turn.id != command.turn_id or session.round is None:
+        return
+    idempotent = rules.idempotent if rules.runs_tools else frozenset[str]()
+    story.add(
+        *rounds.resumed(session.round, rules.policies, session.asked, idempotent, session_id=session.id or ""),
+    )
+    _go_on(story, command)
+
+
+def cut_short(story: Story, command: _Ends, reason: str) -> None:
+    """End the turn under way before it ends by itself. What waits for a person goes on waiting, unless interrupted."""
+    turn, so_far = story.session.turn, command.so_far
+    in_answer = story.session.round is None
+    ended = in_answer and (so_far.failure is not None or so_far.stop_reason is not None)
+    if turn is not None and ended and not _asks_for_tools(so_far, command.rules):  # by itself, just before
+        _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
+        return
+    if turn is not None:
+        story.add(TurnInterrupted(turn.id, reason))
+    if turn is not None and ended:
+        story.add(_answer(story.session, so_far, command.rules, command.at, TOOL_USE, partial=False))
+        story.add(ToolsRequested(turn.id, _from_state(so_far)))
+    stages: set[Stage] = {"ready", "running"} if isinstance(command, Stop) else {"ready", "running", "waiting"}
+    if story.session.round is not None:
+        _give_up(story, command, f"interrupted ({reason})", stages)
+    if turn is not None:
+        _end(story, so_far if in_answer and not ended else SoFar(), "interrupted", command)
+
+
+def _begin_round(story: Story, command: Finish) -> None:
+    so_far, turn, rules = command.so_far, story.session.turn, command.rules
+    assert turn is not None  # the answer is that of a turn
+    story.add(_answer(story.session, so_far, rules, command.at, TOOL_USE, partial=False))
+    story.add(ToolsRequested(turn.id, _from_state(so_far)))
+    round_ = story.session.round
+    assert round_ is not None  # that is what was added last
+    if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
+        why = f"the same calls had the same results {turn.repeats} times in a row"
+        _stop_with(story, command, REPEATED, why)
+    elif rules.max_steps is not None and turn.steps >= rules.max_steps:
+        _stop_with(story, command, MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
+    elif _must_stop(story.session, rules):
+        _give_up(story, command, "the cost limit is exceeded", {"ready"})
+        _over_cost(story, rules, command.at)
+        take_up_next(story, rules, command.at)
+    else:
+        story.add(*rounds.judged(round_, rules.policies, story.session.asked, session_id=story.session.id or ""))
+        _go_on(story, command)
+
+
+def _stop_with(story: Story, command: _GoesOn, reason: str, why: str) -> None:
+    _give_up(story, command, why, {"ready"})
+    _end(story, SoFar(), "completed", command, reason)
+    take_up_next(story, command.rules, command.at)
+
+
+def _go_on(story: Story, command: _GoesOn) -> None:
+    """Do what follows from how the calls stand: run them, ask the model again, or leave it to people."""
+    if story.session.round is not None and not command.rules.runs_tools:
+        story.add(*rounds.given_up(story.session.round, "this environment runs no tools", stages={"ready"}))
+    round_ = story.session.round
+    if round_ is None:
+        return
+    if round_.at("ready"):
+        _continued(story, command)
+        story.add(*rounds.started(round_))
+    elif round_.is_answered:
+        _continued(story, command)
+        _record_results(story, command)
+        _next_step(story, command)
+    elif story.session.turn is not None and not round_.runs:
+        _end(story, SoFar(), "waiting", command)
+
+
+def _next_step(story: Story, command: _GoesOn) -> None:
+    """Ask the model again, unless a limit or the environment forbids it."""
+    turn, rules = story.session.turn, command.rules
+    assert turn is not None  # results come in during a turn, or have begun one
+    if not _over_cost(story, rules, command.at):
+        if not rules.runs_tools:
+            _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
+        elif rules.max_steps is not None and turn.steps >= rules.max_steps:
+            _end(story, SoFar(), "completed", command, MAX_STEPS)
+        else:
+            story.add(StepStarted(turn.id, turn.steps + 1, command.at))
+            return
+    take_up_next(story, rules, command.at)
+
+
+def _continued(story: Story, command: _GoesOn) -> None:
+    if story.session.turn is None:
+        story.add(TurnContinued(command.turn_id, command.at))
+
+
+def _give_up(story: Story, command: _GoesOn | _Ends, why: str, stages: set[Stage]) -> None:
+    """Answer the calls at these stages with an error, and record the results if none is left to wait for."""
+    round_ = story.session.round
+    if round_ is None:
+        return
+    results = rounds.given_up(round_, why, stages=stages)
+    story.add(*results)
+    _record_results(story, command)
+
+
+def _record_results(story: Story, command: _GoesOn | _Ends) -> None:
+    round_, turn = story.session.round, story.session.turn
+    if round_ is not None and round_.is_answered:
+        story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, round_.results(), command.at))
+
+
+def _is_over(session: Session, rules: Rules) -> bool:
+    return rules.cost_limit is not None and session.ledger.cost > rules.cost_limit.max_total
+
+
+def _must_stop(session: Session, rules: Rules) -> bool:
+    return rules.cost_limit is not None and rules.cost_limit.on_exceeded != "warn" and _is_over(session, rules)
+
+
+def _over_cost(story: Story, rules: Rules, at: int) -> bool:
+    """Do what the cost limit says when it is exceeded; return whether the turn is over."""
+    limit, turn = rules.cost_limit, story.session.turn
+    if limit is None or turn is None or not _is_over(story.session, rules):
+        return False
+    message = f"{story.session.ledger.cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
+    if limit.on_exceeded == "warn":
+        if not story.session.warned:
+            story.add(LimitWarning(reason=COST_LIMIT, message=message))
+        return False
+    if limit.on_exceeded == "interrupt":
+        story.add(TurnInterrupted(turn.id, message))
+    outcome: Outcome = "interrupted" if limit.on_exceeded == "interrupt" else "completed"
+    story.add(_completed(story.session, SoFar(), outcome, COST_LIMIT, at))
+    return True
+
+
+def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _GoesOn | _Ends, reason: str | None = None) -> None:
+    """End the turn under way, with the answer so far if there is one."""
+    turn = story.session.turn
+    if turn is None:
+        return
+    by_outcome = {"interrupted": "interrupted", "failed": "error", "waiting": "waiting"}
+    stop_reason = reason or by_outcome.get(outcome) or so_far.stop_reason or "end_turn"
+    completed = _completed(story.session, so_far, outcome, stop_reason, command.at)
+    if so_far.failure is not None and so_far.untold:
+        story.add(TurnFailed(turn.id, so_far.failure))
+    if so_far.message_id is not None:
+        partial = outcome != "completed"
+        answer = _answer(story.session, so_far, command.rules, command.at, stop_reason, partial=partial)
+        completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
+        if not is_blank(so_far.content):
+            story.add(answer)
+        elif so_far.usage:
+            unsaid = Unsaid(so_far.model, so_far.usage, answer.cost)
+            completed = msgspec.structs.replace(completed, unsaid=unsaid)
+    story.add(completed)
+
+
+def _completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: str, at: int) -> TurnCompleted:
+    turn = session.turn
+    assert turn is not None  # only a turn can be completed
+    in_answer = session.round is None and turn.activity == "thinking"
+    return TurnCompleted(
+        turn.id,
+        outcome,
+        stop_reason,
+        sum_of(turn.usage, so_far.usage) if turn.usage else so_far.usage,
+        max(0, at - turn.at) / 1_000_000,
+        _from_state(so_far) if in_answer else turn.activity,
+        so_far.failure,
+        turn.cost,
+    )
+
+
+def _answer(
+    session: Session, so_far: SoFar, rules: Rules, at: int, stop_reason: str, *, partial: bool
+) -> AnswerRecorded:
+    assert session.turn is not None  # an answer is that of a turn
+    cost = cost_of(so_far.usage, rules.prices.get(so_far.model or ""))
+    message_id = so_far.message_id or ""
+    return AnswerRecorded(
+        session.turn.id,
+        message_id,
+        _with_ids(so_far.content, message_id, session.known_calls),
+        stop_reason,
+        partial,
+        so_far.usage,
+        so_far.model,
+        at,
+        cost,
+    )
+
+
+def _asks_for_tools(so_far: SoFar, rules: Rules) -> bool:
+    return (
+        rules.runs_tools
+        and so_far.failure is None
+        and so_far.stop_reason == TOOL_USE
+        and bool(calls_of(so_far.content))
+    )
+
+
+def _with_ids(content: tuple[Block, ...], message_id: str, known: Collection[str]) -> tuple[Block, ...]:
+    """Return the content with a new id for each call whose own is blank, or has been used before in the session."""
+    given = [block.id for block in content if isinstance(block, ToolUseBlock)]
+    if len({id_ for id_ in given if id_.strip() and id_ not in known}) == len(given):
+        return content
+    kept: set[str] = set()
+    taken = {*known, *given}
+    told: list[Block] = []
+    for number, block in enumerate(content):
+        if not isinstance(block, ToolUseBlock):
+            told.append(block)
+        elif block.id.strip() and block.id not in known and block.id not in kept:
+            kept.add(block.id)
+            told.append(block)
+        else:
+            id_ = next(new for new in (f"{message_id}_{count}" for count in counting(number)) if new not in taken)
+            taken.add(id_)
+            told.append(msgspec.structs.replace(block, id=id_))
+    return tuple(told)
+
+
+def _is_of_results(said: Said) -> bool:
+    return any(isinstance(block, ToolResultBlock) for block in said.content)
+
+
+def _from_state(so_far: SoFar) -> AgentState:
+    return "responding" if so_far.responding else "thinking"
