@@ -32,7 +32,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Spent
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.session import Compress, Delete, Session, SessionEvent, decide
+from reenact.domain.session import Compress, Delete, Report, Session, SessionEvent, decide
 from reenact.domain.session_state import evolve, for_model
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, NO_TOOLS, REJECTED, REPEATED
 from tests.domain.examples import ANSWER, CREATED, IDLE, session
@@ -136,8 +136,8 @@ def test_the_turn_ends_with_the_answer_that_asks_for_nothing() -> None:
         report("a", turn_id="t0"),
     ],
 )
-def test_a_report_of_what_does_not_run_changes_nothing(late: object) -> None:
-    assert decide(RUNNING, late) == ()  # type: ignore[arg-type] # one of the reports above
+def test_a_report_of_what_does_not_run_changes_nothing(late: Report) -> None:
+    assert decide(RUNNING, late) == ()
 
 
 def test_a_second_report_of_the_same_call_changes_nothing() -> None:
