@@ -6,12 +6,17 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Self
+
+import msgspec
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
+from reenact.actors.environment.models import context_window
+from reenact.actors.environment.tools.shelf import ToolShelf
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
@@ -22,6 +27,9 @@ from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
+from reenact.domain.image import rules_of
+from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.rules import Rules
 from reenact.domain.session import Session, SessionCommand, Stop
 
@@ -87,6 +95,9 @@ class _Ports:
         environment: EnvironmentFactory | None,
         llm: LLMConfig,
         base_path: str | None,
+        shelf: ToolShelf,
+        policies: Policies | None,
+        prices: Mapping[str, Price],
         now: Callable[[], int],
         new_id: Callable[[str], str],
     ) -> None:
@@ -101,6 +112,9 @@ class _Ports:
         self._environment = environment
         self._llm = llm
         self._base_path = base_path
+        self._shelf = shelf
+        self._policies = policies
+        self._prices = prices
         self._now = now
         self._new_id = new_id
 
@@ -128,11 +142,20 @@ class _Ports:
             max_tokens=image.max_tokens,
             system_prompt=image.system_prompt,
             cwd=self._base_path,
+            mcp_servers=image.mcp_servers,
+            tools=Toolbox((*self._shelf.find(session.image_id, image), *image.mcp_servers)),
+            api_tools=image.api_tools,
         )
         return self._environment.create(config)
 
     def rules(self, session: Session) -> Rules:
-        return Rules()
+        if self.operations is None:
+            return Rules()
+        image = self.operations.definition(session.image_id, session.image_revision)
+        if image.policies is None and self._policies is not None:
+            image = msgspec.structs.replace(image, policies=self._policies)
+        window = self._llm.context_window or context_window(image.model or self._llm.model)
+        return rules_of(image, self._prices, window)
 
     def tell_session(self, session_id: str, command: SessionCommand) -> None:
         self._system.actor(SessionActor, session_id).tell(command)
@@ -198,6 +221,9 @@ class LocalRuntime:
         environment: EnvironmentFactory | None,
         llm: LLMConfig,
         base_path: str | None,
+        tools: Sequence[Any],
+        policies: Policies | None,
+        prices: Mapping[str, Price],
         recovery: Recovery,
         now: Callable[[], int],
         new_id: Callable[[str], str],
@@ -211,6 +237,7 @@ class LocalRuntime:
         self._outside = OutsideLoop()
         self._system = ActorSystem(journal, clock=now, passivate_after=IDLE, max_live=MOST_LIVE)
         live = LiveAgents()
+        shelf = ToolShelf(tools)
         self._ports = _Ports(
             recovery=recovery,
             journal=journal,
@@ -220,6 +247,9 @@ class LocalRuntime:
             environment=environment,
             llm=llm,
             base_path=base_path,
+            shelf=shelf,
+            policies=policies,
+            prices=prices,
             now=now,
             new_id=new_id,
         )
@@ -232,6 +262,7 @@ class LocalRuntime:
             model=model,
             follower=follower,
             live=live,
+            shelf=shelf,
             now=now,
             new_id=new_id,
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import gil, imports, journal, kernel, projecting, replay, report, scale
+from bench import gil, imports, journal, kernel, projecting, replay, report, scale, tooling
 from bench.measure import Result, Workload, run
 from bench.product import Figure, Sync, at_once, cold_start, creation, one_session, workload
 from bench.product import replay as replay_turns
@@ -42,6 +42,7 @@ def product(*, quick: bool) -> Sequence[Workload]:
 
 GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "product": product,
+    "tools": tooling.workloads,
     "kernel": kernel.workloads,
     "journal": journal.workloads,
     "replay": replay.workloads,

@@ -17,25 +17,25 @@ encode: Final = msgspec.msgpack.Encoder().encode
 
 _ADD_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
 _ADD_AGENT: Final = """
-    INSERT INTO agents SELECT ?, ?, position, id, container_id, image_id, ?, NULL, NULL, 0, 0
+    INSERT INTO agents SELECT ?, ?, position, id, container_id, image_id, ?, NULL, NULL, NULL, 0, 0, 0
     FROM sessions WHERE position = ?
 """
 _ADD_MESSAGE: Final = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ADD_TURN: Final = "INSERT INTO turns (position, id, session, accepted_at) VALUES (?, ?, ?, ?)"
+_ADD_TURN: Final = "INSERT INTO turns (position, id, session, asked, accepted_at, steps) VALUES (?, ?, ?, ?, ?, 0)"
 _QUEUE: Final = "UPDATE agents SET queued = queued + 1 WHERE session = ? AND stopped_at IS NULL"
-_BEGIN: Final = "UPDATE turns SET started_at = ? WHERE position = ?"
+_BEGIN: Final = "UPDATE turns SET started_at = ?, steps = 1 WHERE position = ?"
 _TAKE_UP: Final = """
-    UPDATE agents SET turn_id = ?, failed = 0, queued = queued - 1 WHERE session = ? AND stopped_at IS NULL
+    UPDATE agents SET turn_id = ?, activity = 'thinking', failed = 0, queued = queued - 1
+    WHERE session = ? AND stopped_at IS NULL
 """
-_NAME_MODEL: Final = "UPDATE turns SET model = ? WHERE position = ?"
+_NAME_MODEL: Final = "UPDATE turns SET answer = ?, model = ? WHERE position = ?"
 _END: Final = """
     UPDATE turns SET ended_at = ?, outcome = ?, stop_reason = ?, duration = ?, usage = ? WHERE position = ?
 """
-_PUT_DOWN: Final = "UPDATE agents SET turn_id = NULL, failed = ? WHERE session = ? AND stopped_at IS NULL"
-_ADD_USAGE: Final = """
-    INSERT INTO usage VALUES (?, ?, ?, ?)
-    ON CONFLICT (session, model, kind) DO UPDATE SET amount = amount + excluded.amount
+_PUT_DOWN: Final = """
+    UPDATE agents SET turn_id = NULL, activity = NULL, failed = ? WHERE session = ? AND stopped_at IS NULL
 """
+_PUT_USAGE: Final = "INSERT OR REPLACE INTO usage VALUES (?, 'model', ?, ?, ?, 0.0, ?)"
 
 
 class Handwritten:
@@ -43,7 +43,8 @@ class Handwritten:
 
     def __init__(self) -> None:
         self._sessions: dict[str, int] = {}
-        self._turns: dict[str, tuple[int, str]] = {}
+        self._turns: dict[str, int] = {}
+        self._used: dict[tuple[int, str], tuple[int, dict[str, int]]] = {}
 
     def project(self, execute: Execute, stream: str, position: int, recorded_at: int, event: object) -> None:
         """Write what follows from the event."""
@@ -56,29 +57,29 @@ class Handwritten:
             case AgentStarted():
                 execute(_ADD_AGENT, (position, event.agent_id, recorded_at, session))
             case MessageAccepted():
-                self._turns[event.turn_id] = position, ""
+                self._turns[event.turn_id] = position
                 content, at = encode(event.content), event.at
                 asked = event.message_id, "user", content, at, event.turn_id, None, 0, None
                 execute(_ADD_MESSAGE, (position, session, position, *asked))
-                execute(_ADD_TURN, (position, event.turn_id, session, at))
+                execute(_ADD_TURN, (position, event.turn_id, session, position, at))
                 execute(_QUEUE, (session,))
             case TurnStarted():
-                turn, _ = self._turns[event.turn_id]
-                execute(_BEGIN, (event.at, turn))
+                execute(_BEGIN, (event.at, self._turns[event.turn_id]))
                 execute(_TAKE_UP, (event.turn_id, session))
             case AnswerRecorded():
-                turn, _ = self._turns[event.turn_id]
-                self._turns[event.turn_id] = turn, event.model or ""
+                turn = self._turns[event.turn_id]
                 usage = encode(event.usage) if event.usage else None
                 said = event.message_id, "assistant", encode(event.content), event.at, event.turn_id
                 execute(_ADD_MESSAGE, (position, session, turn, *said, event.stop_reason, event.partial, usage))
-                execute(_NAME_MODEL, (event.model, turn))
+                execute(_NAME_MODEL, (position, event.model, turn))
+                calls, used = self._used.get((session, event.model or ""), (0, {}))
+                used = {kind: used.get(kind, 0) + int(str(amount)) for kind, amount in event.usage.items()}
+                self._used[session, event.model or ""] = calls + 1, used
+                execute(_PUT_USAGE, (session, event.model or "", calls + 1, encode(used), calls + 1))
             case TurnCompleted():
-                turn, model = self._turns.pop(event.turn_id)
+                turn = self._turns.pop(event.turn_id)
                 usage = encode(event.usage) if event.usage else None
                 execute(_END, (recorded_at, event.outcome, event.stop_reason, event.duration, usage, turn))
                 execute(_PUT_DOWN, (event.outcome == "failed", session))
-                for kind, amount in event.usage.items():
-                    execute(_ADD_USAGE, (session, model, kind, int(str(amount))))
             case _:
                 raise TypeError(f"the workload has no {type(event).__name__}")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from bench.workload import deltas, question
 from reenact import Image, Runtime
-from reenact.actors.environment.api import OnEvent
+from reenact.actors.environment.api import LLMProvider, OnEvent
 from reenact.domain.messages import Said
 from reenact.events import Envelope, MessageStop, TextDelta
 
@@ -21,7 +21,7 @@ class Ours:
     name = "reenact"
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> None:
-        self._runtime = Runtime.open(path, llm_provider=_Provider(), synchronous=synchronous)
+        self._runtime = Runtime.open(path, llm_provider=self.provider(), synchronous=synchronous)
         self._sessions: dict[str, str] = {}
         self._done = threading.Semaphore(0)
         self._ended: dict[str, threading.Semaphore] = {}
@@ -30,7 +30,15 @@ class Ours:
         self._runtime.events.on("turn_completed", self._end)
         if self._runtime.containers.get("bench") is None:
             self._runtime.containers.create(container_id="bench")
-            self._runtime.images.register(Image(id="bench"))
+            self._runtime.images.register(self.image())
+
+    def provider(self) -> LLMProvider:
+        """Return what provides the model."""
+        return _Provider()
+
+    def image(self) -> Image:
+        """Return the agents' definition."""
+        return Image(id="bench")
 
     def create(self, number: int) -> str:
         """Create one session, durably."""

@@ -113,6 +113,18 @@ class AgentNotFoundError(NotFoundError):
     kind = "agent"
 
 
+class LLMError(ReenactError):
+    """The model's API did not do what was asked of it; `type` says why, as the API names it."""
+
+    code = "llm_error"
+
+    def __init__(self, type: str, message: str, *, retryable: bool = False) -> None:  # noqa: A002 - the API's word
+        super().__init__(f"{type}: {message}")
+        self.type = type
+        self.message = message
+        self.retryable = retryable
+
+
 class RuntimeClosedError(ReenactError):
     """The runtime was closed; open it again to go on."""
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.loop.policy import Policies, Policy, policies_of
+from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
+from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json
 
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
 MAX_TOKENS = 2**31 - 1
+FILLED = 0.8
+"""The part of a model's context window beyond which a conversation is summarised, unless the image says otherwise."""
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """The definition of an agent.
 
-    `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` must be
-    empty: this version runs none.
+    `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` are Python
+    functions, things made by `@tool`, or mappings with a `type` for the tools that the API runs itself, and
+    `mcp_servers` offer more of them. `policies` say which calls a person is asked about: `Policies`, or its plain form.
+
+    `max_steps` is how often the model may be asked in one turn, and `max_repeats` how often in a row the same calls may
+    have the same results; None is without limit. `cost_limit` is for a whole session: a `CostLimit`, or an amount in
+    the currency of the prices, beyond which the turn stops. A conversation of more than `compress_at` tokens is
+    summarised before the model is asked again; None is four fifths of the model's context window, 0 is never.
     """
 
     id: str | None = None
@@ -27,10 +40,16 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     max_tokens: int | None = None
     tools: tuple[Any, ...] = ()
+    mcp_servers: tuple[MCPServer, ...] = ()
+    policies: Policies | Mapping[str, Any] | None = None
+    max_steps: int | None = MAX_STEPS
+    max_repeats: int | None = MAX_REPEATS
+    cost_limit: CostLimit | float | None = None
+    compress_at: int | None = None
 
 
 class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An image as callers see it, in its newest revision, which counts from 1."""
+    """An image as callers see it, in its newest revision, which counts from 1; `tools` are their names."""
 
     id: str
     name: str
@@ -39,6 +58,7 @@ class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None
     revision: int
     created_at: datetime
+    tools: tuple[str, ...] = ()
 
 
 class Definition(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +68,14 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     model: str | None = None
     system_prompt: str | None = None
     max_tokens: int | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    api_tools: tuple[dict[str, Any], ...] = ()
+    mcp_servers: tuple[MCPServer, ...] = ()
+    policies: Policies | None = None
+    max_steps: int | None = MAX_STEPS
+    max_repeats: int | None = MAX_REPEATS
+    cost_limit: CostLimit | None = None
+    compress_at: int | None = None
 
 
 class ImageRegistered(msgspec.Struct, frozen=True, array_like=True):
@@ -89,17 +117,93 @@ def evolve(image: Images, event: ImageEvent) -> Images:
 
 def define(image: Image, image_id: str) -> Definition:
     """Return the image's content, or raise `ConfigurationError` or `InvalidInputError` saying what is wrong with it."""
-    if image.tools:
-        msg = f"image {image_id!r} has tools, but this version runs none; register it without"
-        raise ConfigurationError(msg)
-    if image.max_tokens is not None and not (type(image.max_tokens) is int and 1 <= image.max_tokens <= MAX_TOKENS):
-        msg = f"max_tokens of image {image_id!r} is {image.max_tokens!r}; it is a number from 1 to {MAX_TOKENS}"
-        raise ConfigurationError(msg)
+    who = f"image {image_id!r}"
+    _check_number(who, "max_tokens", image.max_tokens, least=1)
+    _check_number(who, "max_steps", image.max_steps, least=1)
+    _check_number(who, "max_repeats", image.max_repeats, least=1)
+    _check_number(who, "compress_at", image.compress_at, least=0)
     if image.system_prompt is not None and image.system_prompt != "":
         check_text("the system prompt", image.system_prompt, limit=MAX_PROMPT_BYTES)
+    tools = tuple(_spec(who, tool) for tool in image.tools if not _is_api_tool(tool))
+    api_tools = tuple(_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
+    names = [tool.name for tool in tools] + [str(tool.get("name", "")) for tool in api_tools]
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        msg = f"{who} has more than one tool named {', '.join(map(repr, twice))}; give each a name of its own"
+        raise ConfigurationError(msg)
     return Definition(
         name=check_text("the image's name", image.name if image.name is not None else image_id),
         model=None if image.model is None else check_text("the model", image.model),
         system_prompt=image.system_prompt,
         max_tokens=image.max_tokens,
+        tools=tools,
+        api_tools=api_tools,
+        mcp_servers=_servers(who, image.mcp_servers),
+        policies=None if image.policies is None else policies_of(image.policies),
+        max_steps=image.max_steps,
+        max_repeats=image.max_repeats,
+        cost_limit=_cost_limit(image.cost_limit),
+        compress_at=image.compress_at,
     )
+
+
+def rules_of(definition: Definition, prices: Mapping[str, Price], context_window: int) -> Rules:
+    """Return what holds for the loop of an agent with this definition; `context_window` is its model's, in tokens.
+
+    A tool's own `intervention` is its policy, unless the image's policies name the tool.
+    """
+    given = definition.policies or Policies()
+    own = {tool.name: Policy(tool.intervention) for tool in definition.tools if tool.intervention is not None}
+    compress_at = int(FILLED * context_window) if definition.compress_at is None else definition.compress_at
+    return Rules(
+        policies=msgspec.structs.replace(given, tools={**own, **given.tools}),
+        prices=dict(prices),
+        costs={tool.name: tool.cost for tool in definition.tools if tool.cost is not None},
+        idempotent=frozenset(tool.name for tool in definition.tools if tool.idempotent),
+        max_steps=definition.max_steps,
+        max_repeats=definition.max_repeats,
+        cost_limit=definition.cost_limit,
+        compress_at=compress_at or None,
+    )
+
+
+def _check_number(who: str, field: str, value: object, *, least: int) -> None:
+    if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
+        msg = f"{field} of {who} is {value!r}; it is a number from {least} to {MAX_TOKENS}"
+        raise ConfigurationError(msg)
+
+
+def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether it is a tool that the Messages API runs, or has a schema for, itself: a mapping with a `type`."""
+    return isinstance(tool, Mapping)
+
+
+def _api_tool(who: str, tool: Mapping[str, Any]) -> dict[str, Any]:
+    plain = dict(tool)
+    if not isinstance(plain.get("type"), str) or not is_json(plain):
+        msg = f"{who}: a tool that is a mapping is one of the API's own: JSON with a `type`; got {plain!r}"
+        raise ConfigurationError(msg)
+    return plain
+
+
+def _spec(who: str, tool: object) -> ToolSpec:
+    spec = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
+    if not isinstance(spec, ToolSpec):
+        msg = f"{who}: {tool!r} is no tool; give a function, what `@tool` made of one, or a mapping with a `type`"
+        raise ConfigurationError(msg)
+    return check_spec(spec)
+
+
+def _servers(who: str, servers: object) -> tuple[MCPServer, ...]:
+    if not isinstance(servers, tuple | list) or not all(isinstance(server, MCPServer) for server in servers):
+        msg = f"mcp_servers of {who} are made by MCPServer.stdio or MCPServer.http; got {servers!r}"
+        raise ConfigurationError(msg)
+    checked = tuple(check_server(server) for server in servers)
+    if len({server.name for server in checked}) < len(checked):
+        msg = f"{who} has two MCP servers of the same name"
+        raise ConfigurationError(msg)
+    return checked
+
+
+def _cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
+    return limit if limit is None or isinstance(limit, CostLimit) else CostLimit(limit)

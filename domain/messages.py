@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,16 +31,20 @@ class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking", gc=False):
     signature: str | None = None
 
 
-class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use", gc=False):
-    """A call that the model asks for; `input` is the decoded JSON object."""
+class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use", omit_defaults=True, gc=False):
+    """A call that the model asks for; `input` is the decoded JSON object.
+
+    `extra` holds what else the API said of the call, such as its `caller`; it goes back with the call.
+    """
 
     id: str
     name: str
     input: dict[str, Any]
+    extra: dict[str, Any] | None = None
 
 
 class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", gc=False):
-    """The answer to a call."""
+    """The answer to a call: text, or text, image, document and search result blocks as plain mappings."""
 
     tool_use_id: str
     content: str | tuple[dict[str, Any], ...]
@@ -47,12 +52,15 @@ class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", gc=False):
 
 
 class OpaqueBlock(msgspec.Struct, frozen=True, tag="opaque", gc=False):
-    """A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came."""
+    """A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came.
+
+    One of type `container` stands at the end of an answer for which the API ran code, and names where.
+    """
 
     data: dict[str, Any]
 
 
-Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | OpaqueBlock
+Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock | OpaqueBlock
 Usage: TypeAlias = dict[str, Any]
 """Token counts under the Messages API's names (`input_tokens`, `output_tokens`, …); empty when unknown."""
 
@@ -79,11 +87,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return text_of(self.content)
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
-    """A message as the model is given it: who speaks, and what."""
+class Said(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A message as the model is given it: who speaks, and what.
+
+    `refused` marks an answer that the API refused to give, or to finish: its turn is not sent again.
+    """
 
     role: Role
     content: tuple[Block, ...]
+    refused: bool = False
 
     @property
     def text(self) -> str:

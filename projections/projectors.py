@@ -2,54 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias, assert_never
-
-import msgspec
+from collections.abc import Iterable
+from typing import TypeAlias
 
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
+    ContextCompressed,
     MessageAccepted,
+    ResultsRecorded,
+    StepStarted,
+    ToolsRequested,
     TurnCompleted,
+    TurnContinued,
     TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import Block, ToolUseBlock
 from reenact.domain.session import SessionCreated, SessionDeleted
+from reenact.domain.turns import TOOL_USE
+from reenact.projections.calls import OfCalls, project_calls
 from reenact.projections.log import Row
+from reenact.projections.spending import counts_of, encode, known, spend, spend_in
 from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow
-
-MOST_TOKENS = 1 << 40
-"""No turn has so many; sums of what is below stay far from SQLite's largest integer."""
 
 OfConversation: TypeAlias = (
     AgentStarted
     | AgentStopped
     | AnswerRecorded
+    | ContextCompressed
+    | LimitWarning
     | MessageAccepted
     | SessionDeleted
+    | StepStarted
     | TurnCompleted
+    | TurnContinued
     | TurnInterrupted
     | TurnFailed
     | TurnStarted
+    | OfCalls
 )
 OF_CONVERSATION = (
     MessageAccepted,
     TurnStarted,
     AnswerRecorded,
     TurnCompleted,
+    ToolsRequested,
+    ToolStarted,
+    ToolResult,
+    ResultsRecorded,
+    StepStarted,
     AgentStarted,
     AgentStopped,
     TurnFailed,
     TurnInterrupted,
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanSelectRequired,
+    ToolPending,
+    ToolApproved,
+    ToolEdited,
+    ToolRejected,
+    HumanResponded,
+    TurnContinued,
+    ContextCompressed,
+    LimitWarning,
     SessionDeleted,
 )
-
-encode = msgspec.msgpack.Encoder().encode
 
 
 class UnprojectedEventError(TypeError):
@@ -95,19 +131,9 @@ def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, ev
 
 
 def _register(changes: Changes, row: Row, event: ImageRegistered) -> None:
-    image_id, revision, definition = event.image_id, event.revision, event.definition
+    image_id, revision = event.image_id, event.revision
     changes.images.append((row.position, image_id, revision, row.recorded_at))
-    changes.revisions.append(
-        (
-            row.position,
-            image_id,
-            revision,
-            definition.name,
-            definition.model,
-            definition.system_prompt,
-            definition.max_tokens,
-        )
-    )
+    changes.revisions.append((row.position, image_id, revision, encode(event.definition)))
 
 
 def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:
@@ -120,8 +146,10 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _answer(changes, session, row, event)
         case TurnCompleted():
             _put_down(changes, session, row, event)
-        case TurnInterrupted() | TurnFailed():
-            pass  # its completion follows, and says so
+        case StepStarted():
+            _step(changes, session, event)
+        case TurnInterrupted() | TurnFailed() | LimitWarning():
+            pass  # what follows from it comes next, and says so
         case AgentStarted():
             session.agent = AgentRow(row.position, event.agent_id, row.recorded_at)
         case AgentStopped():
@@ -133,15 +161,19 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
         case SessionDeleted():
             session.waiting = 0
             changes.deleted.append((row.recorded_at, session.position))
+        case TurnContinued():
+            _continue(changes, session, row, event)
+        case ContextCompressed():
+            spend_in(changes, session, session.turns[event.turn_id], event)
         case _:
-            assert_never(event)
+            project_calls(changes, session, row, event)
     if session.agent is not None:
         changes.agents[session.agent.position] = session.agent, session
 
 
 def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:
     position = row.position
-    turn = TurnRow(position, event.turn_id, session.position, event.at)
+    turn = TurnRow(position, event.turn_id, session.position, position, event.at)
     session.turns[event.turn_id] = changes.turns[position] = turn
     session.waiting += 1
     changes.messages.append(
@@ -164,22 +196,43 @@ def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccep
 def _take_up(changes: Changes, session: Conversing, event: TurnStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.started_at = event.at
+    turn.steps = 1
     changes.turns[turn.position] = turn
     session.waiting -= 1
     if session.agent is not None:
         session.agent.turn_id = event.turn_id
+        session.agent.activity = "thinking"
         session.agent.failed = False
+
+
+def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContinued) -> None:
+    asked = next(call.asked for call in session.calls.values())
+    turn = TurnRow(row.position, event.turn_id, session.position, asked, event.at, event.at)
+    session.turns[event.turn_id] = changes.turns[turn.position] = turn
+    if session.agent is not None:
+        session.agent.turn_id = event.turn_id
+        session.agent.activity = "waiting_for_human_input"
+
+
+def _step(changes: Changes, session: Conversing, event: StepStarted) -> None:
+    turn = session.turns[event.turn_id]
+    turn.steps = event.step
+    changes.turns[turn.position] = turn
+    if session.agent is not None:
+        session.agent.activity = "thinking"
 
 
 def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecorded) -> None:
     turn = session.turns[event.turn_id]
     turn.model = event.model
-    changes.turns[turn.position] = turn
+    turn.answer = row.position
+    spend_in(changes, session, turn, event)
+    session.uses = asked_for(event.content) if event.stop_reason == TOOL_USE else ()
     changes.messages.append(
         (
             row.position,
             session.position,
-            turn.position,
+            turn.asked,
             event.message_id,
             "assistant",
             encode(event.content),
@@ -192,6 +245,11 @@ def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecord
     )
 
 
+def asked_for(content: Iterable[Block]) -> tuple[ToolUseBlock, ...]:
+    """Return the calls that an answer asks for."""
+    return tuple([block for block in content if isinstance(block, ToolUseBlock)])
+
+
 def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnCompleted) -> None:
     turn = session.turns.pop(event.turn_id)
     turn.ended_at = row.recorded_at
@@ -199,18 +257,22 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     turn.stop_reason = event.stop_reason
     turn.duration = event.duration
     turn.usage = encode(event.usage) if event.usage else None
+    turn.cost = known(event.cost)
     turn.failure = None if event.failure is None else encode(event.failure)
     changes.turns[turn.position] = turn
+    session.uses = ()
     if turn.started_at is None:
         session.waiting -= 1
     elif session.agent is not None:
-        session.agent.turn_id = None
+        session.agent.turn_id = session.agent.activity = None
         session.agent.failed = event.outcome == "failed"
-    _count(changes.usage, session.position, turn.model or "", event.usage)
+    if event.usage:
+        _count_rest(changes, session, turn, event)
 
 
-def _count(totals: dict[tuple[int, str, str], int], session: int, model: str, usage: Mapping[str, object]) -> None:
-    for kind, amount in usage.items():
-        if type(amount) is int and 0 < amount < MOST_TOKENS:
-            key = (session, model, kind)
-            totals[key] = totals.get(key, 0) + amount
+def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, event: TurnCompleted) -> None:
+    """Count what was used for an answer of which nothing was recorded: nobody has said whose it was."""
+    told = counts_of(event.usage)
+    rest = {name: count - turn.counted.get(name, 0) for name, count in told.items() if told != turn.counted}
+    if any(count > 0 for count in rest.values()):
+        spend(changes, session, ("model", ""), rest, None)

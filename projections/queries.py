@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -12,11 +12,14 @@ from sqlalchemy import Engine
 from reenact.domain.agent import AgentInfo, Failure
 from reenact.domain.container import ContainerInfo
 from reenact.domain.events import AgentState
+from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo, usage_info
 from reenact.domain.image import Definition, ImageInfo
+from reenact.domain.loop.asking import Question
+from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, instant
+from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
 from reenact.projections import questions
-from reenact.projections.info import Tokens, TurnInfo
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection, suspect
 from reenact.projections.readers import Readers
@@ -25,7 +28,11 @@ from reenact.projections.store import open_private
 
 _content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
 _usage: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
+_value: Final = msgspec.msgpack.Decoder().decode
+_question: Final = msgspec.msgpack.Decoder(Question).decode
+_counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
 _failure: Final = msgspec.msgpack.Decoder(Failure).decode
+_definition: Final = msgspec.msgpack.Decoder(Definition).decode
 
 
 class ReadModel:
@@ -91,7 +98,7 @@ class ReadModel:
     def image_revision(self, image_id: str, revision: int) -> Definition | None:
         """Return the content of the image's revision, or None if there is no such revision."""
         rows = self._ask(questions.IMAGE_REVISION, id=image_id, which=revision)
-        return Definition(*rows[0]) if rows else None
+        return _definition(rows[0][0]) if rows else None
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return the session, or None if there is none of this id, or none any more."""
@@ -127,7 +134,7 @@ class ReadModel:
         """Return the session's messages by turn, each question before its answer, also while it waits."""
         asked, position = questions.BEFORE_ALL, questions.BEFORE_ALL
         if after is not None:
-            place = self._ask(questions.PLACE_OF_MESSAGE, turn=after.turn_id, id=after.id)
+            place = self._place_of(session_id, after)
             asked, position = place[0] if place else (asked, position)
         rows = self._ask(
             questions.MESSAGES_OF_SESSION, id=session_id, asked=asked, position=position, limit=_most(limit)
@@ -135,20 +142,40 @@ class ReadModel:
         return [_message(row) for row in rows]
 
     def turns_of(self, session_id: str, *, after: str | None = None, limit: int | None = None) -> list[TurnInfo]:
-        """Return the session's turns in the order in which their questions were accepted."""
+        """Return the session's turns in the order of their questions, each followed by those that go on with it."""
         query = questions.TURNS_OF_SESSION
         return [_turn(row) for row in self._ask(query, id=session_id, after=after, limit=_most(limit))]
 
-    def usage_of(self, session_id: str) -> dict[str | None, Tokens]:
-        """Return what the session's turns used, for each model; None stands for turns whose model is not known."""
-        totals: dict[str | None, Tokens] = {}
-        for model, kind, amount in self._ask(questions.USAGE_OF_SESSION, id=session_id):
-            totals.setdefault(model or None, {})[kind] = amount
-        return totals
+    def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
+        """Return the calls of tools in the session, in the order in which the model asked for them."""
+        return [_call(row) for row in self._ask(questions.CALLS_OF_SESSION, id=session_id)]
+
+    def usage(self, session_id: str) -> UsageInfo:
+        """Return what the session has used, by model and by tool."""
+        of: dict[str, dict[str, Spent]] = {"model": {}, "tool": {}}
+        for kind, name, calls, usage, cost, unpriced in self._ask(questions.USAGE_OF_SESSION, id=session_id):
+            of[kind][name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
+        return usage_info(session_id, of["model"], of["tool"])
+
+    def pending(self, session_id: str | None = None) -> list[PendingCall]:
+        """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""
+        if session_id is None:
+            return [_pending(row) for row in self._ask(questions.PENDING)]
+        return [_pending(row) for row in self._ask(questions.PENDING_OF_SESSION, id=session_id)]
+
+    def pending_of_id(self, call_id: str) -> list[PendingCall]:
+        """Return the calls of this id that wait for a person: one, unless a model uses ids twice."""
+        return [_pending(row) for row in self._ask(questions.PENDING_OF_ID, id=call_id)]
 
     def unfinished(self) -> list[str]:
         """Return the ids of the sessions with a live agent or a turn under way."""
         return [session_id for (session_id,) in self._ask(questions.UNFINISHED)]
+
+    def _place_of(self, session_id: str, message: Message) -> list[tuple[Any, ...]]:
+        at = round((message.created_at - EPOCH) / timedelta(microseconds=1))
+        if message.turn_id is None:
+            return self._ask(questions.PLACE_OF_MESSAGE_OF_NO_TURN, session=session_id, id=message.id, at=at)
+        return self._ask(questions.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
 
     def _ask(self, question: Statement, **values: Value) -> list[tuple[Any, ...]]:
         return self._readers.ask(question, values)
@@ -164,15 +191,17 @@ def _container(row: tuple[Any, ...]) -> ContainerInfo:
 
 
 def _image(row: tuple[Any, ...]) -> ImageInfo:
-    image_id, name, model, system_prompt, max_tokens, revision, created_at = row
+    image_id, definition, revision, created_at = row
+    content = _definition(definition)
     return ImageInfo(
         id=image_id,
-        name=name,
-        model=model,
-        system_prompt=system_prompt,
-        max_tokens=max_tokens,
+        name=content.name,
+        model=content.model,
+        system_prompt=content.system_prompt,
+        max_tokens=content.max_tokens,
         revision=revision,
         created_at=instant(created_at),
+        tools=(*(tool.name for tool in content.tools), *(str(tool.get("name", "")) for tool in content.api_tools)),
     )
 
 
@@ -188,8 +217,8 @@ def _session(row: tuple[Any, ...]) -> SessionInfo:
 
 
 def _agent(row: tuple[Any, ...]) -> AgentInfo:
-    agent_id, session_id, container_id, image_id, failed, turn_id, queued, started_at = row
-    state: AgentState = "thinking" if turn_id is not None else "error" if failed else "idle"
+    agent_id, session_id, container_id, image_id, activity, waits, failed, turn_id, queued, started_at = row
+    state: AgentState = activity or ("waiting_for_human_input" if waits else "error" if failed else "idle")
     return AgentInfo(
         id=agent_id,
         session_id=session_id,
@@ -217,16 +246,71 @@ def _message(row: tuple[Any, ...]) -> Message:
 
 
 def _turn(row: tuple[Any, ...]) -> TurnInfo:
-    turn_id, accepted_at, started_at, ended_at, outcome, stop_reason, duration, model, usage, failure = row
+    turn_id, message_id, accepted_at, started_at, ended_at, outcome, stop_reason, duration, *rest = row
+    steps, model, usage, cost, failure = rest
     return TurnInfo(
         id=turn_id,
+        message_id=message_id,
         accepted_at=instant(accepted_at),
-        started_at=None if started_at is None else instant(started_at),
-        ended_at=None if ended_at is None else instant(ended_at),
+        started_at=_instant(started_at),
+        ended_at=_instant(ended_at),
         outcome=outcome,
         stop_reason=stop_reason,
         duration=duration,
+        steps=steps,
         model=model,
         usage=None if usage is None else _usage(usage),
+        cost=cost,
         failure=None if failure is None else _failure(failure),
     )
+
+
+def _call(row: tuple[Any, ...]) -> ToolCallInfo:
+    call_id, session_id, turn_id, message_id, name, arguments, stage, result, is_error, ran, cost, attempts, *rest = row
+    asked_at, reason, decision, decided_by, decided_at, original, started_at, ended_at = rest
+    return ToolCallInfo(
+        id=call_id,
+        session_id=session_id,
+        turn_id=turn_id,
+        message_id=message_id,
+        name=name,
+        arguments=_value(arguments),
+        stage=stage,
+        result=None if result is None else _value(result),
+        is_error=bool(is_error),
+        ran=bool(ran),
+        cost=cost,
+        attempts=attempts,
+        asked_at=_instant(asked_at),
+        reason=reason,
+        decision=decision,
+        decided_by=decided_by,
+        decided_at=_instant(decided_at),
+        original=None if original is None else _value(original),
+        started_at=_instant(started_at),
+        ended_at=_instant(ended_at),
+    )
+
+
+def _pending(row: tuple[Any, ...]) -> PendingCall:
+    call_id, session_id, agent_id, turn_id, kind, name, arguments, digest, reason, question, since = row
+    asked = None if question is None else _question(question)
+    return PendingCall(
+        id=call_id,
+        session_id=session_id,
+        agent_id=agent_id,
+        turn_id=turn_id,
+        kind=kind,
+        name=name,
+        arguments=_value(arguments),
+        digest=digest,
+        reason=reason,
+        prompt=None if asked is None else asked.prompt,
+        options=None if asked is None else asked.options,
+        multi=asked is not None and asked.multi,
+        since=instant(since),
+    )
+
+
+def _instant(at: int | None) -> datetime | None:
+    return None if at is None else instant(at)

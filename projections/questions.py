@@ -8,7 +8,18 @@ from sqlalchemy import BindParameter, Select, Table, bindparam, func, literal, s
 from sqlalchemy.sql.elements import ColumnElement
 
 from reenact.projections.statements import Statement
-from reenact.projections.tables import AGENTS, CONTAINERS, IMAGES, MESSAGES, REVISIONS, SESSIONS, TURNS, USAGE
+from reenact.projections.tables import (
+    AGENTS,
+    CALLS,
+    CONTAINERS,
+    IMAGES,
+    IS_WAITING,
+    MESSAGES,
+    REVISIONS,
+    SESSIONS,
+    TURNS,
+    USAGE,
+)
 
 BEFORE_ALL: Final = 0
 BEHIND_ALL: Final = (1 << 63) - 1
@@ -35,19 +46,14 @@ ALL_CONTAINERS: Final = Statement(_page(_containers, CONTAINERS))
 _newest = (REVISIONS.c.image_id == IMAGES.c.id) & (REVISIONS.c.revision == IMAGES.c.revision)
 _images = select(
     IMAGES.c.id,
-    REVISIONS.c.name,
-    REVISIONS.c.model,
-    REVISIONS.c.system_prompt,
-    REVISIONS.c.max_tokens,
+    REVISIONS.c.definition,
     IMAGES.c.revision,
     IMAGES.c.created_at,
 ).join_from(IMAGES, REVISIONS, _newest)
 IMAGE: Final = Statement(_images.where(IMAGES.c.id == _id))
 ALL_IMAGES: Final = Statement(_page(_images, IMAGES))
 IMAGE_REVISION: Final = Statement(
-    select(REVISIONS.c.name, REVISIONS.c.model, REVISIONS.c.system_prompt, REVISIONS.c.max_tokens).where(
-        REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which")
-    )
+    select(REVISIONS.c.definition).where(REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which"))
 )
 
 _listed = SESSIONS.c.deleted_at.is_(None)
@@ -68,6 +74,8 @@ _agents = select(
     AGENTS.c.session_id,
     AGENTS.c.container_id,
     AGENTS.c.image_id,
+    AGENTS.c.activity,
+    AGENTS.c.waits,
     AGENTS.c.failed,
     AGENTS.c.turn_id,
     AGENTS.c.queued,
@@ -90,37 +98,115 @@ _messages = select(
 _in_order = MESSAGES.c.asked, MESSAGES.c.position
 _behind = tuple_(*_in_order) > tuple_(bindparam("asked"), bindparam("position"))
 MESSAGES_OF_SESSION: Final = Statement(_messages.where(_of_session, _behind).order_by(*_in_order).limit(_limit))
+_created = MESSAGES.c.created_at == bindparam("at")
 PLACE_OF_MESSAGE: Final = Statement(
     select(*_in_order)
-    .join_from(TURNS, MESSAGES, (MESSAGES.c.session == TURNS.c.session) & (MESSAGES.c.asked == TURNS.c.position))
-    .where(TURNS.c.id == bindparam("turn"), MESSAGES.c.id == _id)
+    .join_from(TURNS, MESSAGES, (MESSAGES.c.session == TURNS.c.session) & (MESSAGES.c.asked == TURNS.c.asked))
+    .where(TURNS.c.id == bindparam("turn"), MESSAGES.c.id == _id, MESSAGES.c.turn_id == TURNS.c.id, _created)
     .order_by(*_in_order)
     .limit(1)
 )
+PLACE_OF_MESSAGE_OF_NO_TURN: Final = Statement(
+    select(*_in_order)
+    .join_from(SESSIONS, MESSAGES, MESSAGES.c.session == SESSIONS.c.position)
+    .where(SESSIONS.c.id == bindparam("session"), MESSAGES.c.id == _id, MESSAGES.c.turn_id.is_(None), _created)
+    .order_by(*_in_order)
+    .limit(1)
+)
+
+_turns_in_order = TURNS.c.asked, TURNS.c.position
+_place_of_turn = [
+    func.coalesce(
+        select(column).where(TURNS.c.id == bindparam("after")).limit(1).scalar_subquery(), literal(BEFORE_ALL)
+    )
+    for column in _turns_in_order
+]
+_question = MESSAGES.alias("question")
 TURNS_OF_SESSION: Final = Statement(
     select(
         TURNS.c.id,
+        _question.c.id,
         TURNS.c.accepted_at,
         TURNS.c.started_at,
         TURNS.c.ended_at,
         TURNS.c.outcome,
         TURNS.c.stop_reason,
         TURNS.c.duration,
+        TURNS.c.steps,
         TURNS.c.model,
         TURNS.c.usage,
+        TURNS.c.cost,
         TURNS.c.failure,
     )
-    .select_from(SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position))
-    .where(_of_session, TURNS.c.position > _key_of(TURNS, BEFORE_ALL))
-    .order_by(TURNS.c.position)
+    .select_from(
+        SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(
+            _question, _question.c.position == TURNS.c.asked
+        )
+    )
+    .where(_of_session, tuple_(*_turns_in_order) > tuple_(*_place_of_turn))
+    .order_by(*_turns_in_order)
     .limit(_limit)
 )
 USAGE_OF_SESSION: Final = Statement(
-    select(USAGE.c.model, USAGE.c.kind, USAGE.c.amount)
+    select(USAGE.c.kind, USAGE.c.name, USAGE.c.calls, USAGE.c.usage, USAGE.c.cost, USAGE.c.unpriced)
     .select_from(SESSIONS.join(USAGE, USAGE.c.session == SESSIONS.c.position))
     .where(_of_session)
-    .order_by(USAGE.c.model, USAGE.c.kind)
+    .order_by(USAGE.c.kind, USAGE.c.name)
 )
+
+_answer = MESSAGES.alias("answer")
+_calls_in_order = CALLS.c.position, CALLS.c.number
+_of_calls = SESSIONS.join(CALLS, CALLS.c.session == SESSIONS.c.position).join(
+    _answer, _answer.c.position == CALLS.c.position
+)
+CALLS_OF_SESSION: Final = Statement(
+    select(
+        CALLS.c.id,
+        SESSIONS.c.id,
+        _answer.c.turn_id,
+        _answer.c.id,
+        CALLS.c.name,
+        CALLS.c.arguments,
+        CALLS.c.stage,
+        CALLS.c.result,
+        CALLS.c.is_error,
+        CALLS.c.ran,
+        CALLS.c.cost,
+        CALLS.c.attempts,
+        CALLS.c.asked_at,
+        CALLS.c.reason,
+        CALLS.c.decision,
+        CALLS.c.decided_by,
+        CALLS.c.decided_at,
+        CALLS.c.original,
+        CALLS.c.started_at,
+        CALLS.c.ended_at,
+    )
+    .select_from(_of_calls)
+    .where(_of_session)
+    .order_by(*_calls_in_order)
+)
+_pending = (
+    select(
+        CALLS.c.id,
+        SESSIONS.c.id,
+        AGENTS.c.id,
+        _answer.c.turn_id,
+        CALLS.c.kind,
+        CALLS.c.name,
+        CALLS.c.arguments,
+        CALLS.c.digest,
+        CALLS.c.reason,
+        CALLS.c.question,
+        CALLS.c.asked_at,
+    )
+    .select_from(_of_calls.outerjoin(AGENTS, (AGENTS.c.session == CALLS.c.session) & _live))
+    .where(IS_WAITING, _listed)
+    .order_by(*_calls_in_order)
+)
+PENDING: Final = Statement(_pending)
+PENDING_OF_SESSION: Final = Statement(_pending.where(SESSIONS.c.id == _id, CALLS.c.results.is_(None)))
+PENDING_OF_ID: Final = Statement(_pending.where(CALLS.c.id == _id))
 
 _running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
 _at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")

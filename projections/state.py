@@ -6,10 +6,18 @@ Thousands of these live at once and none refers back to what refers to it, so th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from reenact.domain.history import Decision
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.loop.rounds import Kind, Stage
+from reenact.domain.messages import ToolUseBlock
 from reenact.projections.statements import Values
+
+Spender: TypeAlias = tuple[Literal["model", "tool"], str]
+NOTHING: Final = Spent()
 
 
 class TurnRow(msgspec.Struct, gc=False):
@@ -18,15 +26,20 @@ class TurnRow(msgspec.Struct, gc=False):
     position: int
     id: str
     session: int
+    asked: int
     accepted_at: int
     started_at: int | None = None
     ended_at: int | None = None
     outcome: str | None = None
     stop_reason: str | None = None
     duration: float | None = None
+    steps: int = 0
+    answer: int | None = None
     model: str | None = None
     usage: bytes | None = None
+    cost: float | None = None
     failure: bytes | None = None
+    counted: dict[str, int] = {}  # what of its usage is counted for a model
     stored: bool = False
 
 
@@ -38,7 +51,39 @@ class AgentRow(msgspec.Struct, gc=False):
     started_at: int
     stopped_at: int | None = None
     turn_id: str | None = None
+    activity: str | None = None
     failed: bool = False
+    stored: bool = False
+
+
+class CallRow(msgspec.Struct, gc=False):
+    """A call whose result has not gone back to the model, or has gone back in this batch: the columns of its row."""
+
+    position: int
+    number: int
+    session: int
+    id: str
+    name: str
+    arguments: bytes
+    stage: Stage = "ready"
+    kind: Kind | None = None
+    digest: str = ""
+    reason: str = ""
+    question: bytes | None = None
+    asked_at: int | None = None
+    original: bytes | None = None
+    decision: Decision | None = None
+    decided_by: str | None = None
+    decided_at: int | None = None
+    attempts: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+    result: bytes | None = None
+    is_error: bool = False
+    ran: bool = False
+    cost: float | None = None
+    results: int | None = None
+    asked: int = 0  # the key of the question that its turn is about
     stored: bool = False
 
 
@@ -52,11 +97,14 @@ class Conversing(msgspec.Struct, gc=False):
     agent: AgentRow | None = None
     turns: dict[str, TurnRow] = {}  # those that have not ended
     waiting: int = 0  # how many of them have not begun
+    uses: tuple[ToolUseBlock, ...] = ()  # what the last answer asks for, until calls are made of it
+    calls: dict[str, CallRow] = {}  # those whose results have not gone back
+    spent: dict[Spender, Spent] = {}  # by models and tools; sums, so that rows do not depend on the batches
 
 
 @dataclass(slots=True)
 class Changes:
-    """The rows that a batch comes to; `turns` and `agents` are looked at when it is over, the others as they come."""
+    """The rows that a batch comes to; those in a `dict` are looked at when it is over, the others as they come."""
 
     containers: list[Values] = field(default_factory=list[Values])
     images: list[Values] = field(default_factory=list[Values])
@@ -66,4 +114,5 @@ class Changes:
     messages: list[Values] = field(default_factory=list[Values])
     turns: dict[int, TurnRow] = field(default_factory=dict[int, TurnRow])
     agents: dict[int, tuple[AgentRow, Conversing]] = field(default_factory=dict[int, "tuple[AgentRow, Conversing]"])
-    usage: dict[tuple[int, str, str], int] = field(default_factory=dict["tuple[int, str, str]", int])
+    calls: dict[tuple[int, int], CallRow] = field(default_factory=dict["tuple[int, int]", CallRow])
+    spent: dict[tuple[int, Spender], Spent] = field(default_factory=dict["tuple[int, Spender]", Spent])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, literal_column
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA: Final = MetaData()
@@ -54,10 +54,7 @@ REVISIONS: Final = Table(
     _key(),
     Column("image_id", Text, nullable=False),
     Column("revision", Integer, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("model", Text),
-    Column("system_prompt", Text),
-    Column("max_tokens", Integer),
+    Column("definition", LargeBinary, nullable=False),
     Index("revisions_of_image", "image_id", "revision", unique=True),
 )
 
@@ -93,7 +90,9 @@ AGENTS: Final = Table(
     Column("started_at", Integer, nullable=False),
     Column("stopped_at", Integer),
     Column("turn_id", Text),
+    Column("activity", Text),  # what it is at in its turn
     Column("failed", Integer, nullable=False),
+    Column("waits", Integer, nullable=False),  # whether a call waits for a person
     Column("queued", Integer, nullable=False),
 )
 Index("agents_live", AGENTS.c.session, AGENTS.c.position, sqlite_where=AGENTS.c.stopped_at.is_(None))
@@ -109,7 +108,7 @@ MESSAGES: Final = Table(
     Column("role", Text, nullable=False),
     Column("content", LargeBinary, nullable=False),
     Column("created_at", Integer, nullable=False),
-    Column("turn_id", Text, nullable=False),
+    Column("turn_id", Text),  # none, if the results of calls were given up while no turn was under way
     Column("stop_reason", Text),
     Column("partial", Integer, nullable=False),
     Column("usage", LargeBinary),
@@ -119,19 +118,23 @@ MESSAGES: Final = Table(
 TURNS: Final = Table(
     "turns",
     METADATA,
-    _key(),  # where its question was accepted
+    _key(),  # where its question was accepted, or where it began after a person's decision
     Column("id", Text, nullable=False, index=True),
     Column("session", Integer, nullable=False),
+    Column("asked", Integer, nullable=False),  # the key of the question that it is about
     Column("accepted_at", Integer, nullable=False),
     Column("started_at", Integer),
     Column("ended_at", Integer),
     Column("outcome", Text),
     Column("stop_reason", Text),
     Column("duration", Float),  # seconds
+    Column("steps", Integer, nullable=False),
+    Column("answer", Integer),  # the key of the last message of the model in it
     Column("model", Text),
     Column("usage", LargeBinary),
+    Column("cost", Float),
     Column("failure", LargeBinary),
-    Index("turns_of_session", "session", "position"),
+    Index("turns_of_session", "session", "asked", "position"),
 )
 Index("turns_open", TURNS.c.session, TURNS.c.position, sqlite_where=TURNS.c.ended_at.is_(None))
 Index(
@@ -140,12 +143,50 @@ Index(
     sqlite_where=TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None),
 )
 
+CALLS: Final = Table(
+    "calls",
+    METADATA,
+    Column("position", Integer, primary_key=True, autoincrement=False),  # the key of the answer that asks for it
+    Column("number", Integer, primary_key=True, autoincrement=False),  # its place among the calls of that answer
+    Column("session", Integer, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("arguments", LargeBinary, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("kind", Text),  # what a person is asked for, if one is
+    Column("digest", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("question", LargeBinary),
+    Column("asked_at", Integer),
+    Column("original", LargeBinary),  # the model's own arguments, if a person changed them
+    Column("decision", Text),
+    Column("decided_by", Text),
+    Column("decided_at", Integer),
+    Column("attempts", Integer, nullable=False),
+    Column("started_at", Integer),
+    Column("ended_at", Integer),
+    Column("result", LargeBinary),
+    Column("is_error", Integer, nullable=False),
+    Column("ran", Integer, nullable=False),
+    Column("cost", Float),
+    Column("results", Integer),  # the key of the message in which its result went back to the model
+    Index("calls_of_session", "session", "position", "number"),
+    sqlite_with_rowid=False,
+)
+IS_WAITING: Final = CALLS.c.stage == literal_column("'waiting'")
+Index("calls_open", CALLS.c.session, CALLS.c.position, CALLS.c.number, sqlite_where=CALLS.c.results.is_(None))
+Index("calls_waiting", CALLS.c.position, CALLS.c.number, sqlite_where=IS_WAITING)
+Index("calls_waiting_by_id", CALLS.c.id, sqlite_where=IS_WAITING)
+
 USAGE: Final = Table(
     "usage",
     METADATA,
     Column("session", Integer, primary_key=True, autoincrement=False),
-    Column("model", Text, primary_key=True),  # empty when unknown
-    Column("kind", Text, primary_key=True),  # `input_tokens`, `output_tokens`, …
-    Column("amount", Integer, nullable=False),
+    Column("kind", Text, primary_key=True),  # `model` or `tool`
+    Column("name", Text, primary_key=True),  # empty when unknown
+    Column("calls", Integer, nullable=False),
+    Column("usage", LargeBinary),  # the sums of its token counts
+    Column("cost", Float, nullable=False),
+    Column("unpriced", Integer, nullable=False),
     sqlite_with_rowid=False,
 )

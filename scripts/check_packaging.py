@@ -16,9 +16,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("actors", "domain", "projections")
 LINKS = tuple(Path("src/reenact") / name for name in CORE)
-OF_EXTRAS = ("hypothesis", "psycopg", "pytest", "pytest_bdd")
+OF_EXTRAS = ("hypothesis", "jsonschema", "mcp", "psycopg", "pytest", "pytest_bdd")
 """What a user may not have."""
-USERS_OF_EXTRAS = ("reenact.actors.journal.postgres", "reenact.testing.machine", "reenact.testing.plugin")
+USERS_OF_EXTRAS = (
+    "reenact.actors.environment.tools.mcp.content",
+    "reenact.actors.environment.tools.mcp.session",
+    "reenact.actors.environment.tools.mcp.stdio",
+    "reenact.actors.journal.postgres",
+    "reenact.testing.machine",
+    "reenact.testing.plugin",
+)
 """The modules and packages that come to use only with an extra."""
 
 IMPORT_EVERYTHING = """

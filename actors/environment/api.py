@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel import ActorSystem
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import Envelope, StreamData
 from reenact.domain.messages import Said
+from reenact.domain.plain import is_sequence
+from reenact.domain.tools import MCPServer
 
 Handler: TypeAlias = Callable[[Envelope], object]
 OnEvent: TypeAlias = Callable[[StreamData | Mapping[str, Any]], None]
@@ -118,7 +122,17 @@ class Outside(Protocol):
 
 
 class LLMConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the model. Times are in seconds. The key is never logged and never stored."""
+    """How to reach the model, and how it is to answer. Times are in seconds. The key is never logged and never stored.
+
+    `thinking_budget` lets the model think first, up to so many tokens of `max_tokens`; models that decide themselves
+    how much they think take `effort` instead, and may be told `thinking="adaptive"` or `"disabled"`. `cache` marks
+    what requests have in common, so that the API reads it at a tenth of the price within that time. `tool_choice` is
+    the API's. `betas` name features that are asked for by header. `context_window` is in tokens; None is the model's.
+    `extra` goes into each request as it is: `metadata`, `service_tier`, `top_p`, `mcp_servers` and the like.
+
+    Raises:
+        ConfigurationError: a value is out of its range, or excludes another.
+    """
 
     api_key: str | None = None
     base_url: str | None = None
@@ -127,9 +141,64 @@ class LLMConfig(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 600.0
     max_retries: int = 4
     thinking_budget: int | None = None
+    thinking: Literal["adaptive", "disabled"] | None = None
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    tool_choice: Mapping[str, Any] | None = None
+    cache: Literal["off", "5m", "1h"] = "5m"
+    betas: tuple[str, ...] = ()
+    context_window: int | None = None
+    extra: Mapping[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what the API would refuse in every request."""
+        for complaint in _complaints(self):
+            raise ConfigurationError(complaint)
 
     def __repr__(self) -> str:
         return f"LLMConfig(base_url={self.base_url!r}, model={self.model!r}, max_tokens={self.max_tokens})"
+
+
+RESERVED: Final = frozenset(
+    {"model", "messages", "system", "tools", "stream", *(f for f in LLMConfig.__struct_fields__ if f != "extra")}
+)
+"""What `LLMConfig.extra` may not hold, for it comes from elsewhere or has a field of its own."""
+_LEAST_BUDGET = 1024
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+
+
+def _complaints(config: LLMConfig) -> Iterator[str]:
+    """Tell what is wrong with a configuration, by the names of its arguments."""
+    if type(config.max_tokens) is not int or config.max_tokens < 1:
+        yield f"max_tokens is {config.max_tokens!r}; it is a number from 1"
+    if config.context_window is not None and config.context_window < 1:
+        yield f"context_window is {config.context_window!r}; it is a number of tokens from 1, or None"
+    if config.thinking_budget is not None and config.thinking_budget < _LEAST_BUDGET:
+        yield f"thinking_budget is {config.thinking_budget!r}; it is a number of tokens from {_LEAST_BUDGET}, or None"
+    for name, value, known in (
+        ("cache", config.cache, ("off", "5m", "1h")),
+        ("thinking", config.thinking, (None, "adaptive", "disabled")),
+        ("effort", config.effort, (None, *_EFFORTS)),
+    ):
+        if value not in known:
+            yield f"{name} is {value!r}; it is one of {', '.join(map(repr, known))}"
+    for name, texts in (("stop_sequences", config.stop_sequences), ("betas", config.betas)):
+        if not _are_texts(texts):
+            yield f"{name} is {texts!r}; it is a tuple of texts, none of them blank"
+    if config.thinking_budget is not None and config.thinking is not None:
+        yield f"thinking={config.thinking!r} and a thinking_budget exclude each other; give one of them"
+    thinks = config.thinking_budget is not None or config.thinking == "adaptive"
+    if thinks and config.temperature not in {None, 1}:
+        yield f"temperature={config.temperature} and thinking exclude each other; leave one of them out"
+    if thinks and (config.tool_choice or {}).get("type") in {"any", "tool"}:
+        yield "a tool_choice that forces a call and thinking exclude each other; leave one of them out"
+    for name in config.extra.keys() & RESERVED:
+        yield f"extra[{name!r}] is not taken from there; it has an argument of its own, or is not to be chosen"
+
+
+def _are_texts(value: object) -> bool:
+    return is_sequence(value) and all(isinstance(text, str) and text.strip() for text in value)
 
 
 class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +215,9 @@ class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     cwd: str | None = None
     resume_session_id: str | None = None
-    mcp_servers: Mapping[str, Any] = {}
+    mcp_servers: tuple[MCPServer, ...] = ()
+    tools: Toolbox | None = None
+    api_tools: tuple[Mapping[str, Any], ...] = ()
     on_session_id_captured: Callable[[str], None] | None = None
 
 
@@ -182,6 +253,26 @@ class LLMDriver(Protocol):
 
     def interrupt(self) -> None:
         """Stop what `send_message` is doing; called besides the cancellation of its task."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A driver that can say how large a conversation is before it is sent."""
+
+    async def count_tokens(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None,
+        model: str | None,
+        tools: Sequence[Mapping[str, Any]],
+    ) -> int:
+        """Return how many input tokens the conversation has.
+
+        Raises:
+            LLMError: nobody counted them.
+        """
         ...
 
 

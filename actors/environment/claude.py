@@ -8,6 +8,7 @@ import importlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -15,15 +16,15 @@ import msgspec
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, OnEvent
 from reenact.actors.environment.claude_client import ClaudeClient
 from reenact.actors.environment.claude_decode import PAUSED, MessageDecoder
-from reenact.actors.environment.failures import failure
+from reenact.actors.environment.claude_request import Question, count_request, message_request
+from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.model import ModelEnvironment
-from reenact.actors.environment.outgoing import api_blocks, api_messages
+from reenact.actors.environment.outgoing import api_blocks
 from reenact.actors.environment.retry import Fault, backoff
 from reenact.actors.environment.wire import Json
+from reenact.domain.errors import LLMError
 from reenact.domain.messages import Said
 
-DEFAULT_MODEL: Final = "claude-sonnet-4-5"
-"""The model that answers when neither the image nor the configuration names one."""
 MAX_CONTINUATIONS: Final = 16
 """How often a message that the API pauses is continued."""
 
@@ -33,8 +34,8 @@ _log = logging.getLogger(__name__)
 class ClaudeDriver:
     """Lets Claude answer, streaming; sends a request again while nothing of its answer has been reported.
 
-    `sleep` is what waits before another attempt, and `chance` draws how long, from 0 to 1. Without a `client` to share
-    the driver has one of its own.
+    `sleep` is what waits before another attempt, `chance` draws how long, from 0 to 1, and `now` tells the time.
+    Without a `client` to share the driver has one of its own.
 
     Raises:
         ConfigurationError: there is no API key.
@@ -47,12 +48,14 @@ class ClaudeDriver:
         client: ClaudeClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._config = config
         self._client = client or ClaudeClient(config)
         self._shares_client = client is not None
         self._sleep = sleep
         self._chance = chance
+        self._now = now
         self._at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
     async def send_message(
@@ -66,27 +69,41 @@ class ClaudeDriver:
         on_event: OnEvent,
     ) -> None:
         """Send the conversation and report the answer, which ends with a `message_stop` or an `error`."""
-        request: Json = {
-            "model": model or self._config.model or DEFAULT_MODEL,
-            "max_tokens": max_tokens or self._config.max_tokens,
-            "messages": api_messages(messages),
-            "stream": True,
-        }
-        if system and system.strip():
-            request["system"] = system
-        if tools:
-            request["tools"] = list(tools)
-        if self._config.thinking_budget:
-            request["thinking"] = {"type": "enabled", "budget_tokens": self._config.thinking_budget}
+        question = Question(messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools)
         message = MessageDecoder(on_event)
         self._at_work = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            await self._answer(request, message)
+            await self._answer(question, message)
         except Fault as fault:
             message.break_off()
             on_event(failure(fault.error_type, self._client.without_key(fault.message)))
         finally:
             self._at_work = None
+
+    async def count_tokens(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None = None,
+        model: str | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> int:
+        """Return how many input tokens the conversation has, as the API counts them.
+
+        Raises:
+            LLMError: the API did not count them.
+        """
+        question = Question(messages=messages, system=system, model=model, tools=tools)
+        request = count_request(question, self._config, now=self._now())
+        attempt = 0
+        while True:
+            try:
+                return await self._client.count(request)
+            except Fault as fault:
+                if not await self._waited(attempt, fault):
+                    told = self._client.without_key(fault.message)
+                    raise LLMError(fault.error_type, told, retryable=fault.error_type in RETRYABLE) from None
+            attempt += 1
 
     def interrupt(self) -> None:
         """Cancel `send_message`, which closes the HTTP stream at once. May be called from any thread."""
@@ -100,32 +117,54 @@ class ClaudeDriver:
         if not self._shares_client:
             self._client.dispose()
 
-    async def _answer(self, request: Json, message: MessageDecoder) -> None:
+    async def _answer(self, question: Question, message: MessageDecoder) -> None:
+        try:
+            await self._converse(self._request(question), message)
+        except Fault as fault:
+            if message.announced or not fault.is_about_thoughts:
+                raise
+            _log.info("the API does not accept the thoughts of the conversation any more; it is sent without them")
+            message.start_over()
+            await self._converse(self._request(question, thoughts=False), message)
+
+    def _request(self, question: Question, *, thoughts: bool = True) -> Json:
+        return message_request(question, self._config, now=self._now(), thoughts=thoughts)
+
+    async def _converse(self, request: Json, message: MessageDecoder) -> None:
+        """Send the request, and as long as the API pauses, what it has said so far for it to go on."""
         asked = request["messages"]
         for _ in range(MAX_CONTINUATIONS):
-            await self._request(request, message)
+            await self._send(request, message)
             if message.stop_reason != PAUSED:
                 return
             message.proceed()
             request = {**request, "messages": [*asked, {"role": "assistant", "content": api_blocks(message.content)}]}
+            if message.container is not None and "id" in message.container:
+                request["container"] = message.container["id"]
         message.end(PAUSED)
 
-    async def _request(self, request: Json, message: MessageDecoder) -> None:
+    async def _send(self, request: Json, message: MessageDecoder) -> None:
         """Send the request until it is answered, or has failed in a way, or so often, that it is given up."""
         attempt = 0
         while True:
             try:
                 await self._client.stream(request, message)
             except Fault as fault:
-                if message.published or not fault.again or attempt >= self._config.max_retries:
+                if message.published or not await self._waited(attempt, fault):
                     raise
-                seconds = backoff(attempt, fault.wait, self._chance())
             else:
                 return
-            _log.info("the request failed and is sent again in %.1f s", seconds)
             message.start_over()
             attempt += 1
-            await self._sleep(seconds)
+
+    async def _waited(self, attempt: int, fault: Fault) -> bool:
+        """Wait before a request is sent again; return False if it is to be given up."""
+        if not fault.again or attempt >= self._config.max_retries:
+            return False
+        seconds = backoff(attempt, fault.wait, self._chance())
+        _log.info("the request failed and is sent again in %.1f s", seconds)
+        await self._sleep(seconds)
+        return True
 
 
 class ClaudeEnvironment(ModelEnvironment):

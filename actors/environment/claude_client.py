@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -13,13 +13,23 @@ from reenact.actors.environment.claude_decode import MessageDecoder
 from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_status
 from reenact.actors.environment.retry import Fault, may_be_sent_again, wait_asked_for
 from reenact.actors.environment.sse import SseDecoder
-from reenact.actors.environment.wire import ApiError, Json, MalformedEventError, wire_event
+from reenact.actors.environment.wire import (
+    ApiError,
+    Json,
+    MalformedEventError,
+    WireEvent,
+    is_json_object,
+    whole_message,
+    wire_event,
+)
 from reenact.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
+_MESSAGES = "/v1/messages"
+_COUNT = "/v1/messages/count_tokens"
 _CONNECT_SECONDS = 10.0
 _DRAIN_SECONDS = 1.0
 
@@ -37,11 +47,14 @@ class ClaudeClient:
             raise ConfigurationError(msg)
         self._config = config
         self._key = config.api_key
+        self._headers = {"anthropic-beta": ",".join(config.betas)} if config.betas else {}
         self._live: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncAnthropic, asyncio.Task[None]]]
         self._live = WeakKeyDictionary()
 
     async def stream(self, request: Json, message: MessageDecoder) -> None:
         """Send the request, let the message take in the answer, and return when that is complete.
+
+        An answer that comes whole, as some proxies send it, is taken in like a stream.
 
         Raises:
             Fault: there is no answer, or no whole one.
@@ -49,21 +62,34 @@ class ClaudeClient:
         client = self._connected()
         import anthropic  # noqa: PLC0415 - loaded with the client
 
-        try:
+        with _faults():
             stream = await client.post(
-                "/v1/messages", cast_to=object, body=request, stream=True, stream_cls=anthropic.AsyncStream[object]
+                _MESSAGES,
+                cast_to=object,
+                body=request,
+                options={"headers": self._headers},
+                stream=True,
+                stream_cls=anthropic.AsyncStream[object],
             )
             async with stream:
-                await _read(stream.response.aiter_bytes(), message)
-        except anthropic.APIStatusError as error:
-            raise _refusal(error) from error
-        except MalformedEventError as error:
-            raise Fault("api_error", str(error), again=True) from error
-        except Exception as error:
-            error_type = type_of(error)
-            if error_type not in RETRYABLE:
-                raise
-            raise Fault(error_type, _told(error), again=True) from error
+                if stream.response.headers.get("content-type", "").startswith("application/json"):
+                    _take_whole(await stream.response.aread(), message)
+                else:
+                    await _read(stream.response.aiter_bytes(), message)
+
+    async def count(self, request: Json) -> int:
+        """Return how many input tokens a request has.
+
+        Raises:
+            Fault: there is no answer, or none that can be read.
+        """
+        client = self._connected()
+        with _faults():
+            answer = await client.post(_COUNT, cast_to=object, body=request, options={"headers": self._headers})
+        if not is_json_object(answer) or type(answer.get("input_tokens")) is not int:
+            msg = f"the API answered with {answer!r:.200}, not with a number of tokens"
+            raise Fault("api_error", msg, again=True)
+        return int(answer["input_tokens"])
 
     def dispose(self) -> None:
         """Close the connections. Idempotent; may be called from any thread."""
@@ -95,16 +121,47 @@ class ClaudeClient:
         )
 
 
+@contextlib.contextmanager
+def _faults() -> Generator[None]:
+    """Make faults of what the SDK, its HTTP library and the reading of an answer raise."""
+    import anthropic  # noqa: PLC0415 - loaded with the client
+
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        raise _refusal(error) from error
+    except MalformedEventError as error:
+        raise Fault("api_error", str(error), again=True) from error
+    except Fault:
+        raise
+    except Exception as error:
+        error_type = type_of(error)
+        if error_type not in RETRYABLE:
+            raise
+        raise Fault(error_type, _told(error), again=True) from error
+
+
+def _take_whole(body: bytes, message: MessageDecoder) -> None:
+    for event in whole_message(body):
+        _take(event, message)
+    if not message.complete:
+        msg = "the API answered with a message that gives no reason for its end"
+        raise Fault("incomplete_stream", msg, again=True)
+
+
+def _take(event: WireEvent, message: MessageDecoder) -> None:
+    if event.type == "error":
+        raise _failed(event.error or ApiError())
+    message.take(event)
+
+
 async def _read(chunks: AsyncIterator[bytes], message: MessageDecoder) -> None:
     decoder = SseDecoder()
     async for chunk in chunks:
         for name, data in decoder.feed(chunk):
             event = wire_event(name, data)
-            if event is None:
-                continue
-            if event.type == "error":
-                raise _failed(event.error or ApiError())
-            message.take(event)
+            if event is not None:
+                _take(event, message)
         if message.complete:
             await _drain(chunks)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,9 @@ from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock
 PAUSED: Final = "pause_turn"
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
+_TOLD: Final = frozenset({"text", "thinking", "tool_use"})
+"""The types of blocks that are reported as they come; others stand only in the whole message."""
+_OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
 
 
 class _OpenBlock:
@@ -51,9 +55,16 @@ class _OpenBlock:
                 arguments = self.input() if self.ended else None
                 if arguments is None:
                     return None
-                return ToolUseBlock(str(self.fields.get("id", "")), str(self.fields.get("name", "")), arguments)
+                extra = {name: value for name, value in self.fields.items() if name not in _OF_A_CALL}
+                name = str(self.fields.get("name", ""))
+                return ToolUseBlock(str(self.fields.get("id", "")), name, arguments, extra or None)
             case _:
                 return self._opaque()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all that is in the block is reported as it comes."""
+        return self.type in _TOLD and not self.citations
 
     def input(self) -> dict[str, Any] | None:
         """Return the input of a call, None if it is no JSON object; what deltas said replaces what stood there."""
@@ -66,6 +77,8 @@ class _OpenBlock:
 
     def _opaque(self) -> OpaqueBlock | None:
         fields = dict(self.fields)
+        if self.type.endswith("_tool_use") and not self.ended:
+            return None
         if self.json:
             fields["input"] = self.input()
             if fields["input"] is None:
@@ -78,7 +91,8 @@ class _OpenBlock:
 class MessageDecoder:
     """Reports a message as its events come in, and is the message as far as it has come.
 
-    A message that is paused and continued by another request is one message: `proceed` says so.
+    A message that is paused and continued by another request is one message: `proceed` says so. `announced` tells
+    whether any of it has been reported; `container` is where the API ran code for it.
     """
 
     def __init__(self, on_event: OnEvent) -> None:
@@ -89,9 +103,10 @@ class MessageDecoder:
         self._usage: Usage = {}
         self._usage_said: Usage = {}
         self._started: Started | None = None
-        self._announced = False
+        self.announced = False
         self._unsaid_call: _OpenBlock | None = None
         self._reported = False
+        self.container: dict[str, Any] | None = None
         self.stop_reason: str | None = None
         self.complete = False
         self._table: dict[str, Callable[[WireEvent], None]] = {
@@ -141,8 +156,8 @@ class MessageDecoder:
         """Report an event, after the beginning of the message: until something is said a request may be sent again."""
         if not self._reported:
             self._reported = True
-            if not self._announced:
-                self._announced = True
+            if not self.announced:
+                self.announced = True
                 started = self._started or Started()
                 self._on_event(MessageStart(message_id=started.id, model=started.model))
         self._on_event(event)
@@ -154,16 +169,23 @@ class MessageDecoder:
 
     def end(self, stop_reason: str) -> None:
         """Report that the message is complete."""
-        self.say(Complete(stop_reason=stop_reason, content=self.content))
+        content = self.content
+        if content and self.container is not None:
+            content = (*content, OpaqueBlock({**self.container, "type": "container"}))
+        self.say(Complete(stop_reason=stop_reason, content=content))
 
     def _start(self, event: WireEvent) -> None:
         if self._started is not None or event.message is None:
             return
         self._started = event.message
         self._usage = _merged({}, event.message.usage)
-        for index, fields in enumerate(event.message.content):
-            self._end(self._open(index, fields))
+        self.container = event.message.container or self.container
         self.stop_reason = event.message.stop_reason
+        last = len(event.message.content) - 1
+        for index, fields in enumerate(event.message.content):
+            block = self._open(index, fields)
+            if index < last or self.stop_reason not in _CUT:  # nobody knows whether the last block is whole
+                self._end(block)
 
     def _open_block(self, event: WireEvent) -> None:
         self._open(event.index, event.content_block or {})
@@ -195,8 +217,8 @@ class MessageDecoder:
             block.signature = delta.signature
         elif delta.citation is not None:
             block.citations.append(delta.citation)
-        elif delta.content is not None:
-            block.text.append(delta.content)
+        elif delta.content is not None or delta.encrypted_content is not None:
+            self._add_content(block, delta)
 
     def _add_text(self, block: _OpenBlock, text: str | None) -> None:
         if text:
@@ -214,6 +236,12 @@ class MessageDecoder:
             if block.type == "tool_use":
                 self.say(InputJsonDelta(id=_optional_text(block.fields.get("id")), partial_json=text))
 
+    def _add_content(self, block: _OpenBlock, delta: Delta) -> None:
+        if delta.content is not None:
+            block.text.append(delta.content)
+        if delta.encrypted_content is not None:
+            block.fields["encrypted_content"] = delta.encrypted_content
+
     def _end_block(self, event: WireEvent) -> None:
         block = self._blocks.get(event.index)
         if block is not None:
@@ -224,11 +252,20 @@ class MessageDecoder:
             return
         block.ended = True
         if block.type == "thinking":
-            self.say(ThinkingEnd(signature=block.signature))
+            self.say(ThinkingEnd(signature=block.signature if self._is_told(block) else None))
         elif block.type == "tool_use":
             self._unsaid_call = block
             if block.json or block.fields.get("input"):
                 self._say_call()
+
+    def _is_told(self, block: _OpenBlock) -> bool:
+        """Return whether all that stands before the block has been reported.
+
+        A signature holds only for a thought after the very same words. Whoever gathers the reports of a message that
+        is cut short must not put the thought after others.
+        """
+        before = takewhile(lambda other: other is not block, self._blocks.values())
+        return all(one.is_told for one in before) and not any(isinstance(one, OpaqueBlock) for one in self._before)
 
     def _say_call(self) -> None:
         """Report the call that has ended; one without any input only once it is sure that the input was not cut off."""
@@ -238,6 +275,8 @@ class MessageDecoder:
             self.say(ToolCall(id=call.id, name=call.name, input=call.input))
 
     def _near_end(self, event: WireEvent) -> None:
+        if event.delta is not None and event.delta.container is not None:
+            self.container = event.delta.container
         if event.delta is not None and event.delta.stop_reason is not None:
             self.stop_reason = event.delta.stop_reason
             self._settle()
@@ -269,20 +308,6 @@ class MessageDecoder:
         self._say_usage()
         if self.stop_reason != PAUSED:
             self.end(self.stop_reason)
-
-
-def blocks_of(message: Mapping[str, Any]) -> tuple[Block, ...]:
-    """Return the content blocks of a whole message, as the API sends it when it does not stream."""
-    decoder = MessageDecoder(_ignore)
-    for index, fields in enumerate(message.get("content") or ()):
-        decoder.take(WireEvent(type="content_block_start", index=index, content_block=fields))
-        decoder.take(WireEvent(type="content_block_stop", index=index))
-    decoder.take(WireEvent(type="message_delta", delta=Delta(stop_reason=message.get("stop_reason"))))
-    return decoder.content
-
-
-def _ignore(_event: object) -> None:
-    """Report to nobody."""
 
 
 def _merged(usage: Usage, news: Mapping[str, Any] | None) -> Usage:

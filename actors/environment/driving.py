@@ -8,16 +8,22 @@ import inspect
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import pykka
 
-from reenact.actors.environment.api import EnvironmentConfig, LLMDriver
+from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent
 from reenact.actors.environment.failures import failure, failure_of
-from reenact.actors.environment.incoming import Reported
-from reenact.domain.events import MessageStop, StreamData, StreamError
-from reenact.domain.messages import Said
+from reenact.actors.environment.incoming import Reported, incoming
+from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.outcome import ToolOutcome
+from reenact.actors.environment.tools.outcome import failure as failed_outcome
+from reenact.domain.answer import Answer
+from reenact.domain.compression import cut_of, introduced
+from reenact.domain.events import ContextCompressed, MessageStop, StreamData, StreamError, ToolResult, ToolStarted
+from reenact.domain.messages import Said, text_of
+from reenact.domain.transcript import summary_request
 
 ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
 
@@ -65,15 +71,21 @@ class Driving:
         self._provide = provide
         self._driver: LLMDriver | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._calls: dict[str, set[asyncio.Task[None]]] = {}
         self._keeper: asyncio.Task[None] | None = None
 
-    async def answer(self, messages: Sequence[Said], reports: Reports) -> None:
-        """Let the driver answer in a turn; what it raises becomes an `error`, so does an end without an end."""
+    async def answer(self, messages: Sequence[Said], reports: Reports, *, too_long: bool = False) -> None:
+        """Let the driver answer in a turn; what it raises becomes an `error`, so does an end without an end.
+
+        If the conversation is `too_long`, a summary takes the place of its older part first.
+        """
         before = set(self._tasks.values())
         self._enter(reports.turn_id)
         try:
             await _finish(before)
             driver = self._driver or await self._provided()
+            if too_long:
+                messages = await self._compressed(driver, messages, reports)
             await self._send(driver, messages, reports)
         except asyncio.CancelledError:
             if _current().cancelling():
@@ -86,24 +98,80 @@ class Driving:
             if not reports.ended:
                 reports(failure("incomplete_stream", "the driver returned before the message was complete"))
 
+    async def call(self, call: ToolStarted, reports: Reports) -> None:
+        """Run a tool and report its result; whatever goes wrong is a result too."""
+        of_turn = self._calls.setdefault(reports.turn_id, set())
+        task = _current()
+        of_turn.add(task)
+        task.add_done_callback(lambda _: self._forget(reports.turn_id, task))
+        context = ToolContext(
+            session_id=self._config.session_id,
+            agent_id=self._config.agent_id,
+            turn_id=reports.turn_id,
+            call_id=call.id,
+            idempotency_key=f"{self._config.session_id}/{reports.turn_id}/{call.id}",
+        )
+        try:
+            outcome = await self._run(call, context)
+        except asyncio.CancelledError:
+            if _current().cancelling():
+                raise
+            reports(_failed(call, "it cancelled itself"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the model has to be told
+            _log.exception("a tool could not be run")
+            reports(_failed(call, repr(error)))
+        else:
+            reports(ToolResult(id=call.id, name=call.name, result=outcome.result, is_error=outcome.is_error))
+
+    async def _run(self, call: ToolStarted, context: ToolContext) -> ToolOutcome:
+        if self._config.tools is None:
+            return failed_outcome(f"Tool not found: {call.name}")
+        return await self._config.tools.call(call.name, call.input, context)
+
     async def stop(self, turn_id: str) -> None:
-        """Stop the turn if it is still under way."""
+        """Stop what is still under way of the turn."""
         task = self._tasks.get(turn_id)
         if task is not None:
             self._interrupt()
             task.cancel()
+        for call in self._calls.get(turn_id, ()):
+            call.cancel()
 
     async def close(self) -> None:
-        """Stop what is under way and let go of the driver."""
-        for turn_id in tuple(self._tasks):
+        """Stop what is under way and let go of the driver and the tools."""
+        for turn_id in {*self._tasks, *self._calls}:
             await self.stop(turn_id)
+        if self._config.tools is not None:
+            await self._config.tools.aclose()
         if self._keeper is not None:
             # Not at once: a task that is cancelled before its first step never gets to its clean-up.
             asyncio.get_running_loop().call_soon(self._keeper.cancel)
 
+    async def _offered(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the tools as the Messages API is told of them."""
+        toolbox = self._config.tools
+        if toolbox is None:
+            return self._config.api_tools
+        await toolbox.connect()
+        own = (
+            {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
+            for spec in toolbox.specs()
+        )
+        return (*own, *self._config.api_tools)
+
     def _enter(self, turn_id: str) -> None:
         task = self._tasks[turn_id] = _current()
-        task.add_done_callback(lambda _: self._tasks.pop(turn_id, None))
+        task.add_done_callback(lambda _: self._leave(turn_id, task))
+
+    def _leave(self, turn_id: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(turn_id) is task:  # not the next step of the same turn
+            del self._tasks[turn_id]
+
+    def _forget(self, turn_id: str, task: asyncio.Task[None]) -> None:
+        of_turn = self._calls.get(turn_id, set())
+        of_turn.discard(task)
+        if not of_turn:
+            self._calls.pop(turn_id, None)
 
     def _interrupt(self) -> None:
         if self._driver is not None:
@@ -118,25 +186,53 @@ class Driving:
         self._keeper = asyncio.create_task(_keep(self._driver))
         return self._driver
 
+    async def _compressed(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> Sequence[Said]:
+        """Return the conversation with a summary of its older part, and report that; or as it is, if that fails."""
+        cut = cut_of(messages)
+        if not cut:
+            return messages
+        answer = Answer(lambda: "")
+
+        def on_event(event: Reported) -> None:
+            answer.accept(incoming(event))
+
+        await self._ask(driver, summary_request(messages[:cut]), (), on_event)
+        summary = text_of(answer.blocks)
+        if answer.stop_reason is None or not summary.strip():
+            _log.warning("the conversation could not be summarised: %s", answer.error or "there was no summary")
+            return messages
+        kept = messages[cut:]
+        reports(ContextCompressed(summary=summary, kept=len(kept), usage=answer.usage, model=answer.model))
+        return (introduced(summary), *kept)
+
     async def _send(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> None:
         def on_event(event: Reported) -> None:
             reports(event)
             if _is_end(event):
                 reports.ended = True
 
+        await self._ask(driver, messages, await self._offered(), on_event)
+
+    async def _ask(
+        self, driver: LLMDriver, messages: Sequence[Said], tools: Sequence[Mapping[str, Any]], on_event: OnEvent
+    ) -> None:
         def send() -> Awaitable[None] | None:
             return driver.send_message(
                 messages=messages,
                 system=self._config.system_prompt,
                 model=self._config.model or self._config.llm.model,
                 max_tokens=self._config.max_tokens or self._config.llm.max_tokens,
-                tools=(),
+                tools=tools,
                 on_event=on_event,
             )
 
         sending = send() if inspect.iscoroutinefunction(driver.send_message) else await _in_thread(send)
         if inspect.isawaitable(sending):
             await sending
+
+
+def _failed(call: ToolStarted, why: str) -> ToolResult:
+    return ToolResult(id=call.id, name=call.name, result=f"{call.name} could not be run: {why}", is_error=True)
 
 
 def _is_end(event: Reported) -> bool:

@@ -23,7 +23,7 @@ from reenact.actors.environment.failures import failure_of
 from reenact.actors.environment.incoming import incoming
 from reenact.actors.kernel import PooledActor
 from reenact.domain.errors import ReenactError, RuntimeClosedError
-from reenact.domain.events import Envelope, StreamData, TurnCompleted, TurnStarted
+from reenact.domain.events import Envelope, StepStarted, StreamData, ToolStarted, TurnCompleted, TurnStarted
 
 _log = logging.getLogger("reenact.environment")
 
@@ -32,9 +32,14 @@ class _Connect(msgspec.Struct, frozen=True):
     producer: SystemBusProducer
 
 
-class _Begin(msgspec.Struct, frozen=True):
+class _Ask(msgspec.Struct, frozen=True):
     turn_id: str
     consumer: SystemBusConsumer
+
+
+class _Run(msgspec.Struct, frozen=True):
+    turn_id: str
+    call: ToolStarted
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -42,7 +47,7 @@ class _End(msgspec.Struct, frozen=True):
 
 
 _ToReceptor: TypeAlias = _Connect | Reports
-_ToEffector: TypeAlias = _Begin | _End
+_ToEffector: TypeAlias = _Ask | _Run | _End
 
 
 class ReceptorActor(PooledActor):
@@ -78,42 +83,58 @@ class ReceptorActor(PooledActor):
 
 
 class EffectorActor(PooledActor):
-    """Lets the driver answer when a turn starts, and stops it when the turn is over before the driver is."""
+    """Lets the driver answer and the tools run, and stops what is still under way when the turn is over."""
 
     def __init__(self, outside: Outside, driving: Driving, receptor: pykka.ActorRef[ReceptorActor]) -> None:
         super().__init__()
         self._outside = outside
         self._driving = driving
         self._receptor = receptor
+        self._turn_id: str | None = None
         self._reports: Reports | None = None
-        self._work: Future[None] | None = None
+        self._answer: Future[None] | None = None
+        self._calls: list[Future[None]] = []
 
     def on_receive(self, message: _ToEffector) -> None:
-        """Begin or end a turn."""
+        """Ask the model, run a tool, or end a turn."""
         with contextlib.suppress(RuntimeClosedError):  # whatever was under way has been cancelled
-            if isinstance(message, _Begin):
-                self._begin_turn(message)
-            elif self._reports is not None and self._reports.turn_id == message.turn_id:
-                self._end_turn(self._reports)
+            match message:
+                case _Ask():
+                    self._turn_id = message.turn_id
+                    self._ask(message)
+                case _Run():
+                    self._turn_id = message.turn_id
+                    self._run(message)
+                case _End() if message.turn_id == self._turn_id:
+                    self._finish(message.turn_id)
+                case _:
+                    pass
 
     def on_stop(self) -> None:
-        """Let go of the driver, and of the turn that is under way."""
-        if self._work is not None:
-            with contextlib.suppress(RuntimeClosedError):  # the end of the loop has ended both already
+        """Let go of the driver, the tools, and the turn that is under way."""
+        if self._answer is not None or self._calls:
+            with contextlib.suppress(RuntimeClosedError):  # the end of the loop has ended them already
                 self._outside.spawn(self._driving.close())
 
-    def _begin_turn(self, turn: _Begin) -> None:
-        self._reports = reports = Reports(turn.turn_id, self._receptor)
+    def _ask(self, asked: _Ask) -> None:
+        self._reports = reports = Reports(asked.turn_id, self._receptor)
         try:
-            messages = turn.consumer.conversation()
+            messages, too_long = asked.consumer.conversation(), asked.consumer.must_compress()
         except ReenactError as error:
             reports(failure_of(error))
             return
-        self._work = self._outside.spawn(self._driving.answer(messages, reports))
+        self._answer = self._outside.spawn(self._driving.answer(messages, reports, too_long=too_long))
 
-    def _end_turn(self, reports: Reports) -> None:
-        if not reports.ended and self._work is not None and not self._work.done():
-            self._outside.spawn(self._driving.stop(reports.turn_id))
+    def _run(self, run: _Run) -> None:
+        reports = Reports(run.turn_id, self._receptor)
+        under_way = [call for call in self._calls if not call.done()]
+        self._calls = [*under_way, self._outside.spawn(self._driving.call(run.call, reports))]
+
+    def _finish(self, turn_id: str) -> None:
+        answers = self._answer is not None and not self._answer.done()
+        has_ended = self._reports is not None and self._reports.ended
+        if (answers and not has_ended) or not all(call.done() for call in self._calls):
+            self._outside.spawn(self._driving.stop(turn_id))
 
 
 class ModelReceptor:
@@ -138,13 +159,21 @@ class ModelEffector:
         """Answer the turns that this consumer hears of."""
         self.disconnect()
 
-        def begin(event: Envelope) -> None:
-            self._tell(_Begin(event.data["turn_id"], consumer))
+        def ask(event: Envelope) -> None:
+            self._tell(_Ask(event.data["turn_id"], consumer))
+
+        def run(event: Envelope) -> None:
+            self._tell(_Run(event.context.turn_id or "", msgspec.convert(event.data, ToolStarted)))
 
         def end(event: Envelope) -> None:
             self._tell(_End(event.data["turn_id"]))
 
-        self._subscriptions = (consumer.on(TurnStarted.event_type, begin), consumer.on(TurnCompleted.event_type, end))
+        self._subscriptions = (
+            consumer.on(TurnStarted.event_type, ask),
+            consumer.on(StepStarted.event_type, ask),
+            consumer.on(ToolStarted.event_type, run),
+            consumer.on(TurnCompleted.event_type, end),
+        )
 
     def disconnect(self) -> None:
         """Hear no more."""

@@ -27,6 +27,14 @@ class Fault(Exception):
         self.again = again
         self.wait = wait
 
+    @property
+    def is_about_thoughts(self) -> bool:
+        """Whether it is the thoughts in the conversation that the API does not accept.
+
+        They are bound to what they were thought after, and to the model; the API tells that only in words.
+        """
+        return self.error_type == "invalid_request_error" and "`thinking`" in self.message
+
 
 def may_be_sent_again(status: int, headers: Mapping[str, str]) -> bool:
     """Return whether a request that was answered like this may be sent again; the server has the last word."""

@@ -21,6 +21,8 @@ class Delta(msgspec.Struct):
     citation: dict[str, Any] | None = None
     content: str | None = None
     stop_reason: str | None = None
+    container: dict[str, Any] | None = None
+    encrypted_content: str | None = None
 
 
 class Started(msgspec.Struct):
@@ -30,6 +32,7 @@ class Started(msgspec.Struct):
     model: str | None = None
     content: list[dict[str, Any]] = []
     stop_reason: str | None = None
+    container: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
 
 
@@ -91,6 +94,25 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
         return None
     event.type = event.type or name
     return event
+
+
+def whole_message(body: bytes) -> tuple[WireEvent, ...]:
+    """Return the events that come to the same as a message, or an error, that was sent whole.
+
+    Raises:
+        MalformedEventError: it is neither.
+    """
+    try:
+        value: object = json.loads(body.decode(errors="replace"))
+        if is_json_object(value) and value.get("type") == "error":
+            return (msgspec.convert(value, WireEvent),)
+        if is_json_object(value) and isinstance(value.get("content"), list):
+            return WireEvent(type="message_start", message=msgspec.convert(value, Started)), WireEvent("message_stop")
+    except ValueError as broken:
+        msg = f"the answer cannot be read: {broken}"
+        raise MalformedEventError(msg) from None
+    msg = f"the answer is neither a stream nor a message: {body[:200].decode(errors='replace')!r}"
+    raise MalformedEventError(msg)
 
 
 def _leniently(name: str, data: bytes) -> WireEvent | None:

@@ -104,13 +104,14 @@ class Batch:
             conflict = self.refused[stream] = ConflictError(stream, step.after, version)
             return conflict
         if step.events:
-            encoded_stream = stream.encode()
+            encoded_stream, position = stream.encode(), self.position
             for event in step.events:
                 topic, state = self._encode(event, step.recorded_at)
                 version += 1
-                self.position += 1
+                position += 1
                 digest = event_digest(digest, encoded_stream, version, topic.encode(), state)
-                self._events += (self.position, stream, version, topic, state, digest)
+                self._events += (position, stream, version, topic, state, digest)
+            self.position = position
             self._heads.streams.move(stream, (version, digest))
         if step.snapshot is not None:
             self._replace_snapshots(step.snapshot)

@@ -54,8 +54,8 @@ class EventCodec:
         """Take the table of stored forms.
 
         Raises:
-            ValueError: a name or a type stands there twice, a type is not a frozen array-like struct, or a version
-                has no way to the next.
+            ValueError: a name or a type stands there twice, a type is not a frozen struct, array-like or tagged, or a
+                version has no way to the next.
         """
         self._forms: dict[str, StoredForm] = {}
         self._topics: dict[type, str] = {}
@@ -113,9 +113,14 @@ class EventCodec:
         if self._forms.get(form.name) == form:
             return
         config = getattr(form.type, "__struct_config__", None)
-        if config is None or not (config.array_like and config.frozen):
+        if (
+            config is None
+            or not config.frozen
+            or not (config.array_like or (config.tag is not None and not form.upcast))
+        ):
             message = (
-                f"{form.type.__qualname__} must be a frozen struct with array_like=True, as subclasses of Event are"
+                f"{form.type.__qualname__} must be a frozen struct with array_like=True, as subclasses of Event are, or "
+                "one with a tag, in a single version"
             )
             raise ValueError(message)
         if not form.name:

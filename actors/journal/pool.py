@@ -41,7 +41,8 @@ class ReadPool(Generic[ConnectionT]):
         self._idle: list[ConnectionT] = []
         self._lent = 0
         self._is_open = True
-        self._returned = threading.Condition()
+        self._lock = threading.Lock()
+        self._returned = threading.Condition(self._lock)
 
     @property
     def name(self) -> str:
@@ -56,18 +57,16 @@ class ReadPool(Generic[ConnectionT]):
             RuntimeClosedError: the pool is closed.
             StorageError: the log cannot be read.
         """
-        idle = self._borrow()
-        connection: ConnectionT | None = None
+        connection = self.borrow()
         try:
             with self._translated(self._name):
-                connection = idle or self._connect()
                 yield connection
         finally:
-            self._give_back(connection)
+            self.give_back(connection)
 
     def clear(self) -> None:
         """Close what nobody uses."""
-        with self._returned:
+        with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -79,20 +78,34 @@ class ReadPool(Generic[ConnectionT]):
             self._returned.wait_for(lambda: not self._lent)
         self.clear()
 
-    def _borrow(self) -> ConnectionT | None:
-        with self._returned:
+    def borrow(self) -> ConnectionT:
+        """Return a connection that is to be given back; `connection` does both.
+
+        Raises:
+            RuntimeClosedError: the pool is closed.
+            StorageError: the log cannot be read.
+        """
+        with self._lock:
             if not self._is_open:
                 raise RuntimeClosedError(f"the log {self._name} is closed")
             self._lent += 1
-            return self._idle.pop() if self._idle else None
+            if self._idle:
+                return self._idle.pop()
+        try:
+            with self._translated(self._name):
+                return self._connect()
+        except BaseException:
+            self.give_back(None)
+            raise
 
-    def _give_back(self, connection: ConnectionT | None) -> None:
-        with self._returned:
+    def give_back(self, connection: ConnectionT | None) -> None:
+        """Take back what was lent; None if it could not be."""
+        with self._lock:
             self._lent -= 1
             if connection is not None and len(self._idle) < _IDLE_LIMIT and self._is_usable(connection):
                 self._idle.append(connection)
                 connection = None
-            if not self._lent:
+            if not (self._lent or self._is_open):
                 self._returned.notify_all()
         if connection is not None:
             connection.close()

@@ -15,7 +15,11 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     append: Append
     done: Done
-    stream: str
+
+    @property
+    def stream(self) -> str:
+        """The stream that it belongs to."""
+        return self.append.stream
 
 
 class Row(msgspec.Struct, frozen=True):

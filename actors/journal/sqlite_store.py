@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.insertion import Insertion
@@ -76,8 +76,8 @@ class SqliteStore:
         row: tuple[int] | None = self.connection.execute(_TRACKING, (name,)).fetchone()
         return row[0] if row else None
 
-    def commit(self, changes: Changes) -> None:
-        """Write the changes and leave the transaction."""
+    def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
+        """Write the changes, call `meanwhile`, and leave the transaction."""
         connection = self.connection
         if changes.events:
             _INSERT_EVENTS.run(connection, changes.events)
@@ -93,6 +93,7 @@ class SqliteStore:
             self._set_timers(changes.due)
         if changes.tracking:
             connection.executemany(_UPSERT_TRACKING, changes.tracking.items())
+        meanwhile()
         connection.execute("COMMIT")
         self._position = changes.position
 

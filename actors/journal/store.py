@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -72,8 +72,11 @@ class Store(Protocol):
         """Return the position that a reader has seen."""
         ...
 
-    def commit(self, changes: Changes) -> None:
-        """Write the changes and leave the transaction; they are durable when this returns."""
+    def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
+        """Write the changes and leave the transaction; they are durable when this returns.
+
+        `meanwhile` is called before what takes longest: whoever it wakes has the interpreter while the disk is at work.
+        """
         ...
 
     def roll_back(self) -> bool:

@@ -100,7 +100,7 @@ class StoredJournal:
             ValueError: the step has events, and does not say after which version.
         """
         _check(step)
-        (self._writer or self.writer).submit(Step(step, done, step.stream))
+        (self._writer or self.writer).submit(Step(step, done))
 
     def append_and_settle(self, step: Append, done: Done) -> None:
         """Make the step durable on the current thread if nobody is writing; else it is as `append`.
@@ -113,7 +113,7 @@ class StoredJournal:
             ValueError: the step has events, and does not say after which version.
         """
         _check(step)
-        (self._writer or self.writer).submit_and_settle(Step(step, done, step.stream))
+        (self._writer or self.writer).submit_and_settle(Step(step, done))
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""

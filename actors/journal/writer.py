@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 from queue import SimpleQueue
 
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
@@ -17,6 +18,9 @@ from reenact.domain.errors import RuntimeClosedError, StorageError
 
 BATCH_LIMIT = 5000
 """The most requests that one transaction takes in."""
+
+AT_ONCE = 500
+"""The most requests of a transaction that those of the one before wait for, before they hear that theirs is over."""
 
 ROUNDS = 8
 """How many transactions a thread that hands something over commits at most, before the writer's own takes over."""
@@ -40,16 +44,16 @@ class Writer:
         self._watchers: tuple[Callable[[int], None], ...] = ()
         # Held while something is handed over or taken.
         self._gate = threading.Lock()
-        self._handed_over: list[Request] = []
-        # The streams of what was handed over, and of what is being settled; None stands for any stream.
-        self._owed: set[str | None] = set()
-        self._settling: set[str | None] = set()
+        self._handed_over = _Pile()
+        self._settling = _Pile()
         self._is_open = True
         # The thread sleeps until somebody opens this for it; it does so only when nothing is left to be settled.
         self._alarm = threading.Lock()
         self._alarm.acquire()
         self._is_asleep = False
         self._settler: int | None = None
+        # What is durable, and not told yet: only who settles touches it.
+        self._untold: list[tuple[Sequence[Request], Sequence[Outcome]]] = []
         self._thread = threading.Thread(target=self._run, name="reenact-journal", daemon=True)
         self._thread.start()
 
@@ -60,7 +64,9 @@ class Writer:
             RuntimeClosedError: the writer was told to end.
         """
         with self._gate:
-            self._accept(request)
+            if not self._is_open:
+                raise self._closed()
+            self._handed_over.requests.append(request)
             if self._is_asleep:
                 self._wake()
 
@@ -74,7 +80,9 @@ class Writer:
             RuntimeClosedError: the writer was told to end.
         """
         with self._gate:
-            self._accept(request)
+            if not self._is_open:
+                raise self._closed()
+            self._handed_over.requests.append(request)
             if not self._is_asleep:
                 return
             self._is_asleep = False
@@ -83,8 +91,9 @@ class Writer:
                 if not self._settle_next(waits=False):
                     break
         finally:
+            self._tell()
             with self._gate:
-                if self._handed_over or not self._is_open:
+                if self._handed_over.requests or not self._is_open:
                     self._wake()
                 else:
                     self._sleep()
@@ -103,8 +112,7 @@ class Writer:
                 return False
             if self._is_asleep:
                 return True
-            owed, settling = self._owed, self._settling
-            return not (stream in owed or stream in settling or None in owed or None in settling)
+            return not (self._handed_over.concerns(stream) or self._settling.concerns(stream))
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after each commit of events, on the thread that writes."""
@@ -135,11 +143,8 @@ class Writer:
             message = "a listener or `done` must return at once; it cannot wait for the journal"
             raise RuntimeError(message)
 
-    def _accept(self, request: Request) -> None:
-        if not self._is_open:
-            raise RuntimeClosedError(f"the log {self._store.name} is closed")
-        self._handed_over.append(request)
-        self._owed.add(request.stream)
+    def _closed(self) -> RuntimeClosedError:
+        return RuntimeClosedError(f"the log {self._store.name} is closed")
 
     def _wake(self) -> None:
         self._is_asleep = False
@@ -149,7 +154,7 @@ class Writer:
     def _sleep(self) -> None:
         self._is_asleep = True
         self._settler = None
-        self._settling = set()
+        self._settling = _Pile()
 
     def _run(self) -> None:
         while self._settle_next(waits=True):
@@ -158,6 +163,8 @@ class Writer:
     def _settle_next(self, *, waits: bool) -> bool:
         """Settle what was handed over, having waited for it or not; return whether there was anything."""
         requests = self._take(waits=waits)
+        if len(requests) > AT_ONCE:
+            self._tell()
         for start in range(0, len(requests), BATCH_LIMIT):
             self._settle(requests[start : start + BATCH_LIMIT])
         return bool(requests)
@@ -165,12 +172,13 @@ class Writer:
     def _take(self, *, waits: bool) -> list[Request]:
         """Return the requests in their order; if it waits, none means that none will come."""
         while True:
+            if self._untold and not self._handed_over.requests:
+                self._tell()
             with self._gate:
-                requests, self._handed_over = self._handed_over, []
-                self._settling, self._owed = self._owed, set()
+                self._settling, self._handed_over = self._handed_over, _Pile()
                 self._settler = threading.get_ident()
-                if requests or not waits or not self._is_open:
-                    return requests
+                if self._settling.requests or not waits or not self._is_open:
+                    return self._settling.requests
                 self._sleep()
             self._alarm.acquire()
 
@@ -203,7 +211,7 @@ class Writer:
         self._heads.expect(requests)
         batch = Batch(self._store, self._heads, self._codec, position=position, refused=self._refused)
         batch.take_in(requests)
-        self._store.commit(batch.changes())
+        self._store.commit(batch.changes(), self._tell)
         self._refused = batch.refused
         self._heads.trim()
         return batch
@@ -218,6 +226,7 @@ class Writer:
 
     def _refuse(self, requests: Sequence[Request], error: StorageError) -> None:
         """Tell each that it failed, and let no step of its stream overtake it."""
+        self._tell()
         _logger.error("not recorded: %s", error)
         outcomes: list[Outcome] = []
         for request in requests:
@@ -231,7 +240,31 @@ class Writer:
         if batch.has_events:
             for watcher in self._watchers:
                 watcher(batch.position)
-        _tell_all(requests, batch.outcomes)
+        self._untold.append((requests, batch.outcomes))
+
+    def _tell(self) -> None:
+        """Tell what is durable. If more is to be written, that is done while the disk is at work on it."""
+        untold, self._untold = self._untold, []
+        for requests, outcomes in untold:
+            _tell_all(requests, outcomes)
+
+
+class _Pile:
+    """Requests in their order; which streams they concern is only looked at for those who ask."""
+
+    __slots__ = ("_looked_at", "_streams", "requests")
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self._looked_at = 0
+        self._streams: set[str | None] = set()
+
+    def concerns(self, stream: str) -> bool:
+        """Return whether one of the requests is about the stream, or may be about any."""
+        requests = self.requests
+        self._streams.update(request.stream for request in islice(requests, self._looked_at, None))
+        self._looked_at = len(requests)
+        return stream in self._streams or None in self._streams
 
 
 def _publish(listener: Listener, publications: list[Publication]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.by_type import UnhandledTypeError, by_type
 from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetter
-from reenact.actors.kernel.persistent import Announcement, EventSourcedActor
+from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import waiting
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Stored

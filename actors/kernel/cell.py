@@ -71,15 +71,13 @@ class Cell:
         self, key: Key, directory: Directory, profile: Profile[Any], supervision: Supervision | None, pool: WorkerPool
     ) -> None:
         self.mailbox = Mailbox(key[0].mailbox_limit)
-        self._context = ActorContext(
-            key, directory, profile, self.mailbox, self._ended, is_supervised=supervision is not None
-        )
+        self._context = ActorContext(key, directory, profile, self.mailbox, self, is_supervised=supervision is not None)
         self._key = key
         self._directory = directory
         self._pool = pool
         self._has_quit = False
         self._care = None if supervision is None else Care(supervision, Restarts(supervision, self._context.stream))
-        self.mailbox.open(pool, self._turn)
+        self.mailbox.open(pool, self)
         self.mailbox.let_go()
 
     def hurry(self) -> None:
@@ -127,10 +125,10 @@ class Cell:
         fail_all(self._context, failure)
         return False
 
-    def _ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
+    def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         """Go on without the incarnation; `never_began` if not one message of others was handled."""
         self._directory.orphan(self._key)
-        self.mailbox.open(self._pool, self._turn)
+        self.mailbox.open(self._pool, self)
         quits_again, self._has_quit = self._has_quit, never_began and failure is None
         care = self._care
         if failure is not None:

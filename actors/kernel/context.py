@@ -74,10 +74,18 @@ class Surroundings(Protocol):
         ...
 
 
+class Home(Protocol):
+    """Where the incarnations of an actor follow each other."""
+
+    def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
+        """Go on without the incarnation; `never_began` if not one message of others was handled."""
+        ...
+
+
 class ActorContext:
     """Who an actor is and what it stands on; its system makes it, and the constructor hands it on."""
 
-    __slots__ = ("_key", "_system", "ended", "id", "is_supervised", "mailbox", "profile", "stream")
+    __slots__ = ("_key", "home", "id", "is_supervised", "mailbox", "profile", "stream", "system")
 
     def __init__(
         self,
@@ -85,7 +93,7 @@ class ActorContext:
         system: Surroundings,
         profile: Profile[Any],
         mailbox: Mailbox,
-        ended: Callable[[Exception | None, bool], None],
+        home: Home,
         *,
         is_supervised: bool,
     ) -> None:
@@ -93,40 +101,35 @@ class ActorContext:
         self.stream = key[0].stream(key[1])
         self.profile = profile
         self.mailbox = mailbox
-        self.ended = ended
+        self.home = home
         self.is_supervised = is_supervised
         self._key = key
-        self._system = system
-
-    @property
-    def system(self) -> Surroundings:
-        """The system that the actor lives in."""
-        return self._system
+        self.system = system
 
     @property
     def journal(self) -> Journal:
         """What makes its events durable."""
-        return self._system.journal
+        return self.system.journal
 
     @property
     def clock(self) -> Clock:
         """Tells the time: microseconds since 1970-01-01 UTC. For `prepare` and effects, never for decide or evolve."""
-        return self._system.clock
+        return self.system.clock
 
     @property
     def me(self) -> Reference[Any]:
         """A reference to the actor itself, to be handed to others or told something by its own effects."""
-        return self._system.actor(*self._key)
+        return self.system.actor(*self._key)
 
     @property
     def parent(self) -> Reference[Any] | None:
         """A reference to the actor whose child this one is, if it is one."""
-        return self._system.parent(self._key)
+        return self.system.parent(self._key)
 
     @property
     def has_children(self) -> bool:
         """Whether a child of the actor lives."""
-        return self._system.has_children(self._key)
+        return self.system.has_children(self._key)
 
     def child(
         self,
@@ -140,7 +143,7 @@ class ActorContext:
         starts again calls this again, in `on_recovered` or when it needs them. None stands for the care that the class
         of the child declares.
         """
-        return self._system.child(self._key, actor_class, f"{self.id}/{name}", supervision)
+        return self.system.child(self._key, actor_class, f"{self.id}/{name}", supervision)
 
     def spawn(
         self,
@@ -149,7 +152,7 @@ class ActorContext:
         **kwargs: Any,  # noqa: ANN401
     ) -> pykka.ActorRef[PlainActor]:
         """Start an actor without a log that ends when this one does; the other arguments are the constructor's."""
-        return self._system.spawn(self._key, actor_class, *args, **kwargs)
+        return self.system.spawn(self._key, actor_class, *args, **kwargs)
 
     def schedule(self, seconds: float, command: Any) -> Callable[[], bool]:  # noqa: ANN401 - the actor's own
         """Tell this actor the command in so many seconds; what is returned calls that off, and returns False if late.
@@ -164,8 +167,8 @@ class ActorContext:
             except MailboxFullError as refusal:
                 self.dead_letter(command, refusal)
 
-        return self._system.timetable.after(seconds, remind).cancel
+        return self.system.timetable.after(seconds, remind).cancel
 
     def dead_letter(self, message: object, reason: BaseException) -> None:
         """Report that a message which was told to this actor came to nothing."""
-        self._system.letters.put(self.stream, message, reason)
+        self.system.letters.put(self.stream, message, reason)

@@ -59,9 +59,9 @@ class Keeper:
         household.gave_up(self, verdict.error, escalates=verdict.escalates)
 
     def _start_again(self) -> None:
-        self.actor.awaken(self._replace)
+        self.actor.awaken(self)
 
-    def _replace(self, _envelope: Envelope | None) -> None:
+    def _turn(self, _envelope: Envelope | None) -> None:
         failed = self.actor
         try:
             with failed.replaced():

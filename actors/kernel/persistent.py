@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
-from types import FunctionType, MappingProxyType, NoneType
-from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, Final, Generic
 
 import msgspec
 import pykka
 
-from reenact.actors.journal.api import Append, Committed, Outcome, Recorded, Segment
+from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.declared import Command, Declared, Event, State, fold
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.mailbox import Envelope
-from reenact.actors.kernel.pooled import SLICE, PooledActor
-from reenact.actors.kernel.profile import Profile, SnapshotForm, Stored, StoredNames, stored_forms
+from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.signals import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
-from reenact.actors.kernel.supervision import Supervision
 from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError, UnstorableError
 
 RETRIES: Final = 3
@@ -30,21 +27,7 @@ RETRIES: Final = 3
 _LOOKS: Final = 100
 """Streams with the same time among which one is looked for; if there are more, it is rather said once more."""
 
-_FUNCTIONS: Final = (
-    *("decide", "evolve", "timers", "to_snapshot", "from_snapshot"),
-    *("on_start", "on_recovered", "prepare", "announce", "on_committed", "reply", "can_passivate"),
-    *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
-)
-"""What a class may define, and the kernel calls."""
-
 _log = logging.getLogger("reenact.kernel")
-
-State = TypeVar("State")
-Command = TypeVar("Command")
-Event = TypeVar("Event")
-
-Announcement: TypeAlias = tuple[tuple[Segment, ...], tuple[Segment, ...]]
-"""What is to be heard of a step: the kept segments, and the passing ones."""
 
 
 class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False, gc=False):
@@ -70,51 +53,12 @@ class _First(_Own):
     """One that comes before any message of others: if it cannot be recorded, the actor has not started."""
 
 
-class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
+class EventSourcedActor(Declared[State, Command, Event]):
     """An actor that records what follows from a command before it believes, does or says anything.
 
     A subclass gives `events`, `initial`, `decide` and `evolve`, and overrides the hooks it needs. Hooks run one at a
     time, on a worker, and must not block for long. An `ActorSystem` starts it; commands reach it by a `Reference`.
     """
-
-    category: ClassVar[str] = ""
-    """The first part of the names of the streams, `<category>/<id>`, for ever. By default the name of the class."""
-
-    events: ClassVar[StoredNames] = MappingProxyType({})
-    """The names under which events are stored, and their types: frozen array-like structs, such as `Event`."""
-
-    initial: State
-    """The state before the first event. An immutable value."""
-
-    decide: Callable[[State, Command], Sequence[Event]]
-    """Returns what follows from a command, or refuses it with a `ReenactError`. Pure; a `staticmethod`."""
-
-    evolve: Callable[[State, Event], State]
-    """Returns the state as it is once the event has happened. Pure; a `staticmethod`."""
-
-    timers: Callable[[State], Iterable[Timer[Command]]] | None = None
-    """Returns what the state waits for. Pure; a `staticmethod`.
-
-    When the time of a timer has come, the actor is given its command, also after a restart, even if nobody has sent
-    anything: at least once, and once at most while it lives. A command that has an effect changes the state so that
-    the timer is gone from it, or stands at another time. A timer that is gone before its turn comes is not heard of.
-    The class must be registered with the system.
-    """
-
-    snapshot_every: ClassVar[int | None] = None
-    """After how many events a snapshot is taken with them. What is stored is encoded and decoded by msgspec."""
-
-    snapshot_version: ClassVar[int] = 1
-    """To be raised when states mean something else than before: earlier snapshots are skipped from then on."""
-
-    snapshot_type: ClassVar[Any] = None
-    """The type of what `to_snapshot` returns, if that is not a state."""
-
-    mailbox_limit: ClassVar[int | None] = None
-    """How many messages may wait; whoever sends one more gets a `MailboxFullError`."""
-
-    supervision: ClassVar[Supervision | None] = None
-    """How the actor is cared for when it fails. None: it ends, and the next message starts it again."""
 
     touched: int = 0
     _opening: deque[Envelope] | None = None
@@ -127,144 +71,17 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def __init__(self, context: ActorContext) -> None:
         self._assemble(context.mailbox)
-        self._pool = context.system.pool
         self.context = context
         self.state: State = self.initial
         self.version = 0
-        self._elapsed = context.system.timetable.elapsed
-
-    @classmethod
-    def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
-        """Return the name of the stream of the actor with this id."""
-        return f"{cls.category or cls.__name__}/{id}"
-
-    @classmethod
-    def start(cls, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401, ARG003 - pykka's own signature
-        """Refuse: without a system there is no journal to start from."""
-        raise TypeError(f"{cls.__name__} is event-sourced: ActorSystem.actor() starts it")
-
-    @staticmethod
-    def to_snapshot(state: Any) -> Any:  # noqa: ANN401 - a State, which a static method cannot name
-        """Return what is stored of a state, by default itself."""
-        return state
-
-    @staticmethod
-    def from_snapshot(stored: Any) -> Any:  # noqa: ANN401 - likewise
-        """Return the state of which this was stored, by default itself."""
-        return stored
-
-    @classmethod
-    def profile(cls) -> Profile[State]:
-        """Return what the kernel has to know of the class.
-
-        Raises:
-            TypeError: something that the class declares cannot work.
-        """
-        category = cls.category or cls.__name__
-        if "/" in category:
-            raise TypeError(f"the category {category!r} of {cls.__name__} must not contain a slash")
-        if not isinstance(cls.events, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
-            raise TypeError(f"{cls.__name__}.events must map the names of events in the log to their types")
-        for name, kind in cls.events.items():
-            if not _can_be_stored(name, kind):
-                raise TypeError(f"{cls.__name__}.events must map texts to types or Stored, not {name!r} to {kind!r}")
-        if cls.mailbox_limit is not None and cls.mailbox_limit < 1:
-            raise TypeError(f"{cls.__name__}.mailbox_limit must be above zero, not {cls.mailbox_limit}")
-        cls._check_functions()
-        may_be_none = cls.initial is None or NoneType in get_args(_state_type(cls))
-        snapshots = cls._snapshot_form(category)
-        return Profile(category, stored_forms(cls.events), snapshots, cls.timers, may_be_none=may_be_none)
-
-    @classmethod
-    def _check_functions(cls) -> None:
-        for name in ("initial", "decide", "evolve"):
-            if not hasattr(cls, name):
-                raise TypeError(
-                    f"{cls.__name__} has no {name}; an event-sourced actor needs initial, decide and evolve"
-                )
-        if not isinstance(cls.supervision, Supervision | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
-            raise TypeError(f"{cls.__name__}.supervision must be a Supervision, not {cls.supervision!r}")
-        for name in _FUNCTIONS:
-            if inspect.iscoroutinefunction(getattr(cls, name)):
-                raise TypeError(f"{cls.__name__}.{name} must not be async: nobody would await it")
-        for name, count in (("decide", 2), ("evolve", 2), ("timers", 1)):
-            function = inspect.getattr_static(cls, name)
-            if isinstance(function, FunctionType) and len(inspect.signature(function).parameters) == count:
-                raise TypeError(f"{cls.__name__}.{name} takes no self; write {name} = staticmethod({name})")
-
-    @classmethod
-    def _snapshot_form(cls, category: str) -> SnapshotForm[State] | None:
-        every = cls.snapshot_every
-        if every is None:
-            return None
-        if every < 1:
-            raise TypeError(f"{cls.__name__}.snapshot_every must be above zero, not {every}")
-        topic = f"{category}:{cls.snapshot_version}"
-        kind = cls.snapshot_type or _state_type(cls) or type(cls.initial)
-        form: SnapshotForm[State] = SnapshotForm(topic, every, kind, cls.to_snapshot, cls.from_snapshot)
-        form.check(cls.initial)
-        return form
-
-    @classmethod
-    def replay(cls, history: Iterable[Recorded]) -> State:
-        """Return the state after the events, from the first one on.
-
-        Raises:
-            LogUnusableError: `evolve` raises; the error names the position.
-        """
-        return _fold(cls.evolve, cls.initial, history)
-
-    def on_recovered(self) -> Sequence[Command]:
-        """Return commands to be handled before any other, now that the state is read from the log.
-
-        If one cannot be recorded, the actor has not started: whoever waits gets the error.
-        """
-        return ()
-
-    def prepare(self, command: Command) -> Command:
-        """Return the command with what only this actor knows; or refuse it, like `decide`.
-
-        Called once for each time that the command is decided, with the state that it is decided on.
-        """
-        return command
-
-    def announce(
-        self,
-        command: Command,
-        before: State,
-        events: tuple[Event, ...],
-        after: State,
-        recorded_at: int,
-    ) -> Announcement:
-        """Return what is to be heard of the events when, and only when, they are durable."""
-        return (), ()
-
-    def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
-        """Act on what has become true: tell others, start what was decided. The state is the new one."""
-
-    def reply(self, command: Command, events: tuple[Event, ...]) -> Any:  # noqa: ANN401 - any reply
-        """Return what the asker gets, by default the events; they are durable."""
-        return events
-
-    def on_dead_letter(self, command: Command, refusal: ReenactError) -> None:
-        """Hear that a command was refused that was told, so that nobody waits for the answer."""
-
-    def on_lost(self, error: Exception) -> None:
-        """Hear that the journal has failed. This incarnation ends; the next reads what was really recorded."""
-
-    def on_child_failed(self, child: Any, error: Exception) -> None:  # noqa: ANN401 - a Reference or an ActorRef
-        """Hear that a child has ended for good, because it failed and its supervision ends there."""
-
-    def can_passivate(self) -> bool:
-        """Return whether the actor may leave memory when it is idle. One with children never does."""
-        return True
 
     # Its life: recover, take one command at a time, end.
 
     def begin(self) -> None:
         """Take over the mailbox, which is held, and go to work on the current thread."""
-        self._pool.enter(self)
-        self._mailbox.open(self._pool, self._turn)
+        pool = self._mailbox.pool
+        pool.enter(self)
+        self._mailbox.open(pool, self)
         self._turn(None)
 
     def ask_to_leave(self) -> None:
@@ -274,7 +91,6 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
 
     def _begin(self) -> None:
         self._begun = True
-        self.touched = self._elapsed()
         self.context.system.residents.enter(self)
         try:
             self.on_start()
@@ -319,16 +135,18 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
         before = version if version is not None else min(recorded[0].version, 1) - 1 if recorded else 0
         if last - before != len(recorded):
             raise LogUnusableError(f"stream {stream!r} has holes below version {last}; verify the log")
-        self.state = _fold(self.evolve, state, recorded)
+        self.state = fold(self.evolve, state, recorded)
         self.version = last
         self._due = msgspec.UNSET
 
     def _turn(self, envelope: Envelope | None) -> None:
-        self.touched = self._elapsed()
+        elapsed = self.context.system.residents.elapsed
+        if elapsed is not None:
+            self.touched = elapsed()
+        outcome, step = self._outcome, self._under_way
         if not self._begun:
             self._begin()
-        elif self._outcome is not None and self._under_way is not None:
-            outcome, step = self._outcome, self._under_way
+        elif outcome is not None and step is not None:
             self._outcome = self._under_way = None
             if self._settles(step, outcome):
                 return
@@ -346,7 +164,7 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
             left -= 1
         if self._over:
             error, never_began = self._failure or (None, False)
-            self.context.ended(error, never_began)
+            self.context.home.ended(error, never_began)
         elif self._opening:
             self._mailbox.again()
         else:
@@ -368,10 +186,15 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 self._end(error)
             return False
         try:
-            if isinstance(envelope, _Own) and self._is_past(envelope):
+            if type(envelope) is not Envelope and isinstance(envelope, _Own) and self._is_past(envelope):
                 return False
             command = self.prepare(envelope.message)
-            events = self._decided(command)
+            decided = self.decide(self.state, command)
+            events = decided if isinstance(decided, tuple) else self._listed(command, decided)
+            known = self.context.profile.events
+            for event in events:
+                if type(event) not in known:
+                    self._must_be_known(event)
             if not events:
                 _answer(envelope, self.reply(command, events) if envelope.reply_to else None)
                 return self._lets_pass(envelope)
@@ -397,23 +220,20 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
                 return True
         return False
 
-    def _decided(self, command: Command) -> tuple[Event, ...]:
-        decided = self.decide(self.state, command)
+    def _listed(self, command: Command, decided: Sequence[Event]) -> tuple[Event, ...]:
         if not _is_sequence(decided):
             raise TypeError(
                 f"{type(self).__name__}.decide returned {decided!r:.100} for {type(command).__name__}; "
                 "it returns a sequence of events, () for none"
             )
-        events: tuple[Event, ...] = tuple(decided)
-        known = self.context.profile.events
-        if known:
-            for event in events:
-                if type(event) not in known:
-                    raise TypeError(
-                        f"{type(self).__name__}.decide returned {event!r:.100}, and {type(self).__name__}.events "
-                        f"has no name for {type(event).__name__}"
-                    )
-        return events
+        return tuple(decided)
+
+    def _must_be_known(self, event: Event) -> None:
+        if self.context.profile.events:
+            raise TypeError(
+                f"{type(self).__name__}.decide returned {event!r:.100}, and {type(self).__name__}.events "
+                f"has no name for {type(event).__name__}"
+            )
 
     def _step(
         self,
@@ -424,10 +244,11 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     ) -> tuple[_Step[State, Command, Event], Append]:
         """Return what is believed once it is durable, and what is to become durable."""
         state = self.evolve(self.state, events[0]) if len(events) == 1 else reduce(self.evolve, events, self.state)
-        stream, profile = self.context.stream, self.context.profile
+        context = self.context
+        stream, profile = context.stream, context.profile
         if state is None and not profile.may_be_none:
             raise TypeError(f"{type(self).__name__}.evolve returned None for {events[-1]!r:.100}; it returns the state")
-        now = self.context.clock()
+        now = context.system.clock()
         if type(now) is not int:
             raise TypeError(
                 f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC"
@@ -595,7 +416,8 @@ class EventSourcedActor(PooledActor, Generic[State, Command, Event]):
     def _hear(self, outcome: Outcome) -> None:
         # On the thread that writes, which may be this worker's own: only leave word.
         self._outcome = outcome
-        self._mailbox.again()
+        mailbox = self._mailbox
+        mailbox.pool.submit(mailbox)
 
     def _settles(self, step: _Step[State, Command, Event], outcome: Outcome) -> bool:
         """Take up what the journal reports; return True if it is asked again."""
@@ -684,32 +506,6 @@ def _is_compared_as_a_value(kind: type) -> bool:
 
 def _is_sequence(decided: object) -> bool:
     return isinstance(decided, Iterable) and not isinstance(decided, (str, bytes))
-
-
-def _can_be_stored(name: object, kind: object) -> bool:
-    return isinstance(name, str) and isinstance(kind.type if isinstance(kind, Stored) else kind, type)
-
-
-def _state_type(actor_class: type[Any]) -> Any:  # noqa: ANN401 - unions and the like are no types
-    """Return what the class names as its State, if that is more than a variable or `Any`."""
-    for base in actor_class.__mro__:
-        for named in vars(base).get("__orig_bases__", ()):
-            if get_origin(named) is EventSourcedActor:
-                state = get_args(named)[0]
-                return None if isinstance(state, (TypeVar, ForwardRef)) or state in (Any, object) else state
-    return None
-
-
-def _fold(evolve: Callable[[State, Any], State], state: State, history: Iterable[Recorded]) -> State:
-    for recorded in history:
-        try:
-            state = evolve(state, recorded.event)
-        except Exception as error:
-            raise LogUnusableError(
-                f"stream {recorded.stream!r} cannot be replayed: version {recorded.version} at position "
-                f"{recorded.position} ({type(recorded.event).__name__}) raised {error!r}"
-            ) from error
-    return state
 
 
 def _earliest(timers: Iterable[Timer[Any]]) -> int | None:

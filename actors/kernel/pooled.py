@@ -8,7 +8,7 @@ import random
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
@@ -18,7 +18,7 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
-from reenact.actors.kernel.mailbox import Envelope, Mailbox
+from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
 from reenact.actors.kernel.pool import WorkerPool, default_pool
 from reenact.actors.kernel.signals import STOP
 from reenact.actors.kernel.supervision import Supervision
@@ -33,12 +33,13 @@ _RESERVED: Final = frozenset(
     {"ask_to_leave", "awaits_stop", "awaken", "begin", "go", "hurry", "perish", "replaced", "succeed", "touched"}
 )
 """What the parts of the kernel call, or look at, in an actor."""
-_OWN_STATE: Final = frozenset({"_begun", "_broke", "_caretaker", "_letters", "_over", "_pool"})
+_OWN_STATE: Final = ("_begun", "_broke", "_caretaker", "_departed", "_letters", "_over")
 """What an actor has from the moment on at which it goes to work; its constructor must not have set it."""
 
 _log = logging.getLogger("pykka")
 _chance = random.Random()  # noqa: S311 - a urn is no secret
 os.register_at_fork(after_in_child=_chance.seed)
+_making = threading.Lock()  # what few actors need is made when it is first looked for
 
 A = TypeVar("A", bound="PooledActor")
 
@@ -69,9 +70,51 @@ class StopFlag(threading.Event):
 class PooledRef(pykka.ActorRef[A]):
     """A reference to a pooled actor."""
 
-    def __init__(self, actor: A, mailbox: Mailbox) -> None:
-        super().__init__(actor)
+    _urn: str | None = None
+    _stopped: StopFlag | None = None
+    _is_over: bool = False
+
+    def __init__(self, actor: A, mailbox: Mailbox) -> None:  # pykka's own would have the actor make everything
+        self._actor_weakref = weakref.ref(actor)
+        self.actor_class = type(actor)
         self._mailbox = mailbox
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # pykka never sets it
+        """A name that no other actor has."""
+        urn = self._urn
+        if urn is None:
+            with _making:
+                urn = self._urn = self._urn or _new_urn()
+        return urn
+
+    @property
+    # Typed for our own envelopes: only we put anything into it.
+    def actor_inbox(self) -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Where messages to the actor wait."""
+        return self._mailbox
+
+    @property
+    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
+        """Set when the actor has stopped."""
+        stopped = self._stopped
+        if stopped is None:
+            with _making:
+                stopped = self._stopped = self._stopped or StopFlag()
+            # Whoever ends the actor says so before it looks for the flag, so one of both sets it.
+            if self._is_over:
+                stopped.set()
+        return stopped
+
+    def is_alive(self) -> bool:
+        """Tell whether the actor has not stopped yet."""
+        return not self._is_over
+
+    def end(self) -> None:
+        """Hear that the actor has stopped."""
+        self._is_over = True
+        if self._stopped is not None:
+            self._stopped.set()
 
     def tell(self, message: Any) -> None:  # noqa: ANN401 - pykka's own signature
         """Send the message.
@@ -153,7 +196,10 @@ class PooledActor(pykka.Actor):
     _letters: DeadLetters | None = None
     _broke: Exception | None = None
     _registered: bool = False
-    _pool: WorkerPool
+    _departed: bool = False
+    _mailbox: Mailbox
+    # pykka's own name for it; None until somebody asks for it.
+    _actor_ref: PooledRef[Any] | None = None  # type: ignore[assignment]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as every class takes
         """Refuse a subclass that overrides, by an accident of names, what an actor runs on."""
@@ -169,17 +215,39 @@ class PooledActor(pykka.Actor):
         self._assemble(self._create_actor_inbox())
 
     def _assemble(self, mailbox: Mailbox) -> None:
-        # What pykka's constructor does, without a condition variable and its queue for each actor.
+        # Instead of what pykka's constructor does: what few actors need is made when it is first looked for.
         predecessor = _succession.predecessor
         if predecessor is not None and type(predecessor) is type(self):
             _succession.predecessor = None
             self._inherit(predecessor)
             return
-        self.actor_urn = _urn()
         self._mailbox = mailbox
-        self.actor_inbox = mailbox  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # see below
-        self.actor_stopped = StopFlag()
-        self._actor_ref = PooledRef(self, mailbox)
+
+    @property
+    def actor_ref(self) -> PooledRef[Any]:
+        """The reference to this actor."""
+        ref = self._actor_ref
+        if ref is None:
+            with _making:
+                ref = self._actor_ref = self._actor_ref or PooledRef(self, self._mailbox)
+            if self._departed:
+                ref.end()
+        return ref
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # pykka never sets it
+        """A name that no other actor has."""
+        return self.actor_ref.actor_urn
+
+    @property
+    def actor_inbox(self) -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # see below
+        """Where messages to this actor wait."""
+        return self._mailbox
+
+    @property
+    def actor_stopped(self) -> threading.Event:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
+        """Set when this actor has stopped."""
+        return self.actor_ref.actor_stopped
 
     @classmethod
     def start(  # pyright: ignore[reportIncompatibleMethodOverride]  # it is pykka's own, to the letter
@@ -203,17 +271,19 @@ class PooledActor(pykka.Actor):
 
     def go(self, pool: WorkerPool, caretaker: Caretaker | None = None, letters: DeadLetters | None = None) -> None:
         """Go to work on the pool."""
-        taken = _OWN_STATE & vars(self).keys()
-        if taken:
-            name = min(taken)
+        # Looked at one by one: `vars` would give each actor a dictionary of its own, and so would take memory.
+        has_state = self._begun is not False or self._over is not False or self._departed is not False
+        if has_state or not (self._broke is None and self._caretaker is None and self._letters is None):
+            name = next(name for name in _OWN_STATE if getattr(self, name) is not getattr(PooledActor, name))
             raise TypeError(f"{type(self).__name__}.{name} is a name that the kernel uses itself; choose another")
-        self._pool = pool
         # The class stands in for what an actor does not have: with more of its own, each would take more memory.
         if caretaker is not None:
             self._caretaker = caretaker
         if letters is not None:
             self._letters = letters
         _log.debug("Starting %s", self)
+        pool.enter(self)
+        self._mailbox.open(pool, self)
         self._start_actor_loop()
 
     def hurry(self) -> None:
@@ -228,9 +298,9 @@ class PooledActor(pykka.Actor):
         """Tell whether a request to stop is among what waits."""
         return self._mailbox.awaits_stop()
 
-    def awaken(self, caretaker_turn: Callable[[Envelope | None], None]) -> None:
+    def awaken(self, caretaker: Occupant) -> None:
         """Have the caretaker take its turn instead, on a worker."""
-        self._mailbox.open(self._pool, caretaker_turn)
+        self._mailbox.open(self._mailbox.pool, caretaker)
         self._mailbox.again()
 
     @contextmanager
@@ -248,9 +318,10 @@ class PooledActor(pykka.Actor):
     def succeed(self, predecessor: PooledActor) -> None:
         """Go to work where the predecessor has failed."""
         self._inherit(predecessor)
-        self._pool.enter(self)
-        self._pool.leave(predecessor)
-        self._mailbox.open(self._pool, self._turn)
+        pool = self._mailbox.pool
+        pool.enter(self)
+        pool.leave(predecessor)
+        self._mailbox.open(pool, self)
         self._turn(None)
 
     def perish(self) -> None:
@@ -260,19 +331,15 @@ class PooledActor(pykka.Actor):
 
     def _inherit(self, predecessor: PooledActor) -> None:
         # The reference is shared by whoever has it; the actor behind it is another one now.
-        self.actor_urn = predecessor.actor_urn
-        self.actor_inbox = predecessor.actor_inbox
-        self.actor_stopped = predecessor.actor_stopped
         self._mailbox = predecessor._mailbox
-        self._pool = predecessor._pool
         self._caretaker = predecessor._caretaker
         self._letters = predecessor._letters
-        self._actor_ref = predecessor._actor_ref
+        self._actor_ref = predecessor.actor_ref  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
         self._take_reference()
 
     def _take_reference(self) -> None:
         # What pykka's proxies look through.
-        self._actor_ref._actor_weakref = weakref.ref(self)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        self.actor_ref._actor_weakref = weakref.ref(self)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     @classmethod
     # Typed for our own envelopes: only our references reach it.
@@ -284,8 +351,6 @@ class PooledActor(pykka.Actor):
         return PooledFuture()
 
     def _start_actor_loop(self) -> None:
-        self._pool.enter(self)
-        self._mailbox.open(self._pool, self._turn)
         if type(self).on_start is PooledActor.on_start:
             self._begun = True
             self._mailbox.let_go()
@@ -387,10 +452,12 @@ class PooledActor(pykka.Actor):
 
     def _depart(self) -> None:
         if self._registered:
-            pykka.ActorRegistry.unregister(self._actor_ref)
+            pykka.ActorRegistry.unregister(self.actor_ref)
         self._over = True
-        self.actor_stopped.set()
-        self._pool.leave(self)
+        self._departed = True
+        if self._actor_ref is not None:
+            self._actor_ref.end()
+        self._mailbox.pool.leave(self)
 
     def _bury(self) -> None:
         if self._caretaker is not None and self._broke is not None:
@@ -425,8 +492,8 @@ def _own_names(kind: type) -> set[str]:
     return {name for name in names if name in _RESERVED or (name.startswith("_") and not name.startswith("__"))}
 
 
-def _urn() -> str:
-    # As `uuid.uuid4().urn`, which takes 2 of the 8 microseconds that an actor's start costs; it is no secret. Whoever
+def _new_urn() -> str:
+    # As `uuid.uuid4().urn`, which takes three times as long; it is no secret. Whoever
     # seeds the numbers of the process gets them undisturbed, and actors with names of their own.
     digits = f"{_chance.getrandbits(128):032x}"
     return f"urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

@@ -56,6 +56,8 @@ class Residents:
         self._sweeps = False
         self._relief: float | None = None
         self._counts = idle is not None or limit is not None
+        self.elapsed = timetable.elapsed if self._counts else None
+        """Tells a resident when it is being used; None if nobody wants to know."""
 
     def enter(self, resident: Resident) -> None:
         """Take note that the actor is in memory; if it is one too many, somebody has to go."""

@@ -554,7 +554,7 @@ class ActorSystem:
             if self._closed:
                 raise _closed()
             supervision = self._family.supervision(key) or key[0].supervision
-            cell = self._cells[key] = Cell(key, self, self._profile(key[0]), supervision, self.pool)
+            cell = self._cells[key] = Cell(key, self, self._profiles[key[0]], supervision, self.pool)
         return cell
 
     def _stop_everyone(self) -> bool:

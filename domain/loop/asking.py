@@ -10,6 +10,7 @@ import msgspec
 from reenact.domain.errors import InvalidAnswerError
 from reenact.domain.loop.answers import compact
 from reenact.domain.loop.events import Option
+from reenact.domain.tools import ToolSpec
 
 ASK_USER: Final = "ask_user"
 """The tool by which a model asks a person; nothing runs, the person's answer is the result."""
@@ -27,6 +28,18 @@ ASK_USER_SCHEMA: Final[dict[str, Any]] = {
     "required": ["prompt"],
     "additionalProperties": False,
 }
+
+
+ask_user: Final = ToolSpec(
+    name=ASK_USER,
+    description=(
+        "Ask the person you work for a question, and wait for the answer. Ask only what you cannot find out yourself. "
+        "Give options if the answer is one of a few."
+    ),
+    input_schema=ASK_USER_SCHEMA,
+    idempotent=True,
+)
+"""The tool itself: an image that has it among its `tools` lets its agent ask."""
 
 
 class Question(msgspec.Struct, frozen=True):

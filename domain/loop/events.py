@@ -7,12 +7,20 @@ from typing import Any
 
 import msgspec
 
+from reenact.domain.loop.calls import ToolCall
+from reenact.domain.loop.growing import is_list
+from reenact.domain.loop.values import Fields
 
-class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag_field="type"):
-    """Something that happened in the loop, in its `step`, which counts from 1 (0: outside of any)."""
+
+class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Something that happened in the loop, in its `step`, which counts from 1 (0: outside of any).
+
+    `changes` are what else has become of an `AgentState`, by field: what an executor of somebody's own has made of it.
+    """
 
     step: int = 0
     timestamp: datetime | None = None
+    changes: dict[str, Any] | None = None
 
     @property
     def type(self) -> str:
@@ -20,14 +28,23 @@ class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag_
         return str(self.__struct_config__.tag)
 
 
-class AskedCall(msgspec.Struct, frozen=True):
-    """A call that a person is asked about. `digest` is that of the exact call and of the revision of the policies."""
+class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that a person is asked about. `digest` is that of the exact call and of the revision of the policies.
+
+    `original` is the call as it was written down, where that is to be kept.
+    """
 
     id: str
     name: str
     arguments: dict[str, Any]
     digest: str = ""
     reason: str = ""
+    original: dict[str, Any] | None = None
+
+    @property
+    def tool_call(self) -> ToolCall:
+        """The call as it was written down."""
+        return ToolCall(self.original, id=self.id, name=self.name, arguments=self.arguments)
 
 
 class HumanApproveRequired(LoopEvent, frozen=True, kw_only=True, tag="human_approve_required"):
@@ -37,6 +54,11 @@ class HumanApproveRequired(LoopEvent, frozen=True, kw_only=True, tag="human_appr
     calls: tuple[AskedCall, ...]
     revision: str = ""
 
+    @property
+    def pending_tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls as they were written down."""
+        return tuple(call.tool_call for call in self.calls)
+
 
 class ToolPending(LoopEvent, frozen=True, kw_only=True, tag="tool_pending"):
     """These calls wait for a person."""
@@ -44,11 +66,23 @@ class ToolPending(LoopEvent, frozen=True, kw_only=True, tag="tool_pending"):
     ids: tuple[str, ...]
 
 
-class Option(msgspec.Struct, frozen=True):
+class Option(Fields, frozen=True, eq=False):
     """Something to select: what people read, and what is answered."""
 
     label: str
     value: Any
+
+
+class Options(tuple[Option, ...]):
+    """What can be selected; it also equals a list of the same."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(tuple(other) if is_list(other) else other)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
 
 
 class HumanPromptRequired(LoopEvent, frozen=True, kw_only=True, tag="human_prompt_required"):
@@ -68,6 +102,11 @@ class HumanSelectRequired(LoopEvent, frozen=True, kw_only=True, tag="human_selec
     options: tuple[Option, ...]
     multi: bool = False
     id: str | None = None
+    metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Let the options equal a list."""
+        msgspec.structs.force_setattr(self, "options", Options(self.options))
 
 
 class ToolApproved(LoopEvent, frozen=True, kw_only=True, tag="tool_approved"):
@@ -115,7 +154,7 @@ class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
     """The call is answered, by the tool or by what kept it from running.
 
     `result` is text, a sequence of content blocks as mappings, or any other JSON value; `cost` is None if unknown, or
-    if nothing ran (`ran` is then false).
+    if nothing ran (`ran` is then false). `batch` tells that the call is one of several that were made together.
     """
 
     id: str
@@ -124,6 +163,7 @@ class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
     is_error: bool = False
     cost: float | None = None
     ran: bool = True
+    batch: bool = False
 
 
 class Warning(LoopEvent, frozen=True, kw_only=True, tag="warning"):  # noqa: A001 - the word of the specification

@@ -138,28 +138,37 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
             assert_never(event)
 
 
-def judged(round_: Round, policies: Policies, asked: Collection[str], *, session_id: str) -> tuple[RoundEvent, ...]:
+def judged(
+    round_: Round,
+    policies: Policies,
+    asked: Collection[str],
+    *,
+    session_id: str,
+    questions: str | None = ASK_USER,
+    ask_always: bool = False,
+) -> tuple[RoundEvent, ...]:
     """Return what the policies say of the calls that are ready: which are denied, which a person is asked about.
 
-    `asked` are the digests of the calls that a person has approved in this session. Questions of the tool `ask_user`
-    are put to a person as they are, unless they are denied.
+    `asked` are the digests of the calls that a person has approved in this session. `questions` names the tool whose
+    calls are questions, put to a person as they are unless they are denied. With `ask_always`, a person is asked about
+    all that is not denied.
     """
     denied: list[RoundEvent] = []
-    questions: list[RoundEvent] = []
+    asking: list[RoundEvent] = []
     to_approve: list[AskedCall] = []
     waiting: list[str] = []
     for call in round_.at("ready"):
         verdict = judge(policies, call.name, call.arguments, asked)
         if verdict.decision == "deny":
             denied.append(_denied(call, verdict.reason))
-        elif call.name == ASK_USER:
+        elif call.name == questions:
             question = question_of(call.arguments)
             if isinstance(question, str):
                 denied.append(ToolResult(id=call.id, name=call.name, result=question, is_error=True, ran=False))
             else:
-                questions.append(_put(question, call.id, session_id))
+                asking.append(_put(question, call.id, session_id))
                 waiting.append(call.id)
-        elif verdict.decision == "ask":
+        elif verdict.decision == "ask" or ask_always:
             digest = call_digest(call.name, call.arguments, policies.revision)
             to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
             waiting.append(call.id)
@@ -171,7 +180,7 @@ def judged(round_: Round, policies: Policies, asked: Collection[str], *, session
     return (
         *denied,
         *required,
-        *questions,
+        *asking,
         *((ToolPending(ids=tuple(waiting)),) if waiting else ()),
     )
 
@@ -304,6 +313,21 @@ def started(round_: Round) -> tuple[ToolStarted, ...]:
 def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
     """Return an error as the answer to every call at one of the stages; it says if the call may have taken effect."""
     return tuple(_given_up(call, why) for call in round_.calls if call.stage in stages)
+
+
+def under(round_: Round, policies: Policies) -> tuple[Round, tuple[ToolResult, ...]]:
+    """Return the round as if people had been asked under these policies, and the answers to what they deny by now."""
+    if round_.revision == policies.revision:
+        return round_, ()
+    calls: list[Call] = []
+    denied: list[ToolResult] = []
+    for call in round_.calls:
+        digest = call_digest(call.name, call.arguments, policies.revision)
+        calls.append(msgspec.structs.replace(call, digest=digest))
+        verdict = judge(policies, call.name, call.arguments)
+        if call.stage == "waiting" and call.kind == "approval" and verdict.decision == "deny":
+            denied.append(_denied(call, verdict.reason))
+    return Round(tuple(calls), policies.revision), tuple(denied)
 
 
 def is_round_event(event: LoopEvent) -> bool:

@@ -6,17 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 from reenact.domain.agent import AgentInfo
+from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import (
     AgentNotFoundError,
     AlreadyExistsError,
+    CallNotPendingError,
     ConfigurationError,
     ConflictError,
     ContainerNotFoundError,
     DeadlockError,
     ImageNotFoundError,
+    InvalidAnswerError,
     InvalidInputError,
     InvalidMessageError,
+    LLMError,
     LogLockedError,
     LogTooNewError,
     LogUnusableError,
@@ -26,6 +30,7 @@ from reenact.domain.errors import (
     RequestTimeoutError,
     RuntimeClosedError,
     SessionNotFoundError,
+    StaleApprovalError,
     StorageError,
     StorageFullError,
     UnknownCommandError,
@@ -52,6 +57,8 @@ if TYPE_CHECKING:
         Unsubscribe,
     )
     from reenact.actors.environment.claude import ClaudeEnvironment
+    from reenact.actors.environment.tools.context import ToolContext
+    from reenact.actors.environment.tools.tool import Tool, tool
     from reenact.actors.journal.api import Entry, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
@@ -71,6 +78,13 @@ if TYPE_CHECKING:
         by_type,
         waiting,
     )
+    from reenact.domain.attachments import DocumentBlock, ImageBlock
+    from reenact.domain.loop.asking import ask_user
+    from reenact.domain.loop.ledger import CostLimit, Price
+    from reenact.domain.loop.policy import Policies, Policy, Rule
+    from reenact.domain.people import PendingCall
+    from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
+    from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
     from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
 
 __all__ = [
@@ -79,16 +93,21 @@ __all__ = [
     "ActorSystem",
     "AgentInfo",
     "AgentNotFoundError",
+    "AgentRuntime",
+    "AgentState",
     "AlreadyExistsError",
     "Announcement",
     "AsyncRuntime",
+    "CallNotPendingError",
     "ClaudeEnvironment",
     "ConfigurationError",
     "ConflictError",
     "ContainerInfo",
     "ContainerNotFoundError",
+    "CostLimit",
     "DeadLetter",
     "DeadlockError",
+    "DocumentBlock",
     "Effector",
     "Entry",
     "Environment",
@@ -97,21 +116,30 @@ __all__ = [
     "Event",
     "EventSourcedActor",
     "Image",
+    "ImageBlock",
     "ImageInfo",
     "ImageNotFoundError",
+    "InvalidAnswerError",
+    "InvalidArgumentsError",
     "InvalidInputError",
     "InvalidMessageError",
     "LLMConfig",
     "LLMDriver",
+    "LLMError",
     "LLMProvider",
     "LogLockedError",
     "LogTooNewError",
     "LogUnusableError",
+    "MCPServer",
     "MailboxFullError",
     "Message",
     "NotFoundError",
     "OpaqueBlock",
+    "PendingCall",
+    "Policies",
+    "Policy",
     "PooledActor",
+    "Price",
     "ProjectionFailedError",
     "ReadModelBehindError",
     "ReadModelError",
@@ -120,12 +148,15 @@ __all__ = [
     "Reference",
     "RequestTimeoutError",
     "RestartLimitError",
+    "Rule",
     "Runtime",
     "RuntimeClosedError",
     "Said",
     "Segment",
     "SessionInfo",
     "SessionNotFoundError",
+    "StaleApprovalError",
+    "StepResult",
     "StorageError",
     "StorageFullError",
     "Stored",
@@ -133,7 +164,11 @@ __all__ = [
     "TextBlock",
     "ThinkingBlock",
     "Timer",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
     "ToolResultBlock",
+    "ToolSpec",
     "ToolUseBlock",
     "UnhandledTypeError",
     "UnknownCommandError",
@@ -141,7 +176,9 @@ __all__ = [
     "UnknownScenarioError",
     "UnstorableError",
     "Unsubscribe",
+    "ask_user",
     "by_type",
+    "tool",
     "waiting",
 ]
 
@@ -149,10 +186,14 @@ _LATER: Final = {
     "ActorContext": "reenact.actors.kernel",
     "ActorFailedError": "reenact.actors.kernel",
     "ActorSystem": "reenact.actors.kernel",
+    "AgentRuntime": "reenact.loop",
+    "AgentState": "reenact.loop",
     "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
+    "CostLimit": "reenact.domain.loop.ledger",
     "DeadLetter": "reenact.actors.kernel",
+    "DocumentBlock": "reenact.domain.attachments",
     "Effector": "reenact.actors.environment.api",
     "Entry": "reenact.actors.journal.api",
     "Environment": "reenact.actors.environment.api",
@@ -160,24 +201,39 @@ _LATER: Final = {
     "EnvironmentFactory": "reenact.actors.environment.api",
     "Event": "reenact.actors.journal.codec",
     "EventSourcedActor": "reenact.actors.kernel",
+    "ImageBlock": "reenact.domain.attachments",
+    "InvalidArgumentsError": "reenact.domain.tools",
     "LLMConfig": "reenact.actors.environment.api",
     "LLMDriver": "reenact.actors.environment.api",
     "LLMProvider": "reenact.actors.environment.api",
+    "MCPServer": "reenact.domain.tools",
+    "PendingCall": "reenact.domain.people",
+    "Policies": "reenact.domain.loop.policy",
+    "Policy": "reenact.domain.loop.policy",
     "PooledActor": "reenact.actors.kernel",
+    "Price": "reenact.domain.loop.ledger",
     "ProjectionFailedError": "reenact.projections.errors",
     "ReadModelBehindError": "reenact.projections.errors",
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
     "Reference": "reenact.actors.kernel",
     "RestartLimitError": "reenact.actors.kernel",
+    "Rule": "reenact.domain.loop.policy",
     "Runtime": "reenact._runtime",
     "Segment": "reenact.actors.journal.api",
+    "StepResult": "reenact.loop",
     "Stored": "reenact.actors.kernel",
     "Supervision": "reenact.actors.kernel",
     "Timer": "reenact.actors.kernel",
+    "Tool": "reenact.actors.environment.tools.tool",
+    "ToolCall": "reenact.loop",
+    "ToolContext": "reenact.actors.environment.tools.context",
+    "ToolSpec": "reenact.domain.tools",
     "UnhandledTypeError": "reenact.actors.kernel",
     "Unsubscribe": "reenact.actors.environment.api",
+    "ask_user": "reenact.domain.loop.asking",
     "by_type": "reenact.actors.kernel",
+    "tool": "reenact.actors.environment.tools.tool",
     "waiting": "reenact.actors.kernel",
 }
 """What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
@@ -20,6 +20,8 @@ from reenact.actors.runtime import LocalRuntime
 from reenact.actors.session import Recovery
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.image import Image
+from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
 from reenact.projections.opening import open_read_model
 
@@ -40,6 +42,9 @@ class Runtime(LocalRuntime):
         llm_provider: LLMProvider | None = None,
         base_path: str | os.PathLike[str] | None = None,
         default_image: Image | None = None,
+        tools: Sequence[Any] = (),
+        policies: Policies | Mapping[str, Any] | None = None,
+        prices: Mapping[str, Price] | None = None,
         recovery: Recovery = "close",
         synchronous: Synchronous = "FULL",
         clock: Clock = microseconds,
@@ -55,6 +60,10 @@ class Runtime(LocalRuntime):
             llm_provider: a model of your own, in the standard environment.
             base_path: the directory that agents work in.
             default_image: an image to register when the runtime opens.
+            tools: the functions behind the tools that images name; those of images registered in this runtime need not
+                be given again.
+            policies: which calls people are asked about, for images that have no policies of their own.
+            prices: what models cost, by their names; the costs of others count as unknown.
             recovery: what becomes of turns that a crash cut short: `close` ends them as interrupted, with the part of
                 the answer that there is; `resume` asks the model again, under the same turn id.
             synchronous: SQLite's setting. FULL: what was acknowledged survives a loss of power. NORMAL: it survives a
@@ -84,6 +93,9 @@ class Runtime(LocalRuntime):
             llm=llm,
             base_path=base_path,
             default_image=default_image,
+            tools=tools,
+            policies=policies,
+            prices=prices,
             recovery=recovery,
             synchronous=synchronous,
             clock=clock,
@@ -100,6 +112,9 @@ class Runtime(LocalRuntime):
         llm_provider: LLMProvider | None = None,
         base_path: str | os.PathLike[str] | None = None,
         default_image: Image | None = None,
+        tools: Sequence[Any] = (),
+        policies: Policies | Mapping[str, Any] | None = None,
+        prices: Mapping[str, Price] | None = None,
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -115,6 +130,9 @@ class Runtime(LocalRuntime):
                 llm=llm,
                 base_path=base_path,
                 default_image=default_image,
+                tools=tools,
+                policies=policies,
+                prices=prices,
                 recovery="close",
                 synchronous="OFF",
                 clock=clock,
@@ -134,6 +152,9 @@ class Runtime(LocalRuntime):
         llm: LLMConfig | None,
         base_path: str | os.PathLike[str] | None,
         default_image: Image | None,
+        tools: Sequence[Any],
+        policies: Policies | Mapping[str, Any] | None,
+        prices: Mapping[str, Price] | None,
         recovery: Recovery,
         synchronous: Synchronous,
         clock: Clock,
@@ -163,6 +184,9 @@ class Runtime(LocalRuntime):
                 environment=environment,
                 llm=llm if llm is not None else LLMConfig(),
                 base_path=None if base_path is None else os.fspath(base_path),
+                tools=tools,
+                policies=None if policies is None else policies_of(policies),
+                prices=prices or {},
                 recovery=recovery,
                 now=clock,
                 new_id=new_id,

@@ -15,6 +15,7 @@ from reenact.domain.errors import (
     ContainerNotFoundError,
     ImageNotFoundError,
     InvalidMessageError,
+    LLMError,
     LogLockedError,
     LogTooNewError,
     LogUnusableError,
@@ -58,6 +59,13 @@ def test_every_error_has_a_code_of_its_own() -> None:
 def test_what_is_not_found_is_named(error: NotFoundError, kind: str) -> None:
     assert (error.id, error.code, str(error)) == ("x", f"{kind}_not_found", f"{kind} 'x' does not exist")
     assert isinstance(error, LookupError)
+
+
+def test_what_the_model_s_api_did_not_do_is_told_in_its_words() -> None:
+    error = LLMError("overloaded_error", "try later", retryable=True)
+
+    assert (error.type, error.message, error.retryable) == ("overloaded_error", "try later", True)
+    assert str(error) == "overloaded_error: try later"
 
 
 def test_errors_are_the_built_in_ones_too() -> None:

@@ -50,6 +50,7 @@ class Bus:
 
     def __init__(self, said: Sequence[Said] = HELLO) -> None:
         self.said = said
+        self.too_long = False
         self.handlers: dict[str, Handler] = {}
         self.emitted: list[tuple[str | None, StreamData]] = []
         self._changed = threading.Condition()
@@ -75,6 +76,9 @@ class Bus:
 
     def conversation(self) -> Sequence[Said]:
         return self.said
+
+    def must_compress(self) -> bool:
+        return self.too_long
 
     def connect(self, environment: Environment) -> None:
         environment.receptor.connect(self)

@@ -253,9 +253,9 @@ def test_what_is_under_way_when_the_connection_is_lost_is_refused(log: Log, serv
 def test_a_commit_of_which_nobody_heard_is_found_by_recovery(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     commits = PostgresStore.commit
 
-    def commit_and_lose(store: PostgresStore, changes: Changes) -> None:
+    def commit_and_lose(store: PostgresStore, changes: Changes, meanwhile: Callable[[], None]) -> None:
         monkeypatch.setattr(PostgresStore, "commit", commits)
-        commits(store, changes)
+        commits(store, changes, meanwhile)
         store.connection.close()
         raise psycopg.OperationalError("the connection is lost")
 

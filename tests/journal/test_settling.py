@@ -11,7 +11,7 @@ import pytest
 from reenact.actors.journal.api import Committed, Outcome, Recorded
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.writer import ROUNDS
-from reenact.domain.errors import ConflictError, RuntimeClosedError
+from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
 from reenact.testing import wait_until
 from tests.journal.support import Added, commit, never, step
 
@@ -72,6 +72,45 @@ def test_what_others_hand_over_meanwhile_is_settled_too_but_not_for_ever(journal
     ran = [threads.get(timeout=10) for _ in range(3 * ROUNDS)]
     assert [thread == caller for thread in ran] == [True] * ROUNDS + [False] * 2 * ROUNDS
     assert len(journal.read("a")) == 3 * ROUNDS
+
+
+def test_who_waits_hears_of_a_commit_before_what_came_meanwhile_is_durable(journal: StoredJournal) -> None:
+    heard: SimpleQueue[tuple[str, Outcome, int]] = SimpleQueue()
+
+    def hear(name: str) -> Callable[[Outcome], None]:
+        return lambda outcome: heard.put((name, outcome, len(journal.read("b"))))
+
+    def hand_over_more(position: int) -> None:
+        if position == 1:
+            journal.append(step("b", 0, Added(2)), hear("b"))
+
+    journal.writer.watch(hand_over_more)
+
+    journal.append(step("a", 0, Added(1)), hear("a"))
+
+    assert [heard.get(timeout=10) for _ in range(2)] == [("a", Committed(1, 1), 0), ("b", Committed(1, 2), 1)]
+
+
+def test_a_commit_is_told_before_the_refusal_of_what_came_meanwhile(
+    journal: StoredJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    store = type(journal.writer._store)
+
+    def refuse(_: object) -> tuple[int, bool]:
+        raise StorageError("out of order")
+
+    def break_down(position: int) -> None:
+        if position == 1:
+            journal.append(step("a", 1, Added(2)), outcomes.put)
+            monkeypatch.setattr(store, "begin", refuse)
+
+    journal.writer.watch(break_down)
+
+    journal.append(step("a", 0, Added(1)), outcomes.put)
+
+    assert outcomes.get(timeout=10) == Committed(1, 1)
+    assert isinstance(outcomes.get(timeout=10), StorageError)
 
 
 def test_a_conflict_is_told_and_fences_the_stream(journal: StoredJournal) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.actors.journal.api import Entry, Segment
 from reenact.actors.kernel import ActorContext, EventSourcedActor
-from reenact.actors.kernel.persistent import Announcement
+from reenact.actors.kernel.declared import Announcement
 from reenact.domain.errors import ReenactError
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import msgspec
 
 from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, EventSourcedActor, Supervision
-from reenact.actors.kernel.persistent import Announcement
+from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import ReenactError
 from reenact.testing.clock import ManualClock

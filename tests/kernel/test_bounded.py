@@ -12,7 +12,7 @@ import pykka
 import pytest
 
 from reenact.actors.kernel import PooledActor
-from reenact.actors.kernel.mailbox import Envelope, Mailbox
+from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
 from reenact.domain.errors import MailboxFullError
 from reenact.testing.waiting import wait_until
 from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Trip
@@ -189,6 +189,18 @@ def _tried(act: Callable[[], object]) -> object:
         return error
 
 
+class Overtaken:
+    """Has its turn only after another message was sent."""
+
+    def __init__(self, occupant: Occupant, send: Callable[[], object]) -> None:
+        self._occupant = occupant
+        self._send = send
+
+    def _turn(self, envelope: Envelope | None) -> None:
+        self._send()
+        self._occupant._turn(envelope)
+
+
 def test_a_message_that_is_handled_on_the_askers_thread_needs_no_place_in_the_mailbox() -> None:
     """Between holding an idle mailbox and handling the message, others may have filled it."""
     with Nursery() as home:
@@ -198,13 +210,7 @@ def test_a_message_that_is_handled_on_the_askers_thread_needs_no_place_in_the_ma
 
         def ask(_: object) -> object:
             cell = home.system._cell((kind, "a"))
-            turn = cell.mailbox._turn
-
-            def overtaken(envelope: Envelope | None) -> None:
-                person.tell(Add(5))
-                turn(envelope)
-
-            cell.mailbox._turn = overtaken
+            cell.mailbox._occupant = Overtaken(cell.mailbox._occupant, lambda: person.tell(Add(5)))
             return person.ask(Add(1))
 
         assert asker.ask(Do(ask), timeout=5) == 6

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reenact.actors.kernel.mailbox import Envelope, Mailbox
 from reenact.actors.kernel.pool import Runnable, WorkerPool
+from reenact.actors.kernel.signals import STOP
+from reenact.domain.errors import MailboxFullError
 
 
 class CountingPool(WorkerPool):
@@ -39,6 +44,13 @@ class Interrupted:
         self._held = False
 
 
+class Idle:
+    """Takes nothing out when it is its turn."""
+
+    def _turn(self, envelope: Envelope | None) -> None:
+        pass
+
+
 @pytest.fixture
 def pool() -> Iterator[CountingPool]:
     pool = CountingPool()
@@ -49,8 +61,46 @@ def pool() -> Iterator[CountingPool]:
 @pytest.fixture
 def mailbox(pool: CountingPool) -> Mailbox:
     mailbox = Mailbox()
-    mailbox.open(pool, lambda _: None)
+    mailbox.open(pool, Idle())
     return mailbox
+
+
+@given(st.lists(st.one_of(st.integers(1, 100), st.sampled_from(["take", "look"])), max_size=40))
+def test_messages_come_out_in_the_order_in_which_they_were_sent_however_many_wait(doings: list[int | str]) -> None:
+    mailbox = Mailbox(1000)
+    mailbox.open(CountingPool(), Idle())
+    waiting: deque[Envelope] = deque()
+
+    for doing in doings:
+        if isinstance(doing, int):
+            for number in range(min(doing, 1000 - len(waiting))):
+                waiting.append(Envelope(number))
+                mailbox.offer(waiting[-1])
+        elif doing == "take":
+            assert mailbox.next() is (waiting.popleft() if waiting else None)
+            mailbox.hold()
+        else:
+            assert mailbox.first() is (waiting[0] if waiting else None)
+        assert len(mailbox) == len(waiting)
+        assert mailbox.empty() == (not waiting)
+
+    assert mailbox.drain() == list(waiting)
+
+
+def test_a_full_mailbox_is_full_while_its_messages_are_taken_out_many_at_a_time() -> None:
+    bounded = Mailbox(100)
+    bounded.open(CountingPool(), Idle())
+    for number in range(100):
+        bounded.offer(Envelope(number))
+
+    assert bounded.next() is not None
+    bounded.offer(Envelope("one more"))
+
+    with pytest.raises(MailboxFullError):
+        bounded.offer(Envelope("too many"))
+    assert not bounded.awaits_stop()
+    bounded.offer(Envelope(STOP))
+    assert bounded.awaits_stop()
 
 
 def test_a_message_that_comes_while_the_last_one_is_looked_for_is_the_next(

@@ -11,7 +11,7 @@ import pykka
 import pytest
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.kernel import ActorSystem, EventSourcedActor, Reference
+from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, Reference
 from reenact.domain.errors import (
     ConflictError,
     LogUnusableError,
@@ -62,6 +62,24 @@ def test_a_reply_comes_after_the_events_are_recorded(system: ActorSystem, journa
 
     assert balance == 5
     assert journal.read("a") == [Recorded("a", 1, 1, 1_000_000, Deposited(5))]
+
+
+def test_who_first_looks_for_the_reference_of_an_incarnation_that_has_ended_finds_it_dead(system: ActorSystem) -> None:
+    made: list[Account] = []
+
+    def make(context: ActorContext) -> Account:
+        made.append(Account(context))
+        return made[-1]
+
+    system.register(Account, make)
+    account = system.actor(Account, "a")
+
+    account.ask(Deposit(5))
+    account.stop()
+    account.ask(Deposit(5))
+
+    assert [actor.actor_ref.is_alive() for actor in made] == [False, True]
+    assert [actor.actor_stopped.is_set() for actor in made] == [True, False]
 
 
 def test_without_a_hook_the_reply_is_the_events(system: ActorSystem) -> None:

@@ -12,13 +12,23 @@ from hypothesis import strategies as st
 from reenact.domain import container, image
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.errors import ReenactError
-from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.loop.policy import Policies, Policy
+from reenact.domain.loop.rounds import Stage
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from reenact.domain.session import (
+    Approve,
+    Compress,
     CreateSession,
     Delete,
     Finish,
     Interrupt,
     Receive,
+    Reject,
+    Report,
+    Respond,
+    Resume,
     Run,
     Session,
     SessionCommand,
@@ -28,6 +38,21 @@ from reenact.domain.session import (
 )
 
 START = 1_700_000_000_000_000
+
+
+RULES = {
+    "x": Rules(
+        policies=Policies(tools={"send": Policy("required"), "pay": Policy("first")}),
+        prices={"small": Price(3.0, 15.1)},
+        costs={"search": 0.1},
+        idempotent=frozenset({"search"}),
+        max_steps=2,
+        max_repeats=2,
+        cost_limit=CostLimit(0.15, "warn"),
+    ),
+    "y": Rules(policies=Policies(tools={"send": Policy("always")}), cost_limit=CostLimit(0.35, "interrupt")),
+}
+"""What holds for the agents of all sessions, now the one, now the other."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -78,6 +103,7 @@ class World:
     def __init__(self, log: ListLog | None = None) -> None:
         self.log = log if log is not None else ListLog()
         self.sessions: dict[str, Session] = {}
+        self.rules = RULES["x"]
         self._containers: dict[str, container.Container] = {}
         self._images: dict[str, image.Images] = {}
         self._ids = itertools.count(1)
@@ -120,7 +146,15 @@ class World:
 
     def run(self, session_id: str) -> int:
         """Run the session."""
-        return self.tell(session_id, Run(session_id=session_id, agent_id=f"agt_{self._next()}", at=self._now()))
+        command = Run(
+            session_id=session_id,
+            agent_id=f"agt_{self._next()}",
+            at=self._now(),
+            turn_id=self._turn_id(),
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, command)
 
     def say(self, session_id: str, text: str = "Hello", agent_id: str | None = None) -> int:
         """Give the session's agent a message."""
@@ -132,28 +166,148 @@ class World:
             message_id=f"msg_{number}",
             content=(TextBlock(text),),
             at=self._now(),
+            rules=self.rules,
         )
         return self.tell(session_id, receive)
 
     def answer(self, session_id: str, so_far: SoFar) -> int:
-        """End the session's turn, if one is under way."""
-        turn = self.sessions.get(session_id, Session()).turn
-        finish = Finish(turn_id=turn.id if turn is not None else "none", so_far=so_far, at=self._now())
+        """Have the model answer in the session's turn, if one is under way."""
+        finish = Finish(
+            turn_id=self._turn(session_id),
+            so_far=so_far,
+            at=self._now(),
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
         return self.tell(session_id, finish)
+
+    def ask(self, session_id: str, *calls: ToolUseBlock, usage: Usage | None = None) -> int:
+        """Have the model ask for calls of tools."""
+        so_far = SoFar(message_id="asks", content=calls, stop_reason="tool_use", usage=usage or {}, model="small")
+        return self.answer(session_id, so_far)
+
+    def report(self, session_id: str, call_id: str = "", result: object = "found", *, is_error: bool = False) -> int:
+        """Have a tool answer a call, by default the first that runs."""
+        report = Report(
+            turn_id=self._turn(session_id),
+            call_id=call_id or self.call(session_id, "running"),
+            result=result,
+            is_error=is_error,
+            at=self._now(),
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, report)
+
+    def approve(self, session_id: str, call_id: str = "", arguments: dict[str, object] | None = None) -> int:
+        """Have a person approve a call, by default the first that waits."""
+        approve = Approve(
+            call_id=call_id or self.call(session_id, "waiting"),
+            turn_id=self._turn_id(),
+            at=self._now(),
+            arguments=arguments,
+            by="ann",
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, approve)
+
+    def reject(self, session_id: str, call_id: str = "", *, resume: bool = True) -> int:
+        """Have a person reject a call, by default the first that waits."""
+        reject = Reject(
+            call_id=call_id or self.call(session_id, "waiting"),
+            turn_id=self._turn_id(),
+            at=self._now(),
+            reason="no",
+            resume=resume,
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, reject)
+
+    def respond(self, session_id: str, value: object, call_id: str = "") -> int:
+        """Have a person answer a question, by default the first that waits."""
+        respond = Respond(
+            call_id=call_id or self.call(session_id, "waiting"),
+            turn_id=self._turn_id(),
+            at=self._now(),
+            value=value,
+            by="bob",
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, respond)
+
+    def resume(self, session_id: str) -> int:
+        """Go on with the calls that were running when the process ended."""
+        resume = Resume(turn_id=self._turn(session_id), at=self._now(), rules=self.rules, results_id=self._results_id())
+        return self.tell(session_id, resume)
+
+    def compress(self, session_id: str, usage: Usage) -> int:
+        """Have the conversation summarised."""
+        compress = Compress(
+            turn_id=self._turn(session_id),
+            summary="in short",
+            kept=1,
+            usage=usage,
+            model="small",
+            at=self._now(),
+            rules=self.rules,
+        )
+        return self.tell(session_id, compress)
 
     def interrupt(self, session_id: str, so_far: SoFar) -> int:
         """Interrupt the session's agent."""
         agent = self.sessions.get(session_id, Session()).agent
         agent_id = agent.id if agent is not None else "nobody"
-        return self.tell(session_id, Interrupt(agent_id=agent_id, reason="user", at=self._now(), so_far=so_far))
+        interrupt = Interrupt(
+            agent_id=agent_id,
+            reason="user",
+            at=self._now(),
+            so_far=so_far,
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, interrupt)
 
     def stop(self, session_id: str, so_far: SoFar) -> int:
         """Stop the session's agent."""
-        return self.tell(session_id, Stop(agent_id=None, reason="destroyed", at=self._now(), so_far=so_far))
+        stop = Stop(
+            agent_id=None,
+            reason="destroyed",
+            at=self._now(),
+            so_far=so_far,
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, stop)
 
     def delete(self, session_id: str, so_far: SoFar | None = None) -> int:
         """Delete the session."""
-        return self.tell(session_id, Delete(session_id=session_id, at=self._now(), so_far=so_far or SoFar()))
+        delete = Delete(
+            session_id=session_id,
+            at=self._now(),
+            so_far=so_far or SoFar(),
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, delete)
+
+    def call(self, session_id: str, stage: Stage) -> str:
+        """Return the id of the session's first call at the stage, or one that no call has."""
+        round_ = self.sessions.get(session_id, Session()).round
+        calls = () if round_ is None else round_.at(stage)
+        return calls[0].id if calls else "none"
+
+    def _turn(self, session_id: str) -> str:
+        turn = self.sessions.get(session_id, Session()).turn
+        return turn.id if turn is not None else "none"
+
+    def _turn_id(self) -> str:
+        return f"trn_{self._next()}"
+
+    def _results_id(self) -> str:
+        return f"res_{self._next()}"
 
     def _next(self) -> int:
         return next(self._ids)
@@ -171,28 +325,46 @@ _usage: st.SearchStrategy[Usage] = st.one_of(
     st.sampled_from([_UNKNOWN, _COUNTED]),
     st.fixed_dictionaries({"input_tokens": st.integers(0, 9), "output_tokens": st.integers(0, 9)}),
 )
-_content = st.sampled_from(
-    [
-        (),
-        (TextBlock("Hi"),),
-        (TextBlock(" "),),
-        (ThinkingBlock("Hm", "signed"), TextBlock("Grüße")),
-        (ToolUseBlock("t1", "search", {"q": [1, 2.5, None]}),),
-    ]
-)
+_said: list[tuple[Block, ...]] = [
+    (),
+    (TextBlock("Hi"),),
+    (TextBlock(" "),),
+    (ThinkingBlock("Hm", "signed"), TextBlock("Grüße")),
+]
+_SEARCH = ToolUseBlock("t1", "search", {"q": [1, 2.5, None]})
+_CALLS: list[tuple[Block, ...]] = [
+    (_SEARCH,),
+    (TextBlock("Wait"), ToolUseBlock("t1", "send", {"to": "ann"}), ToolUseBlock("t2", "pay", {"amount": 3})),
+    (ToolUseBlock("t2", "send", {}), _SEARCH, ToolUseBlock("t3", "ask_user", {"prompt": "Sure?"})),
+    (ToolUseBlock("t1", "ask_user", {"prompt": "Which?", "options": ["a", "b"], "multi": True}),),
+    (ToolUseBlock("t1", "ask_user", {"options": ["a"]}), ToolUseBlock("t1", "pay", {"amount": 3})),
+]
+_models = st.sampled_from([None, "small", "large"])
 so_fars = st.builds(
     SoFar,
     message_id=st.sampled_from([None, "same", "other"]),
-    content=_content,
+    content=st.sampled_from([*_said, *_CALLS[:1]]),
     stop_reason=st.sampled_from([None, "end_turn", "max_tokens"]),
     usage=_usage,
-    model=st.sampled_from([None, "small", "large"]),
+    model=_models,
     failure=st.sampled_from([None, None, Failure("overloaded_error", "busy", retryable=True)]),
 )
-_commands = ["create", "run", "run", "say", "say", "say", "answer", "answer", "answer", "interrupt", "stop", "delete"]
-_doings = st.sampled_from([*_commands, "container", "image", "foreign"])
+asking = st.builds(
+    SoFar,
+    message_id=st.sampled_from(["same", "other"]),
+    content=st.sampled_from(_CALLS),
+    stop_reason=st.just("tool_use"),
+    usage=_usage,
+    model=_models,
+)
+_commands = ["create", "run", "run", "say", "say", "say", "answer", "interrupt", "stop", "delete"]
+_of_calls = ["report", "fail", "resume", "compress", "rules"]
+_of_people = ["approve", "edit", "reject", "give up", "respond"]
+_fitting = ["go on"] * 30
+_doings = st.sampled_from([*_commands, *_of_calls, *_of_people, *_fitting, "container", "image", "foreign"])
+_sessions = st.sampled_from("aaabc")
 steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.tuples(_doings, st.sampled_from("abc"), st.sampled_from("xy"), so_fars), max_size=60
+    st.tuples(_doings, _sessions, st.sampled_from("xy"), st.one_of(so_fars, asking, asking)), min_size=15, max_size=60
 )
 
 
@@ -203,13 +375,16 @@ class Foreign(msgspec.Struct, frozen=True):
 
 
 def play(chosen: Sequence[Step], world: World | None = None) -> World:
-    """Return the world after the steps; the sessions a and b are there from the beginning, and a is running."""
+    """Return the world after the steps; the sessions a and b are there from the beginning, and a is asked something."""
     if world is None:
         world = World()
         world.create("a", "x")
         world.create("b", "y")
         world.run("a")
+        world.say("a")
     for doing, session_id, other, so_far in chosen:
+        if _do_to_calls(world, doing, session_id, other, so_far):
+            continue
         match doing:
             case "create":
                 world.create(session_id, other)
@@ -232,3 +407,55 @@ def play(chosen: Sequence[Step], world: World | None = None) -> World:
             case _:
                 world.log.append("counter", Foreign(1))
     return world
+
+
+def _do_to_calls(world: World, doing: str, session_id: str, other: str, so_far: SoFar) -> bool:
+    match doing:
+        case "go on":
+            _go_on(world, session_id, other, so_far)
+        case "report":
+            world.report(session_id, result={"found": other})
+        case "fail":
+            world.report(session_id, result="broken", is_error=True)
+        case "resume":
+            world.resume(session_id)
+        case "compress":
+            world.compress(session_id, so_far.usage)
+        case "rules":
+            world.rules = RULES[other]
+        case "approve":
+            world.approve(session_id)
+        case "edit":
+            world.approve(session_id, arguments={"to": other})
+        case "reject":
+            world.reject(session_id)
+        case "give up":
+            world.reject(session_id, resume=False)
+        case "respond":
+            world.respond(session_id, "Yes" if other == "x" else ["b"])
+        case _:
+            return False
+    return True
+
+
+def _go_on(world: World, session_id: str, other: str, so_far: SoFar) -> None:
+    """Do what the session waits for: a tool's result, a person's decision, the model's answer, a message, an agent."""
+    session = world.sessions.get(session_id, Session())
+    round_ = session.round
+    if session.agent is None:
+        world.run(session_id)
+    elif round_ is not None and round_.runs:
+        world.report(session_id, result=[other])
+    elif round_ is not None:
+        waiting = round_.at("waiting")[0]
+        match waiting.kind:
+            case "approval":
+                world.approve(session_id, arguments=None if other == "x" else {"to": "bob"})
+            case "prompt":
+                world.respond(session_id, "Yes")
+            case "select":
+                world.respond(session_id, ["b"])
+    elif session.turn is not None:
+        world.answer(session_id, so_far)
+    else:
+        world.say(session_id)

@@ -3,28 +3,68 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import Final, NamedTuple, TypeVar
 
 from reenact.domain.agent import (
     AgentInfo,
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
+    ContextCompressed,
     MessageAccepted,
+    ResultsRecorded,
+    StepStarted,
+    ToolsRequested,
     TurnCompleted,
+    TurnContinued,
     TurnStarted,
 )
-from reenact.domain.announce import answer, question
+from reenact.domain.announce import answer, question, results
 from reenact.domain.container import ContainerCreated, ContainerInfo
-from reenact.domain.events import AgentState
+from reenact.domain.events import AgentState, Outcome
+from reenact.domain.history import Decision, ToolCallInfo
 from reenact.domain.image import ImageInfo, ImageRegistered
-from reenact.domain.messages import Message, instant
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.loop.rounds import Stage
+from reenact.domain.messages import Message, ToolUseBlock, instant
 from reenact.domain.session import SessionCreated, SessionDeleted, SessionInfo
 from tests.projections.histories import Recorded
 
 E = TypeVar("E")
 Rows = Sequence[Recorded]
+DECIDED: Final[dict[type, Decision]] = {
+    ToolEdited: "edited",
+    ToolApproved: "approved",
+    ToolRejected: "rejected",
+    HumanResponded: "answered",
+}
+
+
+class Turn(NamedTuple):
+    """A turn, without its times."""
+
+    id: str
+    message_id: str
+    outcome: Outcome | None
+    stop_reason: str | None
+    steps: int
+    model: str | None
+    cost: float | None
 
 
 def of(rows: Rows, kind: type[E]) -> Iterator[tuple[Recorded, E]]:
@@ -84,58 +124,225 @@ def _agent(rows: Rows, start: Recorded, event: AgentStarted) -> AgentInfo:
     since = [row for row in mine if row.position > start.position]
     over = {done.turn_id for _, done in of(mine, TurnCompleted)}
     begun = {started.turn_id for _, started in of(mine, TurnStarted)}
-    under_way = [started.turn_id for _, started in of(since, TurnStarted) if started.turn_id not in over]
-    outcomes = [done.outcome for _, done in of(since, TurnCompleted)]
-    state: AgentState = "thinking" if under_way else "error" if outcomes[-1:] == ["failed"] else "idle"
+    under_way = [turn_id for _, turn_id in _beginnings(since) if turn_id not in over]
     return AgentInfo(
         id=event.agent_id,
         session_id=session.session_id,
         container_id=session.container_id,
         image_id=session.image_id,
-        state=state,
+        state=_activity(since) if under_way else _rest(rows, session.session_id, since),
         turn_id=under_way[0] if under_way else None,
         queued=sum(accepted.turn_id not in begun | over for _, accepted in of(mine, MessageAccepted)),
         started_at=instant(start.recorded_at),
     )
 
 
+def _beginnings(rows: Rows) -> list[tuple[Recorded, str]]:
+    """Return where turns begin, and which."""
+    begun = [(row, event.turn_id) for row, event in of(rows, TurnStarted)]
+    begun += [(row, event.turn_id) for row, event in of(rows, TurnContinued)]
+    return sorted(begun, key=lambda one: one[0].position)
+
+
+def _activity(since: Rows) -> AgentState:
+    at: AgentState = "idle"
+    for row in since:
+        match row.event:
+            case TurnStarted() | StepStarted():
+                at = "thinking"
+            case ToolsRequested(from_state=state):
+                at = state
+            case ToolStarted():
+                at = "tool_executing"
+            case TurnContinued():
+                at = "waiting_for_human_input"
+            case _:
+                pass
+    return at
+
+
+def _rest(rows: Rows, session_id: str, since: Rows) -> AgentState:
+    if pending(rows, session_id):
+        return "waiting_for_human_input"
+    outcomes = [done.outcome for _, done in of(since, TurnCompleted)]
+    return "error" if outcomes[-1:] == ["failed"] else "idle"
+
+
 def messages(rows: Rows, session_id: str) -> list[Message]:
     mine = _of_session(rows, session_id)
     return [
-        message
-        for _, asked in of(mine, MessageAccepted)
-        for message in [
-            question(asked),
-            *(answer(said) for _, said in of(mine, AnswerRecorded) if said.turn_id == asked.turn_id),
-        ]
+        message for _, asked in of(mine, MessageAccepted) for message in [question(asked), *_said(_about(mine, asked))]
     ]
 
 
-def outcomes(rows: Rows, session_id: str) -> list[tuple[str, str | None, str | None]]:
+def _said(rows: Rows) -> Iterator[Message]:
+    for row in rows:
+        if isinstance(row.event, AnswerRecorded):
+            yield answer(row.event)
+        elif isinstance(row.event, ResultsRecorded):
+            yield results(row.event)
+
+
+def _about(mine: Rows, asked: MessageAccepted) -> list[Recorded]:
+    """Return what happened from when the message was taken up until the next one was."""
+    starts = [(row.position, started.turn_id) for row, started in of(mine, TurnStarted)]
+    begin = next((position for position, turn_id in starts if turn_id == asked.turn_id), None)
+    if begin is None:
+        return []
+    end = next((position for position, _ in starts if position > begin), float("inf"))
+    return [row for row in mine if begin <= row.position < end]
+
+
+def turns(rows: Rows, session_id: str) -> list[Turn]:
+    """Return the turns in order: what they are about, how they ended, and what was used in them."""
     mine = _of_session(rows, session_id)
-    ends = {done.turn_id: done for _, done in of(mine, TurnCompleted)}
     return [
-        (asked.turn_id, ends[asked.turn_id].outcome, ends[asked.turn_id].stop_reason)
-        if asked.turn_id in ends
-        else (asked.turn_id, None, None)
+        _turn(mine, turn_id, asked.message_id)
         for _, asked in of(mine, MessageAccepted)
+        for turn_id in [asked.turn_id, *(go_on.turn_id for _, go_on in of(_about(mine, asked), TurnContinued))]
     ]
 
 
-def usage(rows: Rows, session_id: str) -> dict[tuple[str | None, str], int]:
+def _turn(mine: Rows, turn_id: str, message_id: str) -> Turn:
+    end = next((done for _, done in of(mine, TurnCompleted) if done.turn_id == turn_id), None)
+    begun = any(started.turn_id == turn_id for _, started in of(mine, TurnStarted))
+    steps = sum(step.turn_id == turn_id for _, step in of(mine, StepStarted))
+    models = [said.model for _, said in of(mine, AnswerRecorded) if said.turn_id == turn_id]
+    return Turn(
+        turn_id,
+        message_id,
+        None if end is None else end.outcome,
+        None if end is None else end.stop_reason,
+        begun + steps,
+        models[-1] if models else None,
+        _cost(mine, turn_id) if end is None else end.cost,
+    )
+
+
+def _cost(mine: Rows, turn_id: str) -> float | None:
+    """Return what the turn under way has cost so far."""
+    begin = next((row.position for row, begun in _beginnings(mine) if begun == turn_id), None)
+    if begin is None:
+        return None
+    costs = [(row.position, event.cost) for row, event in of(mine, AnswerRecorded)]
+    costs += [(row.position, event.cost) for row, event in of(mine, ContextCompressed)]
+    costs += [(row.position, event.cost) for row, event in of(mine, ToolResult)]
+    known = [cost for position, cost in sorted(costs) if position > begin and cost is not None]
+    return reduce(add, known) if known else None
+
+
+def calls(rows: Rows, session_id: str) -> list[ToolCallInfo]:
     mine = _of_session(rows, session_id)
-    models = {said.turn_id: said.model for _, said in of(mine, AnswerRecorded)}
-    totals: Counter[tuple[str | None, str]] = Counter()
-    for _, done in of(mine, TurnCompleted):
-        for kind in ("input_tokens", "output_tokens"):
-            totals[models.get(done.turn_id), kind] += done.usage.get(kind, 0)
-    return dict(+totals)
+    found: list[ToolCallInfo] = []
+    for row, requested in of(mine, ToolsRequested):
+        said = [said for before, said in of(mine, AnswerRecorded) if before.position < row.position][-1]
+        end = next((after.position for after, _ in of(mine, ResultsRecorded) if after.position > row.position), None)
+        since = [one for one in mine if row.position < one.position <= (end or one.position)]
+        uses = [block for block in said.content if isinstance(block, ToolUseBlock)]
+        found += [_call(since, use, said.message_id, requested.turn_id, session_id) for use in uses]
+    return found
+
+
+def _call(since: Rows, use: ToolUseBlock, message_id: str, turn_id: str, session_id: str) -> ToolCallInfo:
+    asked = [row for row, event in of(since, ToolPending) if use.id in event.ids]
+    reasons = [one.reason for _, event in of(since, HumanApproveRequired) for one in event.calls if one.id == use.id]
+    deciding = [
+        row
+        for row in since
+        if isinstance(row.event, ToolEdited | ToolApproved | ToolRejected | HumanResponded) and row.event.id == use.id
+    ]
+    edits = [event for _, event in of(since, ToolEdited) if event.id == use.id]
+    starts = [row for row, event in of(since, ToolStarted) if event.id == use.id]
+    ends = [(row, event) for row, event in of(since, ToolResult) if event.id == use.id]
+    approvals = [row for row, event in of(since, ToolApproved) if event.id == use.id]
+    result = ends[0][1] if ends else None
+    stage: Stage = (
+        "answered" if ends else "running" if starts else "ready" if approvals else "waiting" if asked else "ready"
+    )
+    return ToolCallInfo(
+        id=use.id,
+        session_id=session_id,
+        turn_id=turn_id,
+        message_id=message_id,
+        name=use.name,
+        arguments=edits[-1].edited if edits else use.input,
+        stage=stage,
+        result=None if result is None else result.result,
+        is_error=result is not None and result.is_error,
+        ran=result is not None and result.ran,
+        cost=None if result is None else result.cost,
+        attempts=len(starts),
+        asked_at=instant(asked[0].recorded_at) if asked else None,
+        reason=reasons[-1] if reasons else "",
+        decision=DECIDED[type(deciding[0].event)] if deciding else None,
+        decided_by=getattr(deciding[0].event, "by", None) if deciding else None,
+        decided_at=instant(deciding[-1].recorded_at) if deciding else None,
+        original=use.input if edits else None,
+        started_at=instant(starts[-1].recorded_at) if starts else None,
+        ended_at=instant(ends[0][0].recorded_at) if ends else None,
+    )
+
+
+def pending(rows: Rows, session_id: str) -> list[tuple[str, str, str]]:
+    """Return the calls that wait: their ids, their turns, and what a person is asked for."""
+    mine = _of_session(rows, session_id)
+    kinds: dict[str, str] = {}
+    for row in mine:
+        match row.event:
+            case HumanApproveRequired():
+                kinds |= {one.id: "approval" for one in row.event.calls}
+            case HumanPromptRequired() | HumanSelectRequired():
+                kinds[row.event.id or ""] = row.event.type.split("_")[1]
+            case _:
+                pass
+    return [(call.id, call.turn_id, kinds[call.id]) for call in calls(rows, session_id) if call.stage == "waiting"]
+
+
+def usage(rows: Rows, session_id: str) -> dict[tuple[str, str], Spent]:
+    """Return what was used, by what kind of thing, by its name."""
+    mine = _of_session(rows, session_id)
+    totals: dict[tuple[str, str], Spent] = {}
+    in_turn: Counter[tuple[str, str]] = Counter()
+    for row in mine:
+        match row.event:
+            case AnswerRecorded() | ContextCompressed():
+                used = counts(row.event.usage)
+                in_turn.update({(row.event.turn_id, kind): count for kind, count in used.items()})
+                _add(totals, ("model", row.event.model or ""), used, row.event.cost)
+            case ToolResult(ran=True):
+                _add(totals, ("tool", row.event.name), {}, row.event.cost)
+            case TurnCompleted():
+                turn_id = row.event.turn_id
+                rest = Counter(counts(row.event.usage)) - Counter(
+                    {kind: count for (turn, kind), count in in_turn.items() if turn == turn_id}
+                )
+                if rest:
+                    _add(totals, ("model", ""), dict(rest), None)
+            case _:
+                pass
+    return totals
+
+
+def counts(used: Mapping[str, object]) -> dict[str, int]:
+    return {kind: count for kind, count in used.items() if isinstance(count, int) and count}
+
+
+def _add(
+    totals: dict[tuple[str, str], Spent], by: tuple[str, str], used: Mapping[str, int], cost: float | None
+) -> None:
+    spent = totals.get(by, Spent())
+    totals[by] = Spent(
+        spent.calls + 1,
+        dict(Counter(spent.usage) + Counter(used)),
+        spent.cost + (cost or 0.0),
+        spent.unpriced + (cost is None),
+    )
 
 
 def unfinished(rows: Rows) -> list[str]:
     over = {done.turn_id for _, done in of(rows, TurnCompleted)}
     stopped = {event.agent_id for _, event in of(rows, AgentStopped)}
-    at_work = {row.stream for row, started in of(rows, TurnStarted) if started.turn_id not in over}
+    at_work = {row.stream for row, turn_id in _beginnings(rows) if turn_id not in over}
     at_work |= {row.stream for row, event in of(rows, AgentStarted) if event.agent_id not in stopped}
     return [created.session_id for row, created in of(rows, SessionCreated) if row.stream in at_work]
 

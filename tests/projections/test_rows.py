@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -16,11 +17,17 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.container import ContainerCreated
+from reenact.domain.history import TurnInfo
 from reenact.domain.image import Definition, ImageRegistered
-from reenact.domain.messages import Message, TextBlock
+from reenact.domain.loop.events import Option, ToolEdited, ToolResult
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.messages import Message, TextBlock, ToolUseBlock
+from reenact.domain.session import SessionCreated
+from reenact.domain.stored import STORED
 from reenact.projections import changes, questions
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.projection import Projection
+from reenact.projections.projectors import OF_CONVERSATION
 from reenact.projections.queries import ReadModel
 from reenact.projections.statements import Statement
 from reenact.projections.store import open_private
@@ -78,21 +85,28 @@ def test_every_answer_is_what_a_naive_reading_of_the_history_gives(chosen: list[
         for session_id in "abcd":
             assert [model.session(session_id)] == _by_id(naive.sessions(rows), session_id)
             assert model.messages(session_id) == naive.messages(rows, session_id)
-            turns = [(turn.id, turn.outcome, turn.stop_reason) for turn in model.turns_of(session_id)]
-            assert turns == naive.outcomes(rows, session_id)
-            used = model.usage_of(session_id)
-            assert {(one, kind): count for one, sums in used.items() for kind, count in sums.items()} == naive.usage(
+            assert [_turn(turn) for turn in model.turns_of(session_id)] == naive.turns(rows, session_id)
+            assert model.tool_calls(session_id) == naive.calls(rows, session_id)
+            pending = [(call.id, call.turn_id, call.kind) for call in model.pending(session_id)]
+            assert pending == naive.pending(rows, session_id)
+            used = model.usage(session_id)
+            by_kind = {"model": used.models, "tool": used.tools}
+            assert {(kind, one): spent for kind, of in by_kind.items() for one, spent in of.items()} == naive.usage(
                 rows, session_id
             )
         for _, registered in naive.of(rows, ImageRegistered):
             assert model.image_revision(registered.image_id, registered.revision) == registered.definition
 
 
+def _turn(turn: TurnInfo) -> naive.Turn:
+    return naive.Turn(turn.id, turn.message_id, turn.outcome, turn.stop_reason, turn.steps, turn.model, turn.cost)
+
+
 def _by_id(infos: Sequence[Any], ids: str) -> list[Any]:
     return [next((info for info in infos if info.id == one), None) for one in ids]
 
 
-@given(steps, st.lists(st.tuples(st.integers(1, 7), st.booleans())))
+@given(steps, st.one_of(st.lists(st.tuples(st.integers(1, 7), st.booleans())), st.just([(1, True)] * 100)))
 def test_rows_made_in_batches_of_any_sizes_with_crashes_between_them_are_those_made_from_zero(
     chosen: list[Step], batches: list[tuple[int, bool]]
 ) -> None:
@@ -201,7 +215,7 @@ def test_token_counts_beyond_all_reason_are_not_added_up() -> None:
     world.answer("a", SoFar(usage={"input_tokens": 1 << 62, "output_tokens": 2, "fine": True}))
 
     with ReadModel.of(world.log) as model:
-        assert model.usage_of("a") == {None: {"output_tokens": 2}}
+        assert model.usage("a").models == {"": Spent(1, {"output_tokens": 2}, 0.0, 1)}
 
 
 def test_pages_put_together_are_the_whole_list() -> None:
@@ -233,6 +247,123 @@ def test_pages_put_together_are_the_whole_list() -> None:
         assert model.turns_of("a", after=model.turns_of("a", limit=1)[0].id) == model.turns_of("a")[1:]
 
 
+@given(steps)
+def test_pages_of_messages_and_turns_put_together_are_all_of_them(chosen: list[Step]) -> None:
+    log = play(chosen).log
+
+    with ReadModel.of(log) as model:
+        for session_id in "abc":
+            messages: list[Message] = []
+            while len(messages) < 1000 and (
+                page := model.messages(session_id, after=messages[-1] if messages else None, limit=2)
+            ):
+                messages += page
+            turns: list[TurnInfo] = []
+            while len(turns) < 1000 and (
+                some := model.turns_of(session_id, after=turns[-1].id if turns else None, limit=1)
+            ):
+                turns += some
+            assert messages == model.messages(session_id)
+            assert turns == model.turns_of(session_id)
+
+
+def test_what_waits_is_told_of_all_sessions_with_what_it_takes_to_decide() -> None:
+    world = World()
+    for name in "ab":
+        world.create(name)
+        world.run(name)
+        world.say(name)
+    world.ask("a", ToolUseBlock("t1", "send", {"to": "ann"}))
+    world.ask("b", ToolUseBlock("t1", "ask_user", {"prompt": "Which?", "options": ["x"], "multi": True}))
+    world.stop("b", SoFar())
+
+    with ReadModel.of(world.log) as model:
+        to_approve, to_answer = model.pending()
+        assert model.pending("b") == [to_answer]
+        assert model.pending_of_id("t1") == [to_approve, to_answer]
+        assert model.pending_of_id("t2") == []
+
+    round_ = world.sessions["a"].round
+    assert round_ is not None
+    assert (to_approve.session_id, to_approve.kind, to_approve.arguments) == ("a", "approval", {"to": "ann"})
+    assert (to_approve.digest, to_approve.reason) == (round_.calls[0].digest, round_.calls[0].reason)
+    assert (to_approve.agent_id, to_answer.agent_id) == ("agt_1", None)
+    assert (to_answer.session_id, to_answer.kind, to_answer.name) == ("b", "select", "ask_user")
+    assert (to_answer.prompt, to_answer.options, to_answer.multi) == ("Which?", (Option("x", "x"),), True)
+
+
+def test_a_turn_that_a_person_lets_go_on_stands_before_what_was_asked_meanwhile() -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a", "Send it")
+    world.ask("a", ToolUseBlock("t1", "send", {}))
+    world.say("a", "And then?")
+    world.approve("a")
+    world.report("a", result="sent")
+    world.answer("a", SoFar(content=(TextBlock("Done"),), message_id="m", stop_reason="end_turn"))
+
+    with ReadModel.of(world.log) as model:
+        roles = [(message.role, message.text) for message in model.messages("a")]
+        turns = model.turns_of("a")
+        (agent,) = model.agents()
+
+    assert roles == [("user", "Send it"), ("assistant", ""), ("user", ""), ("assistant", "Done"), ("user", "And then?")]
+    assert [turn.outcome for turn in turns] == ["waiting", "completed", None]
+    assert turns[0].message_id == turns[1].message_id != turns[2].message_id
+    assert (agent.state, agent.turn_id) == ("thinking", turns[2].id)
+
+
+def test_a_session_that_waits_waits_under_its_next_agent_too() -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a")
+    world.ask("a", ToolUseBlock("t1", "send", {}))
+    world.stop("a", SoFar())
+    world.run("a")
+
+    with ReadModel.of(world.log) as model:
+        assert [agent.state for agent in model.agents()] == ["waiting_for_human_input"]
+
+
+def test_a_call_that_was_denied_after_it_was_edited_says_who_edited_it() -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a")
+    world.ask("a", ToolUseBlock("t1", "send", {"to": "ann"}))
+    edited = ToolEdited(id="t1", original={"to": "ann"}, edited={"to": "eve"}, by="bob")
+    denied = ToolResult(id="t1", name="send", result="denied", is_error=True, ran=False)
+    world.log.append("session-a", edited, denied)
+
+    with ReadModel.of(world.log) as model:
+        (call,) = model.tool_calls("a")
+
+    assert (call.stage, call.decision, call.decided_by, call.ran) == ("answered", "edited", "bob", False)
+    assert (call.original, call.arguments, call.result) == ({"to": "ann"}, {"to": "eve"}, "denied")
+
+
+@pytest.mark.parametrize("cost", [math.nan, math.inf])
+def test_a_cost_that_is_no_amount_is_not_known(cost: float) -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a")
+    world.ask("a", ToolUseBlock("t1", "search", {}))
+    world.log.append("session-a", ToolResult(id="t1", name="search", result=1, cost=cost))
+
+    with ReadModel.of(world.log) as model:
+        assert model.tool_calls("a")[0].cost is None
+        assert model.usage("a").tools == {"search": Spent(1, {}, 0.0, 1)}
+
+
+def test_every_event_that_stands_in_the_log_has_a_projector() -> None:
+    known = {*OF_CONVERSATION, SessionCreated, ContainerCreated, ImageRegistered}
+
+    assert known == set(STORED.values())
+
+
 def test_an_id_that_is_no_unicode_names_nothing() -> None:
     with ReadModel.of(ListLog()) as model:
         assert model.container("\ud800") is None
@@ -246,7 +377,14 @@ def test_no_question_scans_or_sorts_a_table(name: str) -> None:
         asked = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {question.sql}", (1,) * len(question.names))
         plan = [str(row[3]) for row in asked]
 
-    listed = ("agents_live", "agents_started", "turns_running", "sessions_listed", "at_work")  # hold these rows, only
+    listed = (
+        "agents_live",
+        "agents_started",
+        "turns_running",
+        "sessions_listed",
+        "at_work",
+        "calls_waiting",
+    )  # hold these rows, only
     few = ("UNFINISHED", "PLACE_OF_MESSAGE")  # sort what is at work, and the messages of one turn
     assert not [step for step in plan if step.startswith("SCAN") and not step.endswith(listed)], plan
     assert name in few or not [step for step in plan if "TEMP B-TREE" in step], plan
@@ -264,7 +402,7 @@ def test_finding_forgotten_conversations_again_scans_no_table() -> None:
             for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {question.sql}", ("[]",))
         ]
 
-    assert len(questions_of_load) == 3
+    assert len(questions_of_load) == 5
     assert [step for step in plans if step.startswith("SCAN") and "VIRTUAL TABLE" not in step] == []
     assert [step for step in plans if "TEMP B-TREE" in step] == []
 
@@ -278,4 +416,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (1, "85f7715099feede4")
+    assert (VERSION, digest) == (2, "4c02366eab57444e")

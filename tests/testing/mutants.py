@@ -15,7 +15,7 @@ import msgspec
 
 from reenact.actors.journal.codec import Event as BaseEvent
 from reenact.actors.kernel import EventSourcedActor, Stored, Timer
-from reenact.actors.kernel.persistent import Announcement
+from reenact.actors.kernel.declared import Announcement
 from tests.testing import account
 from tests.testing.account import (
     Account,

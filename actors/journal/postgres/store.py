@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -139,8 +139,8 @@ class PostgresStore:
         row: tuple[int] | None = self._execute(_TRACKING, name).fetchone()
         return row[0] if row else None
 
-    def commit(self, changes: Changes) -> None:
-        """Write the changes and leave the transaction."""
+    def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
+        """Write the changes, call `meanwhile`, and leave the transaction."""
         self._insert(_INSERT_EVENTS, changes.events, columns=6)
         self._insert(_INSERT_FEED, changes.feed, columns=5)
         if changes.purges:
@@ -153,6 +153,7 @@ class PostgresStore:
         if changes.tracking:
             self._execute(_UPSERT_TRACKING, list(changes.tracking), list(changes.tracking.values()))
         commit = self._commit_events if changes.events else self._commit
+        meanwhile()
         self.connection.execute(commit.format(position=changes.position).encode(), prepare=False)
         self._left = (changes.position, self._writer)
 

@@ -1,105 +1,167 @@
-"""The rules by which the Messages API refuses a request, as far as they concern conversations."""
+"""The rules by which the Messages API refuses a request, from its public documentation (platform.claude.com).
+
+Keys and headers, the fields of a request and what excludes what among them, tools, cache breakpoints; those of the
+conversation are in `fake_turns`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
 from typing import Any, TypeAlias
 
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.testing.fake_replies import FakeError
+from reenact.testing.fake_turns import blocks_of, wrong_turns
 
 Json: TypeAlias = dict[str, Any]
-_Turn: TypeAlias = tuple[str, list[Json]]
 
 _REQUIRED = ("model", "max_tokens", "messages")
+_COUNTED = frozenset(
+    {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "mcp_servers"}
+)
+_SENT = _COUNTED | {
+    "max_tokens",
+    "stream",
+    "temperature",
+    "top_k",
+    "top_p",
+    "stop_sequences",
+    "metadata",
+    "service_tier",
+    "container",
+    "context_management",
+    "inference_geo",
+    "diagnostics",
+    "speed",
+}
+_MOST_BREAKPOINTS = 4
+_LEAST_BUDGET = 1024
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_ONLY_MANUAL = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-0|-1|-5|-20\d+)?(-20\d+)?$)")
+_NO_MANUAL = re.compile(r"claude-((fable|opus|sonnet|haiku)-[5-9]|mythos-[5-9]|opus-4-[78])")
 
 
-def refusal(headers: Mapping[str, str], body: Json, api_key: str | None) -> FakeError | None:
-    """Return why the API would not answer a request, or None if it would. Without an `api_key` any one will do."""
+def refusal(headers: Mapping[str, str], body: Json, api_key: str | None, *, counting: bool = False) -> FakeError | None:
+    """Return why the API would not answer a request, or None if it would. Without an `api_key` any one will do.
+
+    With `counting` it is a request to count the tokens of another, which has fewer fields.
+    """
     given = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
     if not given:
         return FakeError(401, message="x-api-key header is required")
     if api_key is not None and given != api_key:
         return FakeError(401, message="invalid x-api-key")
-    wrong = next(_wrong(headers, body), None)
+    wrong = next(_wrong(headers, body, counting=counting), None)
     return FakeError(400, message=wrong) if wrong is not None else None
 
 
-def _wrong(headers: Mapping[str, str], body: Json) -> Iterator[str]:
+def _wrong(headers: Mapping[str, str], body: Json, *, counting: bool) -> Iterator[str]:
     if "anthropic-version" not in headers:
         yield "anthropic-version: header is required"
     for field in _REQUIRED:
-        if field not in body:
+        if field not in body and not (counting and field == "max_tokens"):
             yield f"{field}: Field required"
             return
-    turns = [
-        (role, [block for message in said for block in _content(message)])
-        for role, said in groupby(body["messages"], key=_role)
-    ]
-    if not turns:
-        yield "messages: at least one message is required"
+    for field in body.keys() - (_COUNTED if counting else _SENT):
+        yield f"{field}: Extra inputs are not permitted"
+    for number, message in enumerate(body["messages"]):
+        if not _is_message(message):
+            yield f"messages.{number}: Input does not match the expected shape."
+            return
+    limit: Any = body.get("max_tokens", 1)
+    if not isinstance(limit, int) or limit < 1:
+        yield "max_tokens: must be greater than or equal to 1"
+    for check in (_wrong_system, _wrong_tools, _wrong_choice, wrong_turns, _wrong_breakpoints):
+        yield from check(body)
+    yield from _wrong_thinking(headers, body)
+
+
+def _is_message(message: object) -> bool:
+    if not is_mapping(message) or message.get("role") not in {"user", "assistant"}:
+        return False
+    content = message.get("content")
+    return isinstance(content, str) or (is_sequence(content) and all(map(is_mapping, content)))
+
+
+def _wrong_system(body: Json) -> Iterator[str]:
+    system = body.get("system", "x")
+    texts = [system] if isinstance(system, str) else [block.get("text", "") for block in system]
+    if not texts or not all(str(text).strip() for text in texts):
+        yield "system: text content blocks must contain non-whitespace text"
+
+
+def _wrong_tools(body: Json) -> Iterator[str]:
+    tools: list[Json] = body.get("tools", [])
+    names = [str(tool["name"]) for tool in tools if "name" in tool]
+    for number, tool in enumerate(tools):
+        if tool.get("type", "custom") != "custom":
+            continue
+        if not _NAME.fullmatch(str(tool.get("name", ""))):
+            yield f"tools.{number}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
+        schema: Any = tool.get("input_schema")
+        if not isinstance(schema, dict) or "type" not in schema:
+            yield f"tools.{number}.input_schema.type: Field required"
+    if len(set(names)) != len(names):
+        yield "tools: Tool names must be unique."
+    kinds = {block.get("type") for message in body["messages"] for block in blocks_of(message)}
+    if not tools and kinds & {"tool_use", "tool_result"}:
+        yield "Requests which include `tool_use` or `tool_result` blocks must define tools"
+
+
+def _wrong_choice(body: Json) -> Iterator[str]:
+    choice: Json | None = body.get("tool_choice")
+    if choice is None:
         return
-    if turns[0][0] != "user":
-        yield "messages: first message must use the user role"
-    for number, (role, blocks) in enumerate(turns):
-        if not blocks:
-            yield f"messages.{number}: content must not be empty"
-        for block in blocks:
-            check = _BLOCK_RULES.get(str(block.get("type")))
-            if check is not None and not check(block):
-                yield f"messages.{number}: invalid `{block.get('type')}` block"
-        if role == "assistant":
-            following = turns[number + 1][1] if number + 1 < len(turns) else []
-            yield from _unanswered(number, blocks, following)
-        else:
-            yield from _unasked(number, turns[number - 1][1] if number else [], blocks)
-    yield from _wrong_end(turns[-1])
+    if not body.get("tools"):
+        yield "tool_choice: may only be specified while providing tools"
+    elif choice.get("type") == "tool" and choice.get("name") not in {tool.get("name") for tool in body["tools"]}:
+        yield f"tool_choice: Tool '{choice.get('name')}' not found in provided tools"
 
 
-def _role(message: Json) -> str:
-    return str(message.get("role"))
+def _wrong_thinking(headers: Mapping[str, str], body: Json) -> Iterator[str]:
+    thinking: Json = body.get("thinking") or {}
+    kind, model = thinking.get("type"), str(body["model"])
+    if kind == "adaptive" and _ONLY_MANUAL.match(model):
+        yield "adaptive thinking is not supported on this model"
+    if kind == "enabled":
+        if _NO_MANUAL.match(model):
+            yield '"thinking.type.enabled" is not supported for this model'
+        budget = thinking.get("budget_tokens", 0)
+        if budget < _LEAST_BUDGET:
+            yield "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
+        interleaved = "interleaved-thinking" in headers.get("anthropic-beta", "")
+        if not interleaved and budget >= body.get("max_tokens", budget + 1):
+            yield "`max_tokens` must be greater than `thinking.budget_tokens`"
+    if kind in {"enabled", "adaptive"}:
+        if body.get("temperature", 1) != 1:
+            yield "`temperature` may only be set to 1 when thinking is enabled"
+        choice: Json = body.get("tool_choice") or {}
+        if choice.get("type") in {"any", "tool"}:
+            yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
-def _content(message: Json) -> list[Json]:
-    content = message.get("content", [])
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+def _wrong_breakpoints(body: Json) -> Iterator[str]:
+    system = body.get("system", [])
+    places: list[Json] = [*body.get("tools", []), *(system if isinstance(system, list) else [])]
+    places += [block for message in body["messages"] for block in blocks_of(message)]
+    marked = [place for place in places if place.get("cache_control")]
+    marks = [place["cache_control"] for place in marked]
+    if len(marks) + bool(body.get("cache_control")) > _MOST_BREAKPOINTS:
+        yield f"A maximum of {_MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {len(marks)}."
+    for place in marked:
+        refuses = _UNMARKED.get(str(place.get("type")))
+        if refuses is not None and refuses(place):
+            yield f"cache_control cannot be set for {place.get('type')} blocks like this one"
+        if place.get("defer_loading"):
+            yield f"Tool '{place.get('name')}' cannot have both defer_loading=true and cache_control set"
+    lives = [mark.get("ttl", "5m") for mark in marks]
+    if "1h" in lives[lives.index("5m") :] if "5m" in lives else False:
+        yield "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"
 
 
-_BLOCK_RULES: dict[str, Callable[[Json], bool]] = {
-    "text": lambda block: bool(str(block.get("text", "")).strip()),
-    "thinking": lambda block: isinstance(block.get("signature"), str) and bool(block["signature"]),
-    "tool_use": lambda block: bool(block.get("id")) and isinstance(block.get("input"), dict),
-    "tool_result": lambda block: bool(block.get("tool_use_id")),
+_UNMARKED: dict[str, Callable[[Json], bool]] = {
+    "thinking": lambda _block: True,
+    "redacted_thinking": lambda _block: True,
+    "text": lambda block: not block.get("text"),
 }
-
-
-def _ids(blocks: list[Json], kind: str, field: str) -> list[str]:
-    return [block[field] for block in blocks if block.get("type") == kind]
-
-
-def _unanswered(number: int, blocks: list[Json], following: list[Json]) -> Iterator[str]:
-    asked = _ids(blocks, "tool_use", "id")
-    answered = _ids(following, "tool_result", "tool_use_id")
-    if len(set(asked)) != len(asked):
-        yield f"messages.{number}: `tool_use` ids must be unique"
-    if set(asked) - set(answered):
-        yield f"messages.{number}: `tool_use` ids were found without `tool_result` blocks immediately after"
-
-
-def _unasked(number: int, before: list[Json], blocks: list[Json]) -> Iterator[str]:
-    answered = _ids(blocks, "tool_result", "tool_use_id")
-    if set(answered) - set(_ids(before, "tool_use", "id")):
-        yield f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks"
-    if len(set(answered)) != len(answered):
-        yield f"messages.{number}: each tool_use must have a single result"
-    kinds = [block.get("type") for block in blocks]
-    if "tool_result" in kinds[len(answered) :]:
-        yield f"messages.{number}: `tool_result` blocks must come before other content"
-
-
-def _wrong_end(turn: _Turn) -> Iterator[str]:
-    role, blocks = turn
-    if role == "assistant" and blocks and blocks[-1].get("type") == "text":
-        text = str(blocks[-1]["text"])
-        if text != text.rstrip():
-            yield "messages: final assistant content cannot end with trailing whitespace"

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.persistent import Announcement, EventSourcedActor
+from reenact.actors.kernel.declared import Announcement
+from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.testing.examiner import NOT_YET, Examiner
 from reenact.testing.findings import finding
 from reenact.testing.portrait import Portrait, differences, portrait

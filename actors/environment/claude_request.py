@@ -1,0 +1,125 @@
+"""Requests to the Messages API: what is asked, and how the configuration wants it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from reenact.actors.environment.api import LLMConfig
+from reenact.actors.environment.caching import marked
+from reenact.actors.environment.models import DEFAULT_MODEL, takes_prefill, takes_thinking_budget
+from reenact.actors.environment.outgoing import api_messages, container_of
+from reenact.actors.environment.repairs import THOUGHTS
+from reenact.actors.environment.wire import Json
+from reenact.domain.messages import Said
+
+_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers")
+_LEAST_BUDGET = 1024
+_INTERLEAVED = "interleaved-thinking"
+_MARGIN = timedelta(seconds=10)
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model is asked; what is None or empty is as the configuration has it."""
+
+    messages: Sequence[Said]
+    system: str | None = None
+    model: str | None = None
+    max_tokens: int | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+
+
+def message_request(question: Question, config: LLMConfig, *, now: datetime, thoughts: bool = True) -> Json:
+    """Return the body of the request that lets the model answer, streaming; without `thoughts` none are sent."""
+    model = question.model or config.model or DEFAULT_MODEL
+    max_tokens = question.max_tokens or config.max_tokens
+    container = _live_container(question.messages, now)
+    messages = api_messages(
+        question.messages,
+        prefill=takes_prefill(model) and not _thinks(config),
+        resumable=container is not None or "container" in config.extra,
+        thoughts=thoughts,
+    )
+    tools = [dict(tool) for tool in question.tools]
+    request: Json = {**config.extra, "model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
+    if question.system and question.system.strip():
+        request["system"] = question.system
+    if tools:
+        request["tools"] = tools
+        if config.tool_choice is not None:
+            request["tool_choice"] = dict(config.tool_choice)
+        if container is not None:
+            request.setdefault("container", container)
+    elif known := _tools_in(messages):
+        request |= {"tools": known, "tool_choice": {"type": "none"}}
+    thinking = _thinking(config, model, max_tokens, messages)
+    if thinking is not None:
+        request["thinking"] = thinking
+    if config.effort is not None:
+        request["output_config"] = {**request.get("output_config", {}), "effort": config.effort}
+    if config.temperature is not None:
+        request["temperature"] = config.temperature
+    if config.stop_sequences:
+        request["stop_sequences"] = list(config.stop_sequences)
+    return marked(request, config.cache)
+
+
+def count_request(question: Question, config: LLMConfig, *, now: datetime) -> Json:
+    """Return the body of the request that counts the input tokens of what `message_request` would send."""
+    request = message_request(question, msgspec.structs.replace(config, cache="off"), now=now)
+    return {name: request[name] for name in _COUNTED if name in request}
+
+
+def _live_container(conversation: Sequence[Said], now: datetime) -> str | None:
+    """Return the id of the container in which the API ran code last, unless it has expired."""
+    container = container_of(conversation) or {}
+    try:
+        expires_at = datetime.fromisoformat(str(container.get("expires_at")))
+    except ValueError:
+        return None
+    lives = expires_at.tzinfo is not None and expires_at - _MARGIN > now
+    return str(container["id"]) if lives and "id" in container else None
+
+
+def _thinks(config: LLMConfig) -> bool:
+    return config.thinking_budget is not None or config.thinking == "adaptive"
+
+
+def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Json]) -> Json | None:
+    """Return how the model is to think.
+
+    A budget that leaves no room for an answer is made smaller, or left out, and so is one that comes in the middle of
+    a turn that was begun without: the API would refuse the request.
+    """
+    if config.thinking is not None:
+        return {"type": config.thinking}
+    if config.thinking_budget is None:
+        return None
+    if not takes_thinking_budget(model):
+        return {"type": "adaptive"}
+    interleaved = any(_INTERLEAVED in beta for beta in config.betas)
+    budget = config.thinking_budget if interleaved else min(config.thinking_budget, max_tokens - 1)
+    if budget < _LEAST_BUDGET or _was_begun_without_thought(messages):
+        return None
+    return {"type": "enabled", "budget_tokens": budget}
+
+
+def _was_begun_without_thought(messages: list[Json]) -> bool:
+    """Return whether the last turn of the model, if it called tools to its end, did not begin with a thought."""
+    first: Json | None = None
+    for message in reversed(messages):
+        if message["role"] == "user" and all(block.get("type") != "tool_result" for block in message["content"]):
+            break
+        if message["role"] == "assistant":
+            first = message["content"][0]
+    return first is not None and first.get("type") not in THOUGHTS
+
+
+def _tools_in(messages: list[Json]) -> list[Json]:
+    """Return definitions of the tools that were called: the API wants some if there were calls."""
+    blocks = (block for message in messages for block in message["content"])
+    names = dict.fromkeys(block["name"] for block in blocks if block.get("type") == "tool_use")
+    return [{"name": name, "input_schema": {"type": "object"}} for name in names]

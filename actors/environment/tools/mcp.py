@@ -1,0 +1,223 @@
+"""A connection to an MCP server: made when it is first needed, again after the server was lost, and ended for good."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final
+
+from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.mcp_failures import (
+    ForgottenError,
+    LostError,
+    Reporter,
+    lost,
+    root_of,
+    unreachable,
+)
+from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
+from reenact.actors.environment.tools.running import in_thread
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerError, ToolSpec, check_server, is_json
+
+if TYPE_CHECKING:
+    from reenact.actors.environment.tools.mcp_content import Listed
+    from reenact.actors.environment.tools.mcp_session import Session
+
+_CLOSING: Final = 2.0
+"""Seconds that a connection may take to end by itself."""
+_log: Final = logging.getLogger("reenact.tools")
+
+
+class MCPConnection:
+    """A connection to a server, shared by all who ask for its tools. It belongs to the loop that uses it first.
+
+    `known` are the tools that the server had when it was last asked, and `was_asked` says whether it ever answered.
+
+    Raises:
+        ConfigurationError: the extra `mcp` is not installed.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        check_server(server)
+        if importlib.util.find_spec("mcp") is None:
+            msg = f"MCP server {server.name!r} needs the package `mcp`: pip install 'reenact[mcp]'"
+            raise ConfigurationError(msg)
+        self.server = server
+        self.known: tuple[RemoteTool, ...] = ()
+        self.was_asked = False
+        self._link: _Link | None = None
+        self._closed = False
+
+    async def tools(self) -> tuple[RemoteTool, ...]:
+        """Return the server's tools; it is asked when the connection is new, or when it has said that they changed.
+
+        Raises:
+            MCPServerError: it cannot be reached, or does not say.
+            ConfigurationError: two tools cannot be told apart, or a variable of the environment is missing.
+        """
+        link = await self._connected()
+        if link.outdated:
+            link.outdated = False
+            try:
+                listed = await link.listed()
+            except BaseException:
+                link.outdated = True
+                raise
+            self.known, self.was_asked = tuple(RemoteTool(self, one) for one in listed), True
+        return self.known
+
+    async def call(self, tool: Listed, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Run a tool of the server.
+
+        Raises:
+            MCPServerError: it cannot be reached, or was lost before it answered.
+        """
+        link = await self._connected()
+        try:
+            return await link.session.call(tool, arguments)
+        except ForgottenError:
+            link.end()
+            link = await self._connected()
+            return await link.session.call(tool, arguments)
+        except LostError as error:
+            link.end()
+            raise await link.failure() from error
+
+    async def aclose(self) -> None:
+        """End the connection, for good, and the server if it is a program of ours. Idempotent."""
+        self._closed = True
+        if self._link is not None:
+            await self._link.close()
+
+    async def _connected(self) -> _Link:
+        if self._closed:
+            raise MCPServerError(self.server.name, "is not used any more: the connection was closed")
+        if self._link is None or self._link.is_over:
+            self._link = _Link(self.server)
+        await self._link.wait_until_ready()
+        return self._link
+
+
+class RemoteTool:
+    """A tool of an MCP server."""
+
+    def __init__(self, connection: MCPConnection, listed: Listed) -> None:
+        self.spec: ToolSpec = listed.spec
+        self._connection = connection
+        self._listed = listed
+
+    def __repr__(self) -> str:
+        return f"<tool {self.spec.name}>"
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolOutcome:
+        """Let the server run it; that it cannot be reached is an outcome, too.
+
+        Raises:
+            InvalidArgumentsError: the arguments are no JSON object. Whether they fit, the server says.
+        """
+        if not is_json(arguments):
+            raise InvalidArgumentsError(self.spec.name, ["its arguments must be a JSON object"])
+        try:
+            return await self._connection.call(self._listed, arguments)
+        except (MCPServerError, ConfigurationError) as error:
+            _log.warning("tool %s has failed: %s", self.spec.name, error)
+            return failure(str(error))
+
+
+class _Link:
+    """One connection, from its making to its end, in a task of its own: only the task that enters it can leave it."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self.outdated = True
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        self._report = Reporter()
+        self._why = ""
+        self._ready: asyncio.Future[Session] = self._loop.create_future()
+        self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set() or self._loop.is_closed()
+
+    @property
+    def session(self) -> Session:
+        """The session; there is one once `wait_until_ready` has returned."""
+        return self._ready.result()
+
+    async def wait_until_ready(self) -> None:
+        if self._loop is not asyncio.get_running_loop():
+            raise MCPServerError(self._server.name, "is connected on another event loop")
+        await asyncio.wait((self._ready,))
+        self._ready.result()
+
+    async def listed(self) -> list[Listed]:
+        """Ask for the tools."""
+        try:
+            async with asyncio.timeout(self._server.connect_timeout):
+                return await self.session.tools()
+        except TimeoutError:
+            why = f"its tools did not come within {self._server.connect_timeout:g} s"
+            raise unreachable(self._server, why, self._report) from None
+        except (ConfigurationError, MCPServerError):
+            raise
+        except Exception as error:
+            raise unreachable(self._server, told(root_of(error)), self._report) from error
+
+    def end(self) -> None:
+        self._over.set()
+
+    async def close(self) -> None:
+        """End the connection and wait until nothing is left of it."""
+        if self._loop is not asyncio.get_running_loop():
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and has ended its tasks before
+                self._loop.call_soon_threadsafe(self.end)
+            return
+        self.end()
+        await asyncio.wait((self._task,), timeout=_CLOSING)
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait((self._task,), timeout=_CLOSING)
+
+    async def failure(self) -> MCPServerError:
+        """Return what is known of why the connection was lost, once it has ended."""
+        await asyncio.wait((self._task,), timeout=_CLOSING)
+        return lost(self._server, self._why, self._report)
+
+    async def _live(self) -> None:
+        try:
+            opened = await in_thread(_imported, "reenact-mcp")
+            self._server = self._server.resolved(os.environ)
+            async with opened(self._server, lost=self.end, changed=self._changed, report=self._report) as session:
+                self._ready.set_result(session)
+                await self._over.wait()
+        except (MCPServerError, ConfigurationError) as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - told to whoever asks
+            self._why = told(root_of(error))
+            _log.debug("the connection to MCP server %r has failed", self._server.name, exc_info=True)
+        finally:
+            self._over.set()
+            self._fail(unreachable(self._server, self._why or "the connection was ended", self._report))
+
+    def _changed(self) -> None:
+        self.outdated = True
+
+    def _fail(self, error: MCPServerError | ConfigurationError) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(error)
+            self._ready.exception()  # that nobody waits for it is no mistake
+
+
+def _imported() -> Callable[..., AbstractAsyncContextManager[Session]]:
+    """Return what opens a session; importing it takes a second, which only those pay who have such a server."""
+    from reenact.actors.environment.tools.mcp_session import opened  # noqa: PLC0415
+
+    return opened

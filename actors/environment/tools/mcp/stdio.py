@@ -1,0 +1,210 @@
+"""A server that is a program: started, spoken to line by line, and ended with everything that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+from reenact.domain.tools import MCPServer
+
+Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
+Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
+
+MAX_LINE: Final = 64 * 1024 * 1024
+"""Bytes of one message of a server; one that sends more is ended."""
+
+_GRACE: Final = 0.8
+"""Seconds that a server has to end after its input was closed, and again after it was told to."""
+_LOOK_AGAIN: Final = 0.01
+_KEPT_LINES: Final = 5
+_LONGEST_LINE: Final = 500
+_UNREAPED: Final = 1.0
+_log: Final = logging.getLogger("reenact.tools")
+
+
+class StdioTransport:
+    """The streams to and from the program of a server, which runs until the `async with` block is left.
+
+    It is in a process group of its own, which is killed as a whole. `lost` is called when it has closed its output.
+    """
+
+    def __init__(self, server: MCPServer, lost: Callable[[], None]) -> None:
+        self._server = server
+        self._lost = lost
+        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._to_session, self._incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._outgoing, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._forced = False
+        self._stdin: asyncio.WriteTransport | None = None
+        self._outputs: list[asyncio.BaseTransport] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> tuple[Incoming, Outgoing]:
+        try:
+            self._process = process = self._started()
+            flow = _Flow(self._lost)
+            self._stdin, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: flow, process.stdin)
+            stdout, stderr = await self._readable(process.stdout), await self._readable(process.stderr)
+            self._go(self._write(self._stdin, flow))
+            self._go(self._read(stdout))
+            self._go(self._listen(stderr))
+        except BaseException:
+            await self._end()
+            raise
+        return self._incoming, self._outgoing
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._end()
+
+    def status(self) -> str:
+        """Return how the program has ended; empty if it has not, or not by itself."""
+        status = None if self._process is None or self._forced else self._process.poll()
+        return "" if status is None else f"it ended with status {status}"
+
+    def said(self) -> str:
+        """Return what the program said last, besides its messages."""
+        return " / ".join(self._said)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        assert self._server.command is not None  # checked with the server
+        return subprocess.Popen(  # noqa: S603 - the user's own program
+            [self._server.command, *self._server.args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=self._server.cwd,
+            env=get_default_environment() | self._server.env,
+            start_new_session=True,
+        )
+
+    async def _readable(self, pipe: object) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=MAX_LINE)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        self._outputs.append(transport)
+        return reader
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"mcp {self._server.name}"))
+
+    async def _write(self, stdin: asyncio.WriteTransport, flow: _Flow) -> None:
+        async for message in self._from_session:
+            stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await flow.free.wait()
+
+    async def _read(self, stdout: asyncio.StreamReader) -> None:
+        """Hand on what the server sends; once nobody takes it any more, read on, so that it can end."""
+        try:
+            while line := await stdout.readline():
+                message = self._parsed(line)
+                if message is not None:
+                    with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        await self._to_session.send(message)
+        except ValueError:
+            self._said.append(f"(a message of more than {MAX_LINE:,} bytes)")
+        finally:
+            self._to_session.close()
+            self._lost()
+
+    def _parsed(self, line: bytes) -> SessionMessage | None:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            if line.strip():
+                _log.debug("MCP server %r sent what is no message: %.200r", self._server.name, line)
+            return None
+
+    async def _listen(self, stderr: asyncio.StreamReader) -> None:
+        """Keep the last lines that the server said besides, for the case that it fails."""
+        with contextlib.suppress(ValueError):
+            while line := await stderr.readline():
+                told = self._server.without_secrets(line.decode(errors="replace").strip())[:_LONGEST_LINE]
+                _log.debug("MCP server %r says: %s", self._server.name, told)
+                if told:
+                    self._said.append(told)
+
+    async def _end(self) -> None:
+        """End the program: by closing its input, then by asking it, then by force; and let go of everything."""
+        process = self._process
+        try:
+            if process is not None and self._stdin is not None:
+                self._stdin.close()
+                if not await _ended(process):
+                    self._forced = True
+                    _signal(process, signal.SIGTERM)
+                    await _ended(process)
+        finally:
+            self._release()
+            if process is not None:
+                _signal(process, signal.SIGKILL)  # also what it has started, and has left behind
+                _reap(process)
+
+    def _release(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._stdin is not None and (not self._stdin.is_closing() or self._stdin.get_write_buffer_size()):
+            self._stdin.abort()
+        for output in self._outputs:
+            output.close()
+        for stream in (self._to_session, self._incoming, self._outgoing, self._from_session):
+            stream.close()
+        process = self._process
+        for pipe in () if process is None else (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+class _Flow(asyncio.BaseProtocol):
+    """Tells when more may be written to a pipe."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        self.free = asyncio.Event()
+        self.free.set()
+
+    def pause_writing(self) -> None:
+        self.free.clear()
+
+    def resume_writing(self) -> None:
+        self.free.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost()
+
+
+async def _ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait a moment for the program to end, and return whether it has."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _GRACE
+    while process.poll() is None:
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(_LOOK_AGAIN)
+    return True
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_UNREAPED)
+    except subprocess.TimeoutExpired:
+        _log.warning("process %d of an MCP server cannot be ended", process.pid)

@@ -1,0 +1,208 @@
+"""What becomes of a call: what a tool returned or raised, as the model is given it and as it is recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.domain.loop.answers import BLOCK_TYPES, Content, compact
+from reenact.domain.tools import is_array, is_mapping, is_object
+
+MAX_OUTPUT: Final = 1_000_000
+"""Bytes of text, in UTF-8, that a model is given of one result; more is cut."""
+MAX_BLOCK: Final = 10_000_000
+"""Bytes, as JSON, of an image or a document in a result; a larger one is left out."""
+
+_Block: TypeAlias = dict[str, Any]
+_BYTES: Final = (bytes, bytearray, memoryview)
+_BEYOND_64_BITS: Final = re.compile(r"\d{19}")
+
+
+class ToolOutcome(msgspec.Struct, frozen=True):
+    """How a call ended.
+
+    `content` goes back to the model: text, or content blocks of the Messages API. `result` is the JSON value that is
+    recorded, from which `content` can be told again. `duration` is in seconds. A tool may return one itself, to report
+    a failure in its own words.
+    """
+
+    content: Content = ""
+    is_error: bool = False
+    result: Any = None
+    duration: float = 0.0
+
+
+class _UnfitError(Exception):
+    """A result holds what JSON does not have."""
+
+
+def outcome_of(result: Any, *, tool: str = "the tool", limit: int = MAX_OUTPUT) -> ToolOutcome:  # noqa: ANN401 - what a tool gives
+    """Return the outcome of a call that returned this.
+
+    Text stays text, None is empty, a list of content blocks is handed on, all else becomes JSON. What cannot, such as
+    bytes or NaN, makes an error outcome. `limit` is in bytes of text; a longer one is cut, and says so.
+    """
+    try:
+        if isinstance(result, ToolOutcome):
+            inner = outcome_of(result.content, tool=tool, limit=limit)
+            return msgspec.structs.replace(inner, is_error=inner.is_error or result.is_error)
+        if result is None:
+            return ToolOutcome()
+        return _outcome(_as_json(result), limit)
+    except _UnfitError as unfit:
+        return failure(f"{tool} returned a result of type {type(result).__name__} that cannot be sent: {unfit}")
+
+
+def failure(why: str, *, limit: int = MAX_OUTPUT) -> ToolOutcome:
+    """Return the outcome of a call that failed, with what the model is told of it."""
+    text = _cut(why.encode("utf-8", "backslashreplace").decode(), limit)
+    return ToolOutcome(text, is_error=True, result=text)
+
+
+def told(error: BaseException) -> str:
+    """Return what a model is told of an exception: its type and its message."""
+    kind = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot say what it is still has a type
+        message = ""
+    return f"{kind}: {message}" if message else kind
+
+
+def _outcome(value: Any, limit: int) -> ToolOutcome:  # noqa: ANN401 - any JSON value
+    if is_array(value) and value and all(map(_is_block, value)):
+        blocks = tuple(_cut_blocks(value, limit))
+        return ToolOutcome(blocks, result=list(blocks)) if blocks else ToolOutcome()
+    text = value if isinstance(value, str) else compact(value)
+    content = _cut(text, limit)
+    recorded = content is text and not _BEYOND_64_BITS.search(text) and not _looks_like_blocks(value)
+    return ToolOutcome(content, result=value if recorded else content)
+
+
+def _as_json(result: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the result as JSON has it, in copies of its own.
+
+    Raises:
+        _UnfitError: JSON does not have it.
+    """
+    try:
+        if isinstance(result, str):
+            result.encode()
+            return result
+        return msgspec.json.decode(_dumped(result))
+    except UnicodeEncodeError as error:
+        msg = f"a lone surrogate stands in its text, at index {error.start}"
+        raise _UnfitError(msg) from None
+    except RecursionError:
+        raise _UnfitError("it contains itself, or is nested too deeply") from None
+    except (TypeError, ValueError) as error:
+        raise _UnfitError(str(error)) from None
+
+
+def _dumped(result: object) -> str:
+    dump = partial(json.dumps, allow_nan=False, ensure_ascii=False, default=_plain)
+    try:
+        return dump(result)
+    except TypeError:  # keys that are no text, such as dates; msgspec knows more of them
+        return dump(msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_inside))
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - something closer to JSON
+    """Return what stands for a value that `json` does not know."""
+    replaced = _replaced(value)
+    if replaced is not value:
+        return replaced
+    return msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=_inside)
+
+
+def _inside(value: object) -> Any:  # noqa: ANN401 - likewise
+    """Return what stands for a value that msgspec does not know."""
+    replaced = _replaced(value)
+    if replaced is value:
+        msg = f"it holds a value of type {type(value).__name__}; return text, numbers, lists, dicts, dataclasses, …"
+        raise _UnfitError(msg)
+    return replaced
+
+
+def _replaced(value: object) -> Any:  # noqa: ANN401 - likewise
+    if isinstance(value, _BYTES):
+        raise _UnfitError("it holds bytes; return text, or a content block with base64 in it")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump(mode="json")
+    if _is_set(value):
+        return _sorted(value)
+    if is_mapping(value):
+        return dict(value)
+    if _is_path(value):
+        return os.fspath(value)
+    return value
+
+
+def _sorted(values: set[Any] | frozenset[Any]) -> list[Any]:
+    """Return the values in an order that is the same in every process, if they have one."""
+    try:
+        return sorted(values)
+    except TypeError:
+        return list(values)
+
+
+def _is_set(value: object) -> TypeGuard[set[Any] | frozenset[Any]]:
+    return isinstance(value, set | frozenset)
+
+
+def _is_path(value: object) -> TypeGuard[os.PathLike[Any]]:
+    return isinstance(value, os.PathLike)
+
+
+def _looks_like_blocks(value: object) -> bool:
+    return is_array(value) and all(is_object(item) and item.get("type") in BLOCK_TYPES for item in value)
+
+
+def _is_block(value: object) -> bool:
+    """Return whether the Messages API takes the value as a part of a result."""
+    if not is_object(value):
+        return False
+    match value.get("type"):
+        case "text":
+            return isinstance(value.get("text"), str)
+        case "image" | "document":
+            source = value.get("source")
+            return is_object(source) and isinstance(source.get("type"), str)
+        case "search_result":
+            return isinstance(value.get("source"), str) and is_array(value.get("content"))
+        case _:
+            return False
+
+
+def _cut_blocks(blocks: Sequence[_Block], limit: int) -> Iterator[_Block]:
+    """Yield the blocks, without those of blank text, which the API refuses, and with no more text than may be."""
+    left = limit
+    for block in blocks:
+        if block["type"] == "text":
+            text: str = block["text"]
+            if text.strip():
+                yield {**block, "text": _cut(text, left)}
+            left = max(0, left - len(text.encode()))
+        elif (size := len(msgspec.json.encode(block))) > MAX_BLOCK:
+            note = f"[{block['type']} of {size:,} bytes left out: at most {MAX_BLOCK:,} are sent]"
+            yield {"type": "text", "text": note}
+        else:
+            yield block
+
+
+def _cut(text: str, limit: int) -> str:
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    kept = encoded[:limit].decode(errors="ignore")
+    return f"{kept}\n[cut here: {len(encoded) - limit:,} of {len(encoded):,} bytes are left out]"

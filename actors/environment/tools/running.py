@@ -1,0 +1,121 @@
+"""Running what may take long, block, or not end at all, without holding up anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+LINGER: Final = 1.0
+"""Seconds that a cancelled task is given for its clean-up before it is left alone."""
+
+_log: Final = logging.getLogger("reenact.tools")
+_abandoned: Final[set[asyncio.Task[Any]]] = set()
+
+
+class ExpiredError(Exception):
+    """What was waited for did not end in time; it was given up."""
+
+
+class EscapedError(Exception):
+    """A tool raised what is not meant for its caller, such as `SystemExit`, which would have ended the loop."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(repr(error))
+        self.error = error
+
+
+async def awaited(work: Any) -> Any:  # noqa: ANN401 - what a tool gives is the tool's
+    """Return what the awaitable returns; what would end the loop is raised as `EscapedError`."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise EscapedError(error) from error
+
+
+async def in_thread(call: Callable[[], T], name: str) -> T:
+    """Return what the call returns, made on a thread of its own that has a copy of the caller's context.
+
+    A thread of its own, not of a pool: calls that never end can then keep no other one waiting. Nobody waits for the
+    thread once this is cancelled, and it does not keep the process from ending; its late result is dropped.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        result: T | None = None
+        raised: BaseException | None = None
+        try:
+            result = context.run(call)
+        except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+            raised = EscapedError(error) if isinstance(error, StopIteration) else error  # no future takes that one
+        except BaseException as error:  # noqa: BLE001 - likewise, as something that does not end the loop
+            raised = EscapedError(error)
+        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            loop.call_soon_threadsafe(_settle, done, result, raised)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await done
+
+
+def _settle(done: asyncio.Future[Any], result: object, raised: BaseException | None) -> None:
+    if done.done():
+        if inspect.iscoroutine(result):
+            result.close()
+    elif raised is not None:
+        done.set_exception(raised)
+    else:
+        done.set_result(result)
+
+
+async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """Return what the coroutine returns, if it does so in time; None is without end.
+
+    It runs as a task, which is cancelled when the time is over or when this is cancelled.
+
+    Raises:
+        ExpiredError: it did not.
+        EscapedError: it cancelled itself.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((task,), timeout=seconds)
+    except asyncio.CancelledError:
+        await _given_up(task)
+        raise
+    if not task.done():
+        await _given_up(task)
+        raise ExpiredError
+    if task.cancelled():
+        raise EscapedError(asyncio.CancelledError("it cancelled itself"))
+    return task.result()
+
+
+async def _given_up(task: asyncio.Task[Any]) -> None:
+    """Cancel the task and give it a moment for its clean-up."""
+    task.cancel()
+    try:
+        await asyncio.wait((task,), timeout=LINGER)
+    finally:
+        if not task.done():
+            _log.warning("%s goes on after its cancellation, and is left alone", task.get_name())
+            _abandoned.add(task)  # the loop itself does not keep it
+            task.add_done_callback(_forgotten)
+        elif not task.cancelled():
+            task.exception()  # nobody else asks for it
+
+
+def _forgotten(task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled() and task.exception() is not None:
+        _log.debug("%s has failed after it was given up", task.get_name(), exc_info=task.exception())

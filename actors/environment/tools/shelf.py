@@ -1,0 +1,74 @@
+"""The functions behind the tools that images name.
+
+The log holds what a model is told of a tool, and no code. So the functions are handed in each time a runtime opens,
+with `Runtime.open(..., tools=[…])`, or with the image that is registered; an agent finds them by their names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from reenact.actors.environment.tools.tool import Tool, tool
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.image import Definition, Image
+from reenact.domain.tools import ToolSpec
+
+
+class ToolShelf:
+    """Tools by their names: those of one image, and those for all. Thread-safe."""
+
+    def __init__(self, tools: Iterable[Tool[..., Any] | Callable[..., Any]] = ()) -> None:
+        """Take the tools that all images may name.
+
+        Raises:
+            ConfigurationError: one is no tool, or two have the same name.
+        """
+        self._lock = threading.Lock()
+        self._of_all: dict[str, Tool[..., Any]] = {}
+        self._of_image: dict[tuple[str, str], Tool[..., Any]] = {}
+        for one in tools:
+            made = as_tool(one)
+            if self._of_all.setdefault(made.spec.name, made) is not made:
+                msg = f"two tools are named {made.spec.name!r}; give one of them another name: @tool(name=…)"
+                raise ConfigurationError(msg)
+
+    def with_specs(self, image: Image) -> Image:
+        """Return the image with plain functions made tools.
+
+        Raises:
+            ConfigurationError: one cannot be a tool.
+        """
+        if not any(callable(one) and not hasattr(one, "spec") for one in image.tools):
+            return image
+        tools = tuple(as_tool(one) if callable(one) and not hasattr(one, "spec") else one for one in image.tools)
+        return msgspec.structs.replace(image, tools=tools)
+
+    def put(self, image_id: str, image: Image) -> None:
+        """Keep the functions of an image's tools; those of a later image of the same id take their place."""
+        with self._lock:
+            for one in image.tools:
+                if isinstance(one, Tool):
+                    self._of_image[image_id, one.spec.name] = one
+
+    def find(self, image_id: str, definition: Definition) -> tuple[Tool[..., Any] | ToolSpec, ...]:
+        """Return the image's tools; where nobody has handed in the function, what is known of the tool without it."""
+        with self._lock:
+            return tuple(
+                self._of_image.get((image_id, spec.name)) or self._of_all.get(spec.name) or spec
+                for spec in definition.tools
+            )
+
+
+def as_tool(one: object) -> Tool[..., Any]:
+    """Return what can be run, or raise `ConfigurationError`."""
+    if isinstance(one, Tool):
+        one.check_bound()
+        return one
+    if not callable(one):
+        msg = f"{one!r} is no tool; give a function, or what `@tool` made of one"
+        raise ConfigurationError(msg)
+    return tool(one)

@@ -1,0 +1,194 @@
+"""A Python function as a tool."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import FrameType, MethodType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from reenact.actors.environment.tools.arguments import read_arguments
+from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.docstring import read_docstring
+from reenact.actors.environment.tools.hints import AnyFunction
+from reenact.actors.environment.tools.parameters import Parameters, parameters_of
+from reenact.actors.environment.tools.running import awaited, in_thread
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.tools import Intervention, ToolSpec, check_spec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FIRST_OF_A_METHOD = "self"
+
+
+class Tool(Generic[P, R]):
+    """A function that a model can call: `spec` says what the model knows of it. Made by `tool`.
+
+    Called like a function it is the function. As an attribute of an instance it is a tool of that instance.
+    """
+
+    __name__: str
+
+    def __init__(self, function: Callable[P, R], spec: ToolSpec, parameters: Parameters, *, bound: bool = True) -> None:
+        functools.update_wrapper(self, function)
+        self.spec = spec
+        self.function = function
+        self._parameters = parameters
+        self._bound = bound
+        self._is_async = inspect.iscoroutinefunction(_written(function))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., R]:
+        if instance is None or self._bound:
+            return self
+        return Tool(MethodType(self.function, instance), self.spec, self._parameters)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.spec.name}>"
+
+    def check_bound(self) -> None:
+        """Raise `ConfigurationError` if this is a method without its instance."""
+        if not self._bound:
+            msg = f"tool {self.spec.name} is a method: give the one of an instance, such as `Things().{self.spec.name}`"
+            raise ConfigurationError(msg)
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:  # noqa: ANN401 - what it gives
+        """Call the function as a model does, with arguments from JSON, and return what it returns.
+
+        A coroutine function runs on this loop, any other one on a thread of its own.
+
+        Raises:
+            InvalidArgumentsError: the arguments do not fit.
+            EscapedError: it raised what would end the loop, such as `SystemExit`.
+            Exception: whatever the function raises.
+        """
+        self.check_bound()
+        values = read_arguments(self.spec.name, self._parameters, arguments)
+        if self._parameters.context:
+            values[self._parameters.context] = context or ToolContext()
+        call: AnyFunction = functools.partial(self.function, **values)
+        result = call() if self._is_async else await in_thread(call, f"reenact-tool-{self.spec.name}")
+        return await awaited(result) if inspect.isawaitable(result) else result
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    function: Callable[P, R],
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    idempotent: bool = False,
+    timeout: float | None = None,
+    intervention: Intervention | None = None,
+    cost: float | None = None,
+) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    idempotent: bool = False,
+    timeout: float | None = None,
+    intervention: Intervention | None = None,
+    cost: float | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: AnyFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    idempotent: bool = False,
+    timeout: float | None = None,
+    intervention: Intervention | None = None,
+    cost: float | None = None,
+) -> Any:
+    """Make a function a tool: `@tool`, `@tool(timeout=5)`, or `tool(function)`.
+
+    The model is told the function's name and docstring, unless `name` and `description` say otherwise, and the types
+    of its parameters, with what the docstring says of each. See `ToolSpec` for the rest.
+
+    Raises:
+        ConfigurationError: a model could not call it; the message names the function and the parameter, and what to do.
+    """
+    settings = {"idempotent": idempotent, "timeout": timeout, "intervention": intervention, "cost": cost}
+
+    def made(function: AnyFunction) -> Tool[..., Any]:
+        return _made(function, name, description, settings, _names_around(inspect.currentframe()))
+
+    if function is None:
+        return made
+    return _made(function, name, description, settings, _names_around(inspect.currentframe()))
+
+
+def _made(
+    function: AnyFunction,
+    name: str | None,
+    description: str | None,
+    settings: Mapping[str, Any],
+    names: Mapping[str, Any],
+) -> Tool[..., Any]:
+    function = _inner(function)
+    _check_kind(function)
+    called = name if name is not None else _name_of(function)
+    text, docs = read_docstring(inspect.getdoc(_written(function)))
+    is_method = _is_method(function)
+    parameters = parameters_of(called, functools.partial(function, None) if is_method else function, docs, names)
+    spec = ToolSpec(
+        name=called,
+        description=text if description is None else description,
+        input_schema=parameters.schema,
+        **settings,
+    )
+    return Tool(function, check_spec(spec), parameters, bound=not is_method)
+
+
+def _names_around(frame: FrameType | None) -> Mapping[str, Any]:
+    """Return what the caller of the function in this frame knows by name: classes may be local to it."""
+    caller = None if frame is None else frame.f_back
+    return {} if caller is None else dict(caller.f_locals)
+
+
+def _inner(function: AnyFunction) -> AnyFunction:
+    """Return the function behind a tool that is made a tool again."""
+    inner: AnyFunction = function.function if isinstance(function, Tool) else function
+    return inner
+
+
+def _check_kind(function: object) -> None:
+    if isinstance(function, staticmethod | classmethod):
+        msg = f"{function!r} cannot be made a tool inside of its class; write `tool(TheClass.the_function)` below it"
+        raise ConfigurationError(msg)
+    if isinstance(function, type) or not callable(function):
+        msg = f"a tool is a function, not {function!r}"
+        raise ConfigurationError(msg)
+    if inspect.isgeneratorfunction(_written(function)) or inspect.isasyncgenfunction(_written(function)):
+        msg = f"tool {_name_of(function)} yields: let it return a list of all, or their text"
+        raise ConfigurationError(msg)
+
+
+def _written(function: AnyFunction) -> AnyFunction:
+    """Return the function as it was written: that of a partial, or how an object is called."""
+    inner: AnyFunction = function.func if isinstance(function, functools.partial) else function
+    called: AnyFunction = type(inner).__call__
+    return inner if inspect.isroutine(inner) else called
+
+
+def _name_of(function: AnyFunction) -> str:
+    inner: AnyFunction = function.func if isinstance(function, functools.partial) else function
+    return str(getattr(inner, "__name__", None) or type(inner).__name__)
+
+
+def _is_method(function: AnyFunction) -> bool:
+    """Return whether the function is written in a class, and still to be bound to an instance."""
+    where = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
+    if not where or where.endswith("<locals>") or inspect.ismethod(function):
+        return False
+    return next(iter(inspect.signature(function).parameters), "") == _FIRST_OF_A_METHOD

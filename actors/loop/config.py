@@ -1,0 +1,241 @@
+"""What an `AgentRuntime` is given: an agent and a configuration, however they are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.actors.ids import TimeOrderedIds
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.growing import is_list
+from reenact.domain.loop.instructions import snake
+from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.policy import Policies, policies_of
+from reenact.domain.loop.values import is_mapping
+from reenact.domain.messages import EPOCH
+
+Tool: TypeAlias = Any
+"""A function of the decoded arguments, async or not, or a `DescribedTool`."""
+OnToolError: TypeAlias = Literal["fail", "feedback"]
+
+
+class ToolSpec(Protocol):
+    """What a tool says of itself: its name, what a call costs, its policy, and how many seconds it may take."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def cost(self) -> float | None: ...
+    @property
+    def intervention(self) -> object: ...
+    @property
+    def timeout(self) -> float | None: ...
+
+
+class DescribedTool(Protocol):
+    """A tool that says more of itself than a function can."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+    def run(self, arguments: dict[str, Any]) -> Any: ...  # noqa: ANN401 - a result or what can be awaited for one
+
+
+def is_described(tool: object) -> TypeGuard[DescribedTool]:
+    """Return whether a tool says of itself what it is; stand-ins that have every attribute do not."""
+    return isinstance(getattr(getattr(tool, "spec", None), "name", None), str) and callable(getattr(tool, "run", None))
+
+
+def utc_now() -> datetime:
+    """Return what time it is."""
+    return datetime.now(UTC)
+
+
+def _microseconds() -> int:
+    return int((utc_now() - EPOCH).total_seconds() * 1_000_000)
+
+
+new_id = TimeOrderedIds(_microseconds)
+
+
+@dataclass(frozen=True)
+class AgentRuntimeConfig:
+    """How an `AgentRuntime` works.
+
+    `executors` go before the built-in ones; `model_runtime` is called if the agent has none. `policies` are given by
+    tool, as `Policy`, as a mode, or whole as `Policies`; `allow` and `deny` then are the lists that go with them.
+    `prices` are those of models, by name. `on_tool_error` says what becomes of a single call that fails: `"fail"` is
+    an error of the step, `"feedback"` an answer for the model. With `append_assistant_message` the answers of the
+    model become messages of the conversation. `clock` gives the time, with a time zone.
+
+    Raises:
+        ConfigurationError: an option has a value that it cannot have.
+    """
+
+    executors: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    model_runtime: Callable[..., Any] | None = None
+    policies: Any = None
+    allow: Iterable[Any] | None = None
+    deny: Iterable[Any] | None = None
+    prices: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    on_tool_error: OnToolError = "fail"
+    append_assistant_message: bool = False
+    clock: Callable[[], datetime] = utc_now
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before the first step."""
+        _check_table("config", "executors", self.executors)
+        _check_callable("model_runtime", self.model_runtime)
+        _check_callable("clock", self.clock)
+        if self.on_tool_error not in ("fail", "feedback"):
+            msg = f"on_tool_error is 'fail' or 'feedback', not {self.on_tool_error!r}"
+            raise ConfigurationError(msg)
+        appends: object = vars(self)["append_assistant_message"]
+        if not isinstance(appends, bool):
+            msg = f"append_assistant_message is true or false, not {appends!r}"
+            raise ConfigurationError(msg)
+        object.__setattr__(self, "prices", _prices(self.prices))
+
+
+def config_of(value: object) -> AgentRuntimeConfig:
+    """Return the configuration that a mapping stands for; its names may be the document's (`modelRuntime`) or ours.
+
+    Raises:
+        ConfigurationError: there is no such option, or it has a value that it cannot have.
+    """
+    if isinstance(value, AgentRuntimeConfig):
+        return value
+    if value is None:
+        return AgentRuntimeConfig()
+    if not is_mapping(value):
+        msg = f"config is an `AgentRuntimeConfig` or a mapping, not {value!r}"
+        raise ConfigurationError(msg)
+    known = [each.name for each in fields(AgentRuntimeConfig)]
+    given: dict[str, Any] = {snake(str(name)): each for name, each in value.items() if each is not None}
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        msg = f"config has no option {unknown!r}; there are: {', '.join(known)}"
+        raise ConfigurationError(msg)
+    return AgentRuntimeConfig(**given)
+
+
+class AgentView:
+    """An agent, as an object or a mapping, looked at anew each time: what it has may change between two steps.
+
+    Raises:
+        ConfigurationError: it has no `runner`, or has under one of its names what cannot stand there.
+    """
+
+    def __init__(self, agent: object) -> None:
+        self._agent = agent
+        _ = self.runner, self.executors, self.tools, self.model_runtime
+
+    @property
+    def runner(self) -> Callable[..., Any]:
+        """What decides what is done next."""
+        runner: Callable[..., Any] | None = self._part("runner")
+        if callable(runner):
+            return runner
+        msg = f"an agent has a `runner(context, state)`; {self._agent!r} has {runner!r}"
+        raise ConfigurationError(msg)
+
+    @property
+    def executors(self) -> Mapping[str, Any]:
+        """The agent's own executors, by the types of instructions."""
+        return _check_table("agent", "executors", self._part("executors") or {})
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The agent's tools by name."""
+        tools: object = self._part("tools") or {}
+        if is_list(tools) and all(is_described(tool) for tool in tools):
+            return {tool.spec.name: tool for tool in tools}
+        if not is_mapping(tools):
+            msg = f"the agent's tools are a mapping of names, not {tools!r}"
+            raise ConfigurationError(msg)
+        table: dict[str, Tool] = dict(tools)
+        for name, tool in table.items():
+            if not callable(tool) and not is_described(tool):
+                msg = f"tool {name!r} can be called, or has `run` and `spec`; {tool!r} has neither"
+                raise ConfigurationError(msg)
+        return table
+
+    @property
+    def model_runtime(self) -> Callable[..., Any] | None:
+        """The agent's own model."""
+        model: Callable[..., Any] | None = self._part("model_runtime", "modelRuntime")
+        _check_callable("model_runtime", model)
+        return model
+
+    def _part(self, *names: str) -> Any:  # noqa: ANN401 - an agent's parts differ in type
+        for name in names:
+            agent = self._agent
+            part: Any = agent.get(name) if is_mapping(agent) else getattr(agent, name, None)
+            if part is not None:
+                return part
+        return None
+
+
+class PolicyBook:
+    """Knows which policies hold: the tools' own, and over them those of the configuration; reads them when they change.
+
+    Raises:
+        ConfigurationError: one of them is none.
+    """
+
+    def __init__(self, config: AgentRuntimeConfig) -> None:
+        self._given = policies_of(config.policies)
+        self._allow = self._given.allow if config.allow is None else config.allow
+        self._deny = self._given.deny if config.deny is None else config.deny
+        self._own: Mapping[str, object] = {}
+        self._policies = self._read()
+
+    def policies(self, tools: Mapping[str, Tool]) -> Policies:
+        """Return the policies that hold for these tools, or raise `ConfigurationError`."""
+        own = {
+            name: tool.spec.intervention
+            for name, tool in tools.items()
+            if is_described(tool) and tool.spec.intervention is not None
+        }
+        if own != self._own:
+            self._own = own
+            self._policies = self._read()
+        return self._policies
+
+    def _read(self) -> Policies:
+        return policies_of({"tools": {**self._own, **self._given.tools}, "allow": self._allow, "deny": self._deny})
+
+
+def _check_table(whose: str, name: str, table: object) -> Mapping[str, Any]:
+    if not is_mapping(table):
+        msg = f"{name} of the {whose} are a mapping of instruction types, not {table!r}"
+        raise ConfigurationError(msg)
+    functions: dict[str, Any] = dict(table)
+    for kind, executor in functions.items():
+        if not callable(executor):
+            msg = f"executor {kind!r} of the {whose} cannot be called: {executor!r}"
+            raise ConfigurationError(msg)
+    return functions
+
+
+def _check_callable(name: str, value: object) -> None:
+    if value is not None and not callable(value):
+        msg = f"{name} is a function, not {value!r}"
+        raise ConfigurationError(msg)
+
+
+def _prices(prices: object) -> Mapping[str, Price]:
+    if not is_mapping(prices):
+        msg = f"prices are a mapping of models' names, not {prices!r}"
+        raise ConfigurationError(msg)
+    made: dict[str, Price] = {}
+    for model, price in prices.items():
+        try:
+            made[model] = price if isinstance(price, Price) else msgspec.convert(price, Price)
+        except msgspec.ValidationError as broken:
+            msg = f"the price of {model!r} is a `Price(input, output)` per million tokens: {broken}"
+            raise ConfigurationError(msg) from None
+    return made

@@ -1,0 +1,357 @@
+"""`AgentRuntime`: one step of a conversation at a time, for whoever keeps its state in hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final, overload
+
+from reenact.actors.loop.calling import Failure, call, outcome, takes_context
+from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, PolicyBook, config_of, new_id, utc_now
+from reenact.actors.loop.executors import Hands, UsedError, execute, run_approved
+from reenact.actors.loop.stepping import Step, StepResult
+from reenact.domain.errors import CallNotPendingError, DeadlockError, ReenactError
+from reenact.domain.loop import people
+from reenact.domain.loop.calls import call_of
+from reenact.domain.loop.deciding import Consult, meaning_of
+from reenact.domain.loop.events import LoopEvent, Warning  # noqa: A004 - the word of the specification
+from reenact.domain.loop.faults import ExecutorNotFoundError, InvalidInstructionError, InvalidStateError, info_of
+from reenact.domain.loop.instructions import (
+    ASKING,
+    KINDS,
+    CallTool,
+    Finish,
+    instruction_of,
+    instructions_of,
+    type_of,
+)
+from reenact.domain.loop.ledger import CostLimit
+from reenact.domain.loop.limits import checked_max_steps, cost_exceeded, cost_limit_of, steps_exceeded
+from reenact.domain.loop.people import Approval
+from reenact.domain.loop.state import AgentContext, AgentState, context_of, messages_of, next_context
+from reenact.domain.loop.values import Frozen, FrozenList, frozen_object
+
+_log = logging.getLogger("reenact.loop")
+_OVER: Final = frozenset({"waiting_for_human_input", "interrupted", "done", "error"})
+
+
+class AgentRuntime:
+    """Runs an agent step by step; the state of the conversation is the caller's, and no step changes it.
+
+    `agent` is an object or a mapping with `runner(context, state)` or `runner(state)`, which returns an instruction or
+    a list of them, and with `tools`, `executors` and a `model_runtime` if it wants. Functions may be async or not.
+    `config` is an `AgentRuntimeConfig` or a mapping.
+
+    Raises:
+        ConfigurationError: the agent or the configuration cannot work.
+    """
+
+    def __init__(self, agent: object, config: AgentRuntimeConfig | Mapping[str, Any] | None = None) -> None:
+        self.agent = agent
+        self.config = config_of(config)
+        self._view = AgentView(agent)
+        self._built_in: dict[str, Any] = {name: self._built_in_executor(name) for name in KINDS}
+        self._book = PolicyBook(self.config)
+        self._book.policies(self._view.tools)
+
+    @staticmethod
+    def create_initial_state(
+        session_id: str | None = None,
+        messages: Iterable[Mapping[str, Any]] = (),
+        *,
+        max_steps: int | None = None,
+        cost_limit: CostLimit | Mapping[str, Any] | float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        created_at: datetime | None = None,
+    ) -> AgentState:
+        """Return the state of a conversation in which nothing has happened yet.
+
+        Without a `session_id` a new one is made. `max_steps` is None for any number. An amount as `cost_limit` is
+        `CostLimit(amount)`. `created_at` is now, if it is not given.
+
+        Raises:
+            InvalidInputError: a `ValueError`; one of these cannot be accepted.
+        """
+        checked_max_steps(max_steps)
+        now = utc_now() if created_at is None else created_at
+        return AgentState(
+            session_id=new_id("ses") if session_id is None else session_id,
+            messages=messages_of(messages),
+            max_steps=max_steps,
+            cost_limit=cost_limit_of(cost_limit),
+            metadata=Frozen() if metadata is None else frozen_object(metadata, what="metadata"),
+            created_at=now,
+            last_modified=now,
+        )
+
+    @property
+    def executors(self) -> Mapping[str, Callable[..., Any]]:
+        """The executors in effect, by the types of instructions: the agent's over the configuration's over ours."""
+        return MappingProxyType({**self._built_in, **self.config.executors, **self._view.executors})
+
+    async def step(self, state: AgentState, input: object = None) -> StepResult:  # noqa: A002 - the specification's
+        """Return what one more step comes to.
+
+        `input` is a call of a tool, which its giver thereby approves; a context to hand to the runner; a message, or
+        the text of one, that the user adds; or None. What goes wrong becomes an `error` event: nothing is raised but
+        the cancellation of the task.
+
+        Raises:
+            InvalidStateError: `state` is no `AgentState`.
+        """
+        step = Step(_checked(state), state.step_count + 1, self._now(state))
+        try:
+            hands = self._hands(step)
+        except ReenactError as error:
+            return _failed(step, error)
+        try:
+            meaning = meaning_of(state, input, hands.policies)
+        except ReenactError as error:
+            return _refused(step, error) if _is_refusal(state, error) else _failed(step, error)
+        step.begin()
+        if isinstance(meaning, Approval):
+            await self._approve(step, hands, meaning)
+        else:
+            await self._consult(step, hands, meaning)
+        return step.result()
+
+    def run_step(self, state: AgentState, input: object = None) -> StepResult:  # noqa: A002 - the specification's
+        """Return what `step` returns, for callers that are not async.
+
+        Raises:
+            DeadlockError: an event loop runs in this thread; await `step` instead.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.step(state, input))
+        msg = "run_step would block the event loop that runs in this thread; await step instead"
+        raise DeadlockError(msg)
+
+    async def approve_tool_call(self, state: AgentState, call: Mapping[str, Any]) -> StepResult:
+        """Return what the step comes to in which the call runs, since a person has approved it."""
+        return await self.step(state, call)
+
+    def reject_tool_call(
+        self, state: AgentState, call: Mapping[str, Any] | str, reason: str = "", *, resume: bool = True
+    ) -> StepResult:
+        """Return what follows when a person rejects a pending call, or the one of that id: it is answered as an error.
+
+        Then the conversation goes on, and the model sees the rejection; or, without `resume`, it is interrupted.
+        """
+        return self._decide(
+            state,
+            lambda: people.rejection(state, call if isinstance(call, str) else call_of(call).id, reason, resume=resume),
+        )
+
+    def respond(self, state: AgentState, value: object) -> StepResult:
+        """Return what follows when a person answers the question that waits: with text, an option, or several."""
+        return self._decide(state, lambda: people.response(state, value))
+
+    def interrupt(self, state: AgentState, reason: str = "", can_resume: bool = True) -> StepResult:  # noqa: FBT001, FBT002 - the specification's
+        """Return what follows when the conversation is interrupted: nothing, if it is done."""
+        return self._decide(state, lambda: people.interruption(state, reason, can_resume=can_resume))
+
+    @overload
+    def resume(self, state: AgentState, reason: str = "", context: None = None) -> StepResult: ...
+    @overload
+    def resume(
+        self, state: AgentState, reason: str, context: AgentContext | Mapping[str, Any]
+    ) -> Coroutine[Any, Any, StepResult]: ...
+    def resume(
+        self, state: AgentState, reason: str = "", context: AgentContext | Mapping[str, Any] | None = None
+    ) -> StepResult | Coroutine[Any, Any, StepResult]:
+        """Return what follows when an interrupted conversation goes on; with a context, await the step made with it.
+
+        Raises:
+            NotResumableError: it is not interrupted, or was interrupted for good.
+        """
+        _checked(state)
+        events = people.resumption(state, reason)
+        resumed = self._decide(state, lambda: events)
+        return resumed if context is None else self._resumed(resumed, context)
+
+    async def _resumed(self, resumed: StepResult, context: AgentContext | Mapping[str, Any]) -> StepResult:
+        then = await self.step(resumed.new_state, context)
+        return StepResult(type(then.events)([*resumed.events, *then.events]), then.new_state, then.next_context)
+
+    async def _approve(self, step: Step, hands: Hands, approval: Approval) -> None:
+        exceeded = steps_exceeded(step.before)
+        if exceeded is not None:
+            step.take([exceeded])
+            return
+        step.take(approval.events)
+        if approval.call is None:
+            return
+        instruction = CallTool(approval.call)
+        executor = hands.executors[instruction.type]
+        is_built_in = executor is self._built_in[instruction.type]
+        if is_built_in:
+            came = await outcome(run_approved(hands, approval.call))
+        else:
+            came = await outcome(call(executor, instruction, step.shown(), context_of(step.before)))
+        if _happens(step, came, is_built_in, call_id=approval.call.id if approval.was_pending else None):
+            _check_cost(step)
+
+    async def _consult(self, step: Step, hands: Hands, meaning: Consult) -> None:
+        step.take(meaning.events)
+        state = step.shown() if meaning.events else step.before
+        runner = hands.agent.runner
+        arguments = (meaning.context, state) if takes_context(runner) else (state,)
+        returned = await outcome(call(runner, *arguments))
+        if isinstance(returned, Failure):
+            _fail(step, returned.error)
+            return
+        instructions = instructions_of(returned)
+        is_end = bool(instructions) and all(_is_end(instruction) for instruction in instructions)
+        exceeded = steps_exceeded(step.before)
+        if exceeded is not None and not is_end:
+            step.take([exceeded])
+            return
+        for instruction in instructions:
+            goes_on = await self._perform(step, hands, instruction, meaning.context)
+            if is_end and step.state.status != "error":
+                step.uncount()
+            if is_end or not goes_on:
+                return
+
+    async def _perform(self, step: Step, hands: Hands, instruction: object, context: AgentContext) -> bool:
+        """Do what the instruction asks for; return whether the next one may follow."""
+        try:
+            kind = type_of(instruction)
+            executor = hands.executors.get(kind)
+            if executor is None:
+                raise ExecutorNotFoundError(kind)
+            is_built_in = executor is self._built_in.get(kind)
+            came = await outcome(
+                execute(hands, instruction_of(instruction), step.state)
+                if is_built_in
+                else call(executor, _regular(kind, instruction), step.shown(), context)
+            )
+        except ReenactError as error:
+            _fail(step, error)
+            return False
+        if not _happens(step, came, is_built_in):
+            return False
+        if kind not in ASKING and kind != Finish.type:
+            _check_cost(step)
+        return step.state.status not in _OVER
+
+    def _built_in_executor(self, name: str) -> Callable[..., Any]:
+        async def executor(
+            instruction: object,
+            state: AgentState,
+            context: AgentContext | None = None,  # noqa: ARG001 - every executor is given one
+        ) -> tuple[list[LoopEvent], AgentState]:
+            step = Step(state, state.step_count + (state.status != "running"), self._now(state))
+            hands = self._hands(step)
+            try:
+                step.take(await execute(hands, instruction_of(instruction), state))
+            except UsedError as error:
+                raise error.cause from None
+            return step.events, step.state
+
+        executor.__name__ = executor.__qualname__ = name
+        executor.__doc__ = f"Execute {name}: return what has happened, and the state that this leads to."
+        return executor
+
+    def _hands(self, step: Step) -> Hands:
+        policies = self._book.policies(self._view.tools)
+        return Hands(self._view, self.config, policies, self.executors, step.now)
+
+    def _decide(self, state: AgentState, decide: Callable[[], Iterable[LoopEvent]]) -> StepResult:
+        step = Step(_checked(state), state.step_count, self._now(state))
+        try:
+            events = tuple(decide())
+        except ReenactError as error:
+            return _refused(step, error)
+        step.take(events)
+        return step.result() if events else StepResult(FrozenList(), state, next_context(state))
+
+    def _now(self, state: AgentState) -> Callable[[], datetime]:
+        """Return a clock that cannot fail: where the configured one does, no time has gone by."""
+
+        def now() -> datetime:
+            try:
+                return self.config.clock().astimezone(UTC)
+            except Exception as error:  # noqa: BLE001 - a clock may be anybody's
+                _log.warning("the clock of the configuration failed: %s", info_of(error))
+                return state.last_modified
+
+        return now
+
+
+def _checked(state: object) -> AgentState:
+    if isinstance(state, AgentState):
+        return state
+    msg = f"a step is made from an `AgentState`, such as `create_initial_state` returns; not from {state!r}"
+    raise InvalidStateError(msg)
+
+
+def _is_refusal(state: AgentState, error: ReenactError) -> bool:
+    """Return whether the state is to stay what it is, since something else is waited for, or nothing is to be done."""
+    return state.status in ("waiting_for_human_input", "interrupted") or isinstance(error, CallNotPendingError)
+
+
+def _refused(step: Step, error: ReenactError) -> StepResult:
+    step.number = step.before.step_count
+    _fail(step, error, refused=True)
+    return step.result()
+
+
+def _failed(step: Step, error: ReenactError) -> StepResult:
+    step.begin()
+    _fail(step, error)
+    return step.result()
+
+
+def _fail(step: Step, error: BaseException, **told: Any) -> None:  # noqa: ANN401 - fields of the event
+    cause, used = (error.cause, error.told) if isinstance(error, UsedError) else (error, {})
+    info = info_of(cause)
+    _log.info("step %d of %s: %s: %s", step.number, step.before.session_id, info.type, info.message)
+    step.fail(cause, **told, **used)
+
+
+def _happens(step: Step, came: Any, is_built_in: bool, **told: Any) -> bool:  # noqa: ANN401, FBT001 - as it comes
+    """Let happen what an executor has come to; return whether it was no failure."""
+    if isinstance(came, Failure):
+        _fail(step, came.error, **told)
+        return False
+    try:
+        if is_built_in:
+            step.take(came)
+        else:
+            step.adopt(came)
+    except ReenactError as error:
+        _fail(step, error, **told)
+        return False
+    return True
+
+
+def _check_cost(step: Step) -> None:
+    """Let what the conversation has cost have its consequences: its end or interruption is told before all else."""
+    events = () if step.state.status == "done" else cost_exceeded(step.state)
+    if any(isinstance(event, Warning) for event in events):
+        step.take(events)
+    elif events:
+        step.put_first(events)
+
+
+def _is_end(instruction: object) -> bool:
+    try:
+        return type_of(instruction) == Finish.type
+    except InvalidInstructionError:
+        return False
+
+
+def _regular(kind: str, instruction: object) -> object:
+    """Return what an executor of somebody's own is given: a built-in instruction as a value, if it can be one."""
+    if kind not in KINDS:
+        return instruction
+    try:
+        return instruction_of(instruction)
+    except ReenactError:
+        return instruction

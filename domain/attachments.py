@@ -1,0 +1,119 @@
+"""What a message carries besides text: images and documents, in the shapes of the Messages API."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any, Self, TypeAlias
+
+import msgspec
+
+
+class Base64Source(msgspec.Struct, frozen=True, tag="base64", gc=False):
+    """The bytes themselves, as base64 text."""
+
+    media_type: str
+    data: str
+
+
+class UrlSource(msgspec.Struct, frozen=True, tag="url", gc=False):
+    """A public address from which the API fetches the bytes each time; they should not change."""
+
+    url: str
+
+
+class FileSource(msgspec.Struct, frozen=True, tag="file", gc=False):
+    """A file that was uploaded through the Files API."""
+
+    file_id: str
+
+
+class TextSource(msgspec.Struct, frozen=True, tag="text", gc=False):
+    """A document that is plain text."""
+
+    data: str
+    media_type: str = "text/plain"
+
+
+class ContentSource(msgspec.Struct, frozen=True, tag="content", gc=False):
+    """A document in pieces, text and image blocks as plain mappings; citations name the piece."""
+
+    content: str | tuple[dict[str, Any], ...]
+
+
+ImageSource: TypeAlias = Base64Source | UrlSource | FileSource
+DocumentSource: TypeAlias = Base64Source | UrlSource | FileSource | TextSource | ContentSource
+
+
+class Citations(msgspec.Struct, frozen=True, gc=False):
+    """Whether the answer cites the document."""
+
+    enabled: bool = False
+
+
+class ImageBlock(msgspec.Struct, frozen=True, tag="image", gc=False):
+    """An image: JPEG, PNG, GIF or WebP."""
+
+    source: ImageSource
+
+    @classmethod
+    def from_bytes(cls, data: bytes, media_type: str) -> Self:
+        """Return the block for an image file's content, such as that of an `image/png`."""
+        return cls(Base64Source(media_type, b64encode(data).decode()))
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Return the block for an image at a public address."""
+        return cls(UrlSource(url))
+
+    @classmethod
+    def from_file(cls, file_id: str) -> Self:
+        """Return the block for an image that was uploaded through the Files API."""
+        return cls(FileSource(file_id))
+
+
+class DocumentBlock(msgspec.Struct, frozen=True, tag="document", omit_defaults=True, gc=False):
+    """A document. The model is told its title and its context, but does not cite them."""
+
+    source: DocumentSource
+    title: str | None = None
+    context: str | None = None
+    citations: Citations | None = None
+
+    @classmethod
+    def from_text(
+        cls, text: str, *, title: str | None = None, context: str | None = None, citations: bool = False
+    ) -> Self:
+        """Return the block for a plain text."""
+        return cls(TextSource(text), title, context, _cited(citations=citations))
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes,
+        media_type: str = "application/pdf",
+        *,
+        title: str | None = None,
+        context: str | None = None,
+        citations: bool = False,
+    ) -> Self:
+        """Return the block for a file's content; the API takes PDF files."""
+        source = Base64Source(media_type, b64encode(data).decode())
+        return cls(source, title, context, _cited(citations=citations))
+
+    @classmethod
+    def from_url(
+        cls, url: str, *, title: str | None = None, context: str | None = None, citations: bool = False
+    ) -> Self:
+        """Return the block for a PDF file at a public address."""
+        return cls(UrlSource(url), title, context, _cited(citations=citations))
+
+    @classmethod
+    def from_file(
+        cls, file_id: str, *, title: str | None = None, context: str | None = None, citations: bool = False
+    ) -> Self:
+        """Return the block for a file that was uploaded through the Files API."""
+        return cls(FileSource(file_id), title, context, _cited(citations=citations))
+
+
+def _cited(*, citations: bool) -> Citations | None:
+    return Citations(enabled=True) if citations else None

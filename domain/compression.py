@@ -1,0 +1,44 @@
+"""Which part of a conversation a summary may take the place of, and how the model is given the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock
+
+LEAST: Final = 2
+"""So many messages have to be replaced, for a summary to be worth its price."""
+_Fits: TypeAlias = Callable[[Said], bool]
+_INTRODUCTION: Final = "This is a summary of the conversation so far, which had become too long to be kept whole:\n\n"
+
+
+def introduced(summary: str) -> Said:
+    """Return the summary as the model is given it, at the beginning of what is left of the conversation."""
+    return Said("user", (TextBlock(_INTRODUCTION + summary),))
+
+
+def cut_of(messages: Sequence[Said]) -> int:
+    """Return how many messages, from the first on, a summary may replace; 0 if it would not be worth it.
+
+    The question that is being answered stays as it is, unless the answer to it is what has become so long: then what is
+    kept begins with the last answer, so that the results of calls follow the calls.
+    """
+    question = _last(messages, _is_question)
+    cut = question if 2 * question >= len(messages) else _last(messages, _is_answer)
+    return cut if cut >= LEAST else 0
+
+
+def _last(messages: Sequence[Said], fits: _Fits) -> int:
+    for index in range(len(messages) - 1, -1, -1):
+        if fits(messages[index]):
+            return index
+    return 0
+
+
+def _is_question(said: Said) -> bool:
+    return said.role == "user" and not any(isinstance(block, ToolResultBlock) for block in said.content)
+
+
+def _is_answer(said: Said) -> bool:
+    return said.role == "assistant"

@@ -1,0 +1,237 @@
+"""What may be handed in as content: a user's message and a tool's result, checked block by block.
+
+The rules are those of the Messages API (platform.claude.com: "Images and vision", "PDF support", "Handle tool calls").
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.domain.attachments import DocumentBlock, ImageBlock
+from reenact.domain.errors import InvalidInputError, InvalidMessageError
+from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
+from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain_mapping
+
+IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+DOCUMENT_TYPES: Final = ("application/pdf",)
+MAX_CONTENT_BYTES: Final = 20 * 1024 * 1024
+"""The largest content accepted, in bytes of JSON; the Messages API itself refuses requests above 32 MB."""
+
+_Json: TypeAlias = dict[str, Any]
+_Check: TypeAlias = Callable[[str, _Json], None]
+_IN_MESSAGES = ("text", "image", "document", "search_result", "container_upload")
+_IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
+_IN_DOCUMENTS = ("text", "image")
+_TYPED: Final[dict[str, type[TextBlock | ImageBlock | DocumentBlock]]] = {
+    "text": TextBlock,
+    "image": ImageBlock,
+    "document": DocumentBlock,
+}
+
+
+def check_content(content: object) -> tuple[Block, ...]:
+    """Return the blocks of a user's message, which is given as text or as a list of blocks or of their plain mappings.
+
+    Raises:
+        InvalidMessageError: it says nothing, is too large, or a block is not what the API accepts; the message names
+            the block by its index, and the field.
+    """
+    if isinstance(content, str):
+        return (TextBlock(check_message(content)),)
+    try:
+        return tuple(_typed(block) for block in _blocks("content", content, _IN_MESSAGES))
+    except InvalidInputError as wrong:
+        raise InvalidMessageError(str(wrong)) from None
+
+
+def check_result_content(content: object) -> str | tuple[dict[str, Any], ...]:
+    """Return the content of a tool's result, which is given as text or as a list of blocks or of their plain mappings.
+
+    Raises:
+        InvalidInputError: it is too large, or a block is not what the API accepts; the message names the block by its
+            index, and the field.
+    """
+    if isinstance(content, str):
+        _check_size(check_unicode("content", content))
+        return content
+    if is_sequence(content) and not content:
+        return ""
+    return tuple(_blocks("content", content, _IN_RESULTS))
+
+
+def _blocks(where: str, content: object, kinds: tuple[str, ...]) -> list[_Json]:
+    if not is_sequence(content):
+        msg = f"{where} is text or a list of blocks, not {type(content).__name__}"
+        raise InvalidInputError(msg)
+    if not content:
+        msg = f"{where} is empty; say something"
+        raise InvalidInputError(msg)
+    blocks = [_block(f"{where}[{index}]", one, kinds) for index, one in enumerate(content)]
+    _check_size(msgspec.json.encode(blocks))
+    return blocks
+
+
+def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
+    """Return the block as a plain mapping, if its type is one of these and its fields are what the API accepts."""
+    if isinstance(given, OpaqueBlock):
+        given = given.data
+    elif isinstance(given, TextBlock | ImageBlock | DocumentBlock):
+        given = msgspec.to_builtins(given)
+    if not is_mapping(given):
+        hint = f'; as a block it is {{"type": "text", "text": {given!r:.40}}}' if isinstance(given, str) else ""
+        msg = f"{where} is no content block, but {type(given).__name__}{hint}"
+        raise InvalidInputError(msg)
+    fields = plain_mapping(where, given)
+    kind = fields.get("type")
+    if kind not in kinds:
+        what = "has no type" if kind is None else f"has the type {kind!r}"
+        msg = f"{where} {what}; here it is one of {', '.join(kinds)}"
+        raise InvalidInputError(msg)
+    _RULES[kind](where, fields)
+    return fields
+
+
+def _typed(fields: _Json) -> Block:
+    kind = _TYPED.get(fields["type"])
+    return OpaqueBlock(fields) if kind is None else msgspec.convert(fields, kind)
+
+
+def _check_text(where: str, block: _Json) -> None:
+    _check_names(where, block, "text")
+    _said(f"{where}.text", block.get("text"))
+
+
+def _check_image(where: str, block: _Json) -> None:
+    _check_names(where, block, "source")
+    _check_source(f"{where}.source", block.get("source"), {"base64": _image_bytes, "url": _url, "file": _file})
+
+
+def _check_document(where: str, block: _Json) -> None:
+    _check_names(where, block, "source", "title", "context", "citations")
+    kinds: dict[str, _Check] = {
+        "base64": _document_bytes,
+        "url": _url,
+        "file": _file,
+        "text": _plain_text,
+        "content": _pieces,
+    }
+    _check_source(f"{where}.source", block.get("source"), kinds)
+    for name in ("title", "context"):
+        if block.get(name) is not None:
+            _said(f"{where}.{name}", block[name])
+    citations = block.get("citations")
+    if citations is not None and not (is_mapping(citations) and isinstance(citations.get("enabled"), bool)):
+        msg = f'{where}.citations is {citations!r:.80}; it is {{"enabled": true}} or {{"enabled": false}}'
+        raise InvalidInputError(msg)
+
+
+def _check_source(where: str, source: object, kinds: Mapping[str, _Check]) -> None:
+    if not _is_object(source):
+        msg = f"{where} is missing" if source is None else f"{where} is a mapping, not {type(source).__name__}"
+        raise InvalidInputError(msg)
+    kind = source.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
+        msg = f"{where}.type is {kind!r}; here it is one of {', '.join(kinds)}"
+        raise InvalidInputError(msg)
+    kinds[kind](where, source)
+
+
+def _image_bytes(where: str, source: _Json) -> None:
+    _check_bytes(where, source, IMAGE_TYPES)
+
+
+def _document_bytes(where: str, source: _Json) -> None:
+    _check_bytes(where, source, DOCUMENT_TYPES)
+
+
+def _check_bytes(where: str, source: _Json, media_types: tuple[str, ...]) -> None:
+    _check_names(where, source, "media_type", "data")
+    if source.get("media_type") not in media_types:
+        msg = f"{where}.media_type is {source.get('media_type')!r}; the API takes {', '.join(media_types)}"
+        raise InvalidInputError(msg)
+    data = _said(f"{where}.data", source.get("data"))
+    try:
+        b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as wrong:
+        msg = f"{where}.data is not base64: {wrong}; `from_bytes` of the block encodes a file's bytes"
+        raise InvalidInputError(msg) from None
+
+
+def _url(where: str, source: _Json) -> None:
+    _check_names(where, source, "url")
+    url = _said(f"{where}.url", source.get("url"))
+    if not url.startswith(("https://", "http://")):
+        msg = f"{where}.url is {url!r:.80}; the API fetches only from https:// and http:// addresses"
+        raise InvalidInputError(msg)
+
+
+def _file(where: str, source: _Json) -> None:
+    _check_names(where, source, "file_id")
+    _said(f"{where}.file_id", source.get("file_id"))
+
+
+def _plain_text(where: str, source: _Json) -> None:
+    _check_names(where, source, "media_type", "data")
+    if source.setdefault("media_type", "text/plain") != "text/plain":
+        msg = f"{where}.media_type is {source['media_type']!r}; a text source is text/plain"
+        raise InvalidInputError(msg)
+    _said(f"{where}.data", source.get("data"))
+
+
+def _pieces(where: str, source: _Json) -> None:
+    _check_names(where, source, "content")
+    content = source.get("content")
+    if isinstance(content, str):
+        _said(f"{where}.content", content)
+    else:
+        _blocks(f"{where}.content", content, _IN_DOCUMENTS)
+
+
+def _as_it_is(where: str, block: _Json) -> None:
+    """Check nothing but that it can be stored, which is checked of all: the API is asked what it thinks of the rest."""
+    del where, block
+
+
+_RULES: Final[dict[str, _Check]] = {
+    "text": _check_text,
+    "image": _check_image,
+    "document": _check_document,
+    "search_result": _as_it_is,
+    "container_upload": _as_it_is,
+    "tool_reference": _as_it_is,
+}
+
+
+def _check_names(where: str, fields: _Json, *known: str) -> None:
+    for name in fields:
+        if name not in {"type", *known}:
+            hint = "; LLMConfig(cache=…) sets it where it helps" if name == "cache_control" else ""
+            msg = f"{where} has no field {name!r}; known are {', '.join(known)}{hint}"
+            raise InvalidInputError(msg)
+
+
+def _said(where: str, text: object) -> str:
+    """Return a text that is there, and not blank."""
+    if not isinstance(text, str):
+        msg = f"{where} is missing" if text is None else f"{where} is text, not {type(text).__name__}"
+        raise InvalidInputError(msg)
+    if not text.strip():
+        msg = f"{where} is blank; leave it out"
+        raise InvalidInputError(msg)
+    check_unicode(where, text)
+    return text
+
+
+def _check_size(stored: bytes) -> None:
+    if len(stored) > MAX_CONTENT_BYTES:
+        msg = f"the content has {len(stored)} bytes; at most {MAX_CONTENT_BYTES} are accepted: upload files, name them"
+        raise InvalidInputError(msg)
+
+
+def _is_object(value: object) -> TypeGuard[_Json]:
+    return isinstance(value, dict)

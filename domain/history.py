@@ -1,0 +1,103 @@
+"""What is told of a session's past: its turns, the calls of tools in them, what was used and what it cost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import Failure
+from reenact.domain.events import Outcome
+from reenact.domain.loop.ledger import Spent, sum_of
+from reenact.domain.loop.rounds import Stage
+from reenact.domain.messages import Usage
+
+Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
+
+
+class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn: it waits while `started_at` is None, and is over once there is an `outcome`.
+
+    `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of
+    the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so
+    far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices.
+    """
+
+    id: str
+    message_id: str
+    accepted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    outcome: Outcome | None
+    stop_reason: str | None
+    duration: float | None
+    steps: int
+    model: str | None
+    usage: Usage | None
+    cost: float | None
+    failure: Failure | None
+
+
+class ToolCallInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool that an answer asked for, and what has become of it.
+
+    `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or
+    will run, with; `original` are the model's own, where a person changed them. `reason` says why a person was asked,
+    `decision` what they did, and `decided_by` who they were, if that was said. `attempts` counts how often it was
+    started and `started_at` is the last of these times; `ended_at` is when it was answered, by the tool or by what kept
+    it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown.
+    """
+
+    id: str
+    session_id: str
+    turn_id: str
+    message_id: str
+    name: str
+    arguments: dict[str, Any]
+    stage: Stage
+    result: Any
+    is_error: bool
+    ran: bool
+    cost: float | None
+    attempts: int
+    asked_at: datetime | None
+    reason: str
+    decision: Decision | None
+    decided_by: str | None
+    decided_at: datetime | None
+    original: dict[str, Any] | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class UsageInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session has used, by the names of models and of tools; the name is empty where none is known.
+
+    Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses
+    whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`,
+    `cost` and `unpriced` are the sums over all of them.
+    """
+
+    session_id: str
+    models: dict[str, Spent]
+    tools: dict[str, Spent]
+    usage: dict[str, int]
+    cost: float
+    unpriced: int
+
+
+def usage_info(session_id: str, models: dict[str, Spent], tools: dict[str, Spent]) -> UsageInfo:
+    """Return what was used with its sums."""
+    usage: dict[str, int] = {}
+    for spent in models.values():
+        usage = sum_of(usage, spent.usage)
+    all_spent = (*models.values(), *tools.values())
+    return UsageInfo(
+        session_id=session_id,
+        models=models,
+        tools=tools,
+        usage=usage,
+        cost=sum(spent.cost for spent in all_spent),
+        unpriced=sum(spent.unpriced for spent in all_spent),
+    )

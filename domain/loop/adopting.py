@@ -1,0 +1,129 @@
+"""What executors of somebody's own return, made regular."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, get_args
+
+import msgspec
+
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.loop.changes import difference
+from reenact.domain.loop.events import LoopEvent
+from reenact.domain.loop.faults import InvalidOutcomeError, info_of
+from reenact.domain.loop.folding import after
+from reenact.domain.loop.growing import is_list
+from reenact.domain.loop.instructions import snake
+from reenact.domain.loop.progress import AgentEvent, Custom, Done, StepCompleted
+from reenact.domain.loop.state import AgentContext, AgentState
+from reenact.domain.loop.storing import event_from, sealed
+from reenact.domain.loop.values import frozen_object, is_mapping
+
+KNOWN: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)) - {"custom"}
+"""The types of the events that have a meaning here."""
+_PAIR: Final = 2
+_TRIPLE: Final = 3
+
+
+def stamped(event: LoopEvent, step: int, now: datetime) -> LoopEvent:
+    """Return the event as it stands in a history: in its step, at its time, and such that it cannot be changed."""
+    told = sealed(event)
+    return msgspec.structs.replace(told, step=step, timestamp=told.timestamp or now)
+
+
+def adopted(
+    before: AgentState, returned: object, step: int, now: datetime, *, shown: AgentState | None = None
+) -> list[LoopEvent]:
+    """Return what has happened, by what an executor returned: `(events, new_state)`, or these and the next context.
+
+    What the new state has and the events do not tell is told by the last event's `changes`. To return the state that
+    it was `shown`, or None for it, is to let the events tell everything.
+
+    Raises:
+        InvalidOutcomeError: it is something else, or holds what cannot be recorded.
+    """
+    told, new_state, context = _parts(returned)
+    try:
+        events = [stamped(_event(each, before), step, now) for each in told]
+        if context is not None:
+            new_state = (new_state or after(before, events)).replace(phase=context.phase, payload=context.payload)
+        if new_state is None or new_state is shown:
+            return events
+        changes = difference(after(before, events), new_state)
+    except InvalidInputError as broken:
+        raise InvalidOutcomeError(str(broken)) from None
+    if changes is None:
+        return events
+    last = events.pop() if events else StepCompleted(step=step, timestamp=now)
+    return [*events, msgspec.structs.replace(last, changes=changes)]
+
+
+def context_given(value: object) -> AgentContext:
+    """Return the context that a mapping with a `phase` stands for, or raise `InvalidInputError`."""
+    if isinstance(value, AgentContext):
+        return value
+    told = frozen_object(value, what="a context")
+    try:
+        return msgspec.convert(told, AgentContext)
+    except msgspec.ValidationError as broken:
+        msg = f"this is no context: {broken}"
+        raise InvalidInputError(msg) from None
+
+
+def _parts(returned: object) -> tuple[list[object], AgentState | None, AgentContext | None]:
+    told: Any
+    new_state: Any
+    context: Any = None
+    if is_mapping(returned) and "events" in returned:
+        told, new_state = returned["events"], returned.get("new_state", returned.get("newState"))
+        context = returned.get("next_context", returned.get("nextContext"))
+    elif is_list(returned) and len(returned) in (_PAIR, _TRIPLE):
+        told, new_state, context = (*returned, None)[:_TRIPLE]
+    elif hasattr(returned, "events") and hasattr(returned, "new_state"):
+        told, new_state = getattr(returned, "events", None), getattr(returned, "new_state", None)
+        context = getattr(returned, "next_context", None)
+    else:
+        msg = f"an executor returns `(events, new_state)`, not {returned!r}"
+        raise InvalidOutcomeError(msg)
+    if not is_list(told) or not isinstance(new_state, AgentState | None):
+        msg = f"an executor returns a list of events and an `AgentState`, not {told!r} and {new_state!r}"
+        raise InvalidOutcomeError(msg)
+    return list(told), new_state, None if context is None else context_given(context)
+
+
+def _event(value: object, state: AgentState) -> LoopEvent:
+    if isinstance(value, LoopEvent):
+        return value
+    kind = value.get("type") if is_mapping(value) else None
+    if not is_mapping(value) or not isinstance(kind, str) or not kind:
+        msg = f"an event is a mapping with a `type`, or an event of `reenact.loop`; not {value!r}"
+        raise InvalidOutcomeError(msg)
+    told = {snake(str(name)): _value(each) for name, each in value.items()}
+    if kind in KNOWN:
+        try:
+            return event_from({"session_id": state.session_id, **told})
+        except InvalidInputError:
+            pass  # it bears a name that has a meaning here, but tells something else
+    data = {name: each for name, each in told.items() if name not in ("type", "step", "timestamp")}
+    return Custom(name=kind, data=frozen_object(data, what=f"event {kind!r}"))
+
+
+def _value(value: object) -> Any:  # noqa: ANN401 - any part of an event
+    match value:
+        case BaseException():
+            return info_of(value)
+        case AgentState():
+            return value.snapshot()
+        case _:
+            return value
+
+
+def with_final_state(events: list[LoopEvent], state: AgentState) -> list[LoopEvent]:
+    """Return the events, with the state that the conversation ends with in the one that ends it."""
+    final = state.snapshot()
+    return [
+        msgspec.structs.replace(event, final_state=final)
+        if isinstance(event, Done) and event.final_state is None
+        else event
+        for event in events
+    ]

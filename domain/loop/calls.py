@@ -1,0 +1,133 @@
+"""Calls of tools as models write them down, in either of two shapes, kept as they came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, TypeAlias
+
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.loop.faults import InvalidToolCallError
+from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping, thawed
+
+Arguments: TypeAlias = str | Mapping[str, Any]
+_TOOL_USE: Final = "tool_use"
+
+
+class ToolCall(Frozen):
+    """A call of a tool: the mapping that asked for it, with names for what every such mapping says.
+
+    `ToolCall({"id": …, "type": "function", "function": {"name": …, "arguments": "{…}"}})`, `ToolCall({"type":
+    "tool_use", "id": …, "name": …, "input": {…}})`, or `ToolCall(id=…, name=…, arguments=…)`, where the arguments are
+    an object or its JSON. Arguments that are the empty text are an empty object.
+
+    Raises:
+        InvalidToolCallError: it has no id or no name, or its arguments are not an object of JSON.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        call: Mapping[str, Any] | None = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word users know it by
+        name: str | None = None,
+        arguments: Arguments = "",
+    ) -> None:
+        told: object = (
+            {"id": id, "type": "function", "function": {"name": name, "arguments": _as_json(arguments)}}
+            if call is None
+            else call
+        )
+        try:
+            original = frozen_object(told, what="a call of a tool")
+        except InvalidInputError as broken:
+            raise InvalidToolCallError(str(broken)) from None
+        super().__init__(original)
+        _check(self)
+
+    @property
+    def id(self) -> str:
+        """What the answer to the call names."""
+        return str(self["id"])
+
+    @property
+    def name(self) -> str:
+        """The tool that is called."""
+        return str(self["name"] if self.get("type") == _TOOL_USE else self["function"]["name"])
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as JSON, as the model wrote them."""
+        if self.get("type") == _TOOL_USE:
+            return compact(self["input"])
+        return _as_json(self["function"]["arguments"])
+
+    @property
+    def input(self) -> Frozen:
+        """The arguments, decoded."""
+        return decoded(self["input"] if self.get("type") == _TOOL_USE else self["function"]["arguments"], self.name)
+
+
+def call_of(value: object) -> ToolCall:
+    """Return the call that a mapping in either shape asks for, or raise `InvalidToolCallError`."""
+    if isinstance(value, ToolCall):
+        return value
+    if is_mapping(value):
+        return ToolCall(value)
+    msg = f"a call of a tool is a mapping with an id and a function, or a `ToolCall`, not {value!r}"
+    raise InvalidToolCallError(msg)
+
+
+def looks_like_a_call(value: object) -> bool:
+    """Return whether somebody who hands this in means a call."""
+    return is_mapping(value) and ("function" in value or value.get("type") in ("function", _TOOL_USE))
+
+
+def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+    """Return the call in its own shape, with other arguments."""
+    plain = thawed(call)
+    if call.get("type") == _TOOL_USE:
+        plain["input"] = arguments
+    else:
+        plain["function"]["arguments"] = compact(frozen(arguments))
+    return ToolCall(plain)
+
+
+def decoded(arguments: object, name: str) -> Frozen:
+    """Return the arguments as an object, or raise `InvalidToolCallError` naming the tool."""
+    value: Any = arguments
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments, parse_constant=_refuse_constant) if arguments else {}
+        except (ValueError, RecursionError) as broken:
+            msg = f"the arguments of {name} are no JSON: {broken}"
+            raise InvalidToolCallError(msg) from None
+    if not is_mapping(value):
+        msg = f"the arguments of {name} are an object of JSON, not {value!r}"
+        raise InvalidToolCallError(msg)
+    try:
+        return frozen_object(value, what=f"the arguments of {name}")
+    except InvalidInputError as broken:
+        raise InvalidToolCallError(str(broken)) from None
+
+
+def _check(call: ToolCall) -> None:
+    told: object = call if call.get("type") == _TOOL_USE else call.get("function")
+    if not isinstance(call.get("id"), str) or not call["id"]:
+        msg = f"a call of a tool needs an `id`, which its answer names: {dict(call)!r}"
+        raise InvalidToolCallError(msg)
+    if not isinstance(told, Frozen) or not isinstance(told.get("name"), str) or not told["name"]:
+        msg = f"call {call['id']!r} needs the name of a tool: {dict(call)!r}"
+        raise InvalidToolCallError(msg)
+    decoded(told.get("input" if call.get("type") == _TOOL_USE else "arguments"), told["name"])
+
+
+def _as_json(arguments: Arguments) -> str:
+    return arguments if isinstance(arguments, str) else compact(frozen(arguments))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    msg = f"{name} is no number of JSON"
+    raise ValueError(msg)

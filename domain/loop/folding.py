@@ -1,0 +1,209 @@
+"""What each event makes of a state; whoever folds the history of a conversation gets the state that it ended with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from reenact.domain.loop import ledger, rounds
+from reenact.domain.loop.changes import applied
+from reenact.domain.loop.compressing import shortened
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    LoopEvent,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+    Warning,  # noqa: A004 - the word of the specification
+)
+from reenact.domain.loop.policy import call_digest
+from reenact.domain.loop.progress import (
+    CompressionComplete,
+    Done,
+    Failed,
+    Interrupted,
+    LLMResult,
+    MessageAdded,
+    Resumed,
+)
+from reenact.domain.loop.rounds import Call, Round
+from reenact.domain.loop.state import AgentState, Interruption, PendingPrompt, PendingSelect
+from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen
+
+_Draft: TypeAlias = dict[str, Any]
+
+
+def fold(events: Iterable[LoopEvent], initial: AgentState) -> AgentState:
+    """Return the state that the conversation is in once all the events have happened to the initial one."""
+    happened = list(events)
+    return recorded(after(initial, happened), initial, happened)
+
+
+def evolve(state: AgentState, event: LoopEvent) -> AgentState:
+    """Return the state as it is once the event has happened."""
+    return fold((event,), state)
+
+
+def after(state: AgentState, events: Iterable[LoopEvent]) -> AgentState:
+    """Return the state as it is once the events have happened, with the history that it had before."""
+    draft: _Draft = dict(vars(state))
+    for event in events:
+        _apply(draft, event)
+    return AgentState(**draft)
+
+
+def recorded(state: AgentState, before: AgentState, events: Sequence[LoopEvent]) -> AgentState:
+    """Return the state with the history of the one before, and the events added to it."""
+    return state.replace(events=before.events.plus(events))
+
+
+def _apply(draft: _Draft, event: LoopEvent) -> None:
+    if isinstance(event, Failed) and event.refused:
+        return
+    if event.step > draft["step_count"]:
+        draft.update(step_count=event.step, status="running", error=None, interruption=None)
+    _happen(draft, event)
+    if draft["status"] in ("running", "waiting_for_human_input"):
+        waits = draft["pending_tool_calls"] or draft["pending_prompt"] or draft["pending_select"]
+        draft["status"] = "waiting_for_human_input" if waits else "running"
+    if event.changes:
+        draft.update(applied(draft, event.changes))
+    draft["last_modified"] = event.timestamp or draft["last_modified"]
+
+
+def _happen(draft: _Draft, event: LoopEvent) -> None:
+    match event:
+        case LLMResult():
+            _answered(draft, event)
+        case ToolResult():
+            _returned(draft, event)
+        case HumanApproveRequired():
+            _asked(draft, event)
+        case ToolPending() | ToolApproved() | ToolEdited() | ToolRejected() | ToolStarted():
+            draft["round"] = rounds.evolve(draft["round"], event)
+            _pend(draft, draft["pending_tool_calls"])
+        case HumanPromptRequired() | HumanSelectRequired():
+            _questioned(draft, event)
+        case HumanResponded():
+            _responded(draft, event)
+        case MessageAdded():
+            _say(draft, event.message)
+            draft.update(phase="user_input", payload=Frozen(message=event.message))
+        case CompressionComplete():
+            draft["messages"] = shortened(draft["messages"], event)
+            if event.model is not None:
+                _spend_on_model(draft, event.model, event)
+        case Failed():
+            _failed(draft, event)
+        case Interrupted():
+            since = Interruption(event.reason, event.can_resume, event.timestamp, draft["step_count"])
+            draft.update(status="interrupted", interruption=since)
+        case Resumed():
+            draft.update(status="running", interruption=None)
+        case Done():
+            draft.update(status="done", phase="init", payload=None, pending_prompt=None, pending_select=None)
+            draft["free_steps"] += not event.counted
+        case Warning():
+            draft["warned"] = True
+        case _:
+            pass  # what the model is asked, its chunks, and what others tell change nothing by themselves
+
+
+def _answered(draft: _Draft, event: LLMResult) -> None:
+    _spend_on_model(draft, event.model, event)
+    calls: list[Any] = event.result.get("tool_calls") or []
+    draft["phase"] = "llm_result"
+    draft["payload"] = frozen({"result": event.result, "has_tool_calls": bool(calls), "tool_calls": calls})
+    if event.appended:
+        content = event.result.get("content", "")
+        _say(draft, {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})})
+
+
+def _returned(draft: _Draft, event: ToolResult) -> None:
+    _decided(draft, event.id, approved=event.ran)
+    draft["round"] = rounds.evolve(draft["round"], event)
+    _pend(draft, draft["pending_tool_calls"])
+    if event.ran:
+        _spend_on_tool(draft, event.name, event.cost)
+    _say(draft, {"role": "tool", "tool_call_id": event.id, "content": compact(event.result)})
+    outcome = Frozen(id=event.id, name=event.name, result=event.result, is_error=event.is_error)
+    if not event.batch:
+        draft.update(phase="tool_result", payload=outcome)
+        return
+    before: Any = draft["payload"]
+    goes_on = draft["phase"] == "tools_batch_result" and before["step"] == event.step
+    results = FrozenList([*(before["results"] if goes_on else ()), outcome])
+    draft.update(phase="tools_batch_result", payload=Frozen(results=results, step=event.step))
+
+
+def _asked(draft: _Draft, event: HumanApproveRequired) -> None:
+    ids = tuple(asked.id for asked in event.calls)
+    waiting = tuple(call for call in draft["round"].at("waiting") if call.id not in ids)
+    calls = (*waiting, *(Call(asked.id, asked.name, asked.arguments) for asked in event.calls))
+    asked = rounds.fold(Round(calls), (event, ToolPending(ids=tuple(call.id for call in calls))))
+    draft.update(round=asked, decided=tuple(id_ for id_ in draft["decided"] if id_ not in ids))
+    _pend(draft, (*(call for call in draft["pending_tool_calls"] if call.id not in ids), *event.pending_tool_calls))
+
+
+def _questioned(draft: _Draft, event: HumanPromptRequired | HumanSelectRequired) -> None:
+    if draft["status"] == "done":
+        return  # in the step that ends a conversation, nobody is asked any more
+    if isinstance(event, HumanPromptRequired):
+        draft["pending_prompt"] = PendingPrompt(event.prompt, event.metadata)
+    else:
+        draft["pending_select"] = PendingSelect(event.prompt, event.options, event.multi, event.metadata)
+
+
+def _responded(draft: _Draft, event: HumanResponded) -> None:
+    draft.update(pending_prompt=None, pending_select=None, phase="human_response", payload=Frozen(value=event.value))
+    _say(draft, {"role": "user", "content": event.value if isinstance(event.value, str) else compact(event.value)})
+
+
+def _failed(draft: _Draft, event: Failed) -> None:
+    told = Frozen(type=event.error.type, message=event.error.message)
+    draft.update(status="error", error=event.error, phase="error", payload=Frozen(error=told))
+    if event.call_id is not None:
+        _decided(draft, event.call_id, approved=True)
+        answered = ToolResult(id=event.call_id, result=event.error.message, is_error=True)
+        draft["round"] = rounds.evolve(draft["round"], answered)
+        _pend(draft, draft["pending_tool_calls"])
+    if event.model is not None:
+        _spend_on_model(draft, event.model, event)
+    if event.tool is not None:
+        _spend_on_tool(draft, event.tool, event.cost)
+
+
+def _decided(draft: _Draft, call_id: str, *, approved: bool) -> None:
+    """Remember that a call that was waited for is decided, and, if it was approved, what exactly was."""
+    call = draft["round"].call(call_id)
+    if call is None or call.stage == "answered":
+        return
+    draft["decided"] = tuple(sorted({*draft["decided"], call_id}))
+    if approved:
+        draft["approvals"] = tuple(sorted({*draft["approvals"], call_digest(call.name, call.arguments)}))
+
+
+def _pend(draft: _Draft, calls: Iterable[Any]) -> None:
+    waiting = {call.id for call in draft["round"].at("waiting")}
+    draft["pending_tool_calls"] = FrozenList(call for call in calls if call.id in waiting)
+
+
+def _say(draft: _Draft, message: dict[str, Any]) -> None:
+    draft["messages"] = draft["messages"].plus((frozen(message),))
+
+
+def _spend_on_model(draft: _Draft, model: str, used: LLMResult | Failed | CompressionComplete) -> None:
+    draft["ledger"] = draft["ledger"].with_model(model, used.usage, used.cost)
+    draft["usage"] = Frozen(ledger.sum_of(draft["usage"], used.usage))
+    draft["cost"] += used.cost or 0.0
+
+
+def _spend_on_tool(draft: _Draft, name: str, cost: float | None) -> None:
+    draft["ledger"] = draft["ledger"].with_tool(name, cost)
+    draft["cost"] += cost or 0.0

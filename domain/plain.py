@@ -1,0 +1,71 @@
+"""Plain values: what JSON holds, and gives back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final, TypeGuard
+
+from reenact.domain.errors import InvalidInputError
+
+DEEPEST: Final = 100
+"""How deep a value may be nested."""
+_LEAST, _GREATEST = -(2**63), 2**64 - 1
+
+
+def plain_mapping(where: str, given: Mapping[object, object]) -> dict[str, Any]:
+    """Return a copy of the mapping with nothing but plain values in it; tuples become lists.
+
+    Raises:
+        InvalidInputError: something in it cannot be stored, or could not be read again; the message names the place.
+    """
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            msg = f"{where} has the field {name!r}, which is not text"
+            raise InvalidInputError(msg)
+        check_unicode(f"a field's name in {where}", name)
+        fields[name] = _plain(f"{where}.{name}", value)
+    return fields
+
+
+def check_unicode(where: str, text: str) -> bytes:
+    """Return the text in UTF-8, or raise `InvalidInputError`: it has a lone surrogate."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as broken:
+        msg = f"{where} is not valid Unicode: a lone surrogate stands at index {broken.start}"
+        raise InvalidInputError(msg) from None
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    """Return whether it is a mapping, whatever is in it."""
+    return isinstance(value, Mapping)
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    """Return whether it is a list or a tuple, whatever is in it."""
+    return isinstance(value, list | tuple)
+
+
+def _plain(where: str, value: object) -> object:
+    if where.count(".") + where.count("[") > DEEPEST:
+        msg = f"{where:.80}… is nested more than {DEEPEST} deep"
+        raise InvalidInputError(msg)
+    if isinstance(value, str):
+        check_unicode(where, value)
+    elif is_mapping(value):
+        return plain_mapping(where, value)
+    elif is_sequence(value):
+        return [_plain(f"{where}[{index}]", one) for index, one in enumerate(value)]
+    elif not _is_scalar(value):
+        msg = f"{where} is {value!r:.80}, which cannot be stored as JSON"
+        raise InvalidInputError(msg)
+    return value
+
+
+def _is_scalar(value: object) -> bool:
+    """Return whether it is null, a truth value, an integer of 64 bits, or a finite float."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or (isinstance(value, int) and _LEAST <= value <= _GREATEST)

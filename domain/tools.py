@@ -1,0 +1,337 @@
+"""Tools as the model and the log know them, and where servers are that offer more of them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
+
+MAX_NAME: Final = 64
+"""Characters of a tool's name."""
+
+Intervention: TypeAlias = Literal["never", "required", "first", "always"]
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_REFUSED_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf")
+_URL: Final = re.compile(r"https?://[^/?#\s]+[^\s]*")
+_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHORTEST_SECRET: Final = 6
+_DIGEST: Final = 8
+
+
+class InvalidArgumentsError(InvalidInputError):
+    """The arguments of a call do not fit the tool; `problems` says of each what is wrong, for the model to mend it."""
+
+    code = "invalid_arguments"
+
+    def __init__(self, tool: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{tool}: {'; '.join(problems)}")
+        self.tool = tool
+        self.problems = tuple(problems)
+
+
+class MCPServerError(ReenactError):
+    """An MCP server cannot be used now; `server` is its name. It is tried again when it is needed the next time."""
+
+    code = "mcp_server_error"
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(f"MCP server {server!r} {why}")
+        self.server = server
+
+
+def no_arguments() -> dict[str, Any]:
+    """Return the schema of a tool that takes no arguments."""
+    return {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a tool without running it.
+
+    `input_schema` is the JSON Schema of its arguments, an object. An `idempotent` tool may be run again when a crash
+    has left open whether it ran. `timeout` is in seconds. `intervention` says when a person is asked. `cost` is that
+    of one call, in the currency of all prices.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] = msgspec.field(default_factory=no_arguments)
+    idempotent: bool = False
+    timeout: float | None = None
+    intervention: Intervention | None = None
+    cost: float | None = None
+
+
+def check_spec(spec: ToolSpec) -> ToolSpec:
+    """Return the spec, or raise `ConfigurationError` if the Messages API or the loop would refuse it."""
+    _check(f"tool {spec.name!r}", spec, _faults_of_spec)
+    return spec
+
+
+def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
+    if not _NAME.fullmatch(spec.name):
+        yield f"a name has 1 to {MAX_NAME} letters, digits, `_` and `-`"
+    if not _is_text(spec.description):
+        yield "the description is not valid Unicode"
+    if spec.timeout is not None and not (math.isfinite(spec.timeout) and spec.timeout > 0):
+        yield f"`timeout` is a number of seconds above 0, or None, not {spec.timeout!r}"
+    if spec.cost is not None and not (math.isfinite(spec.cost) and spec.cost >= 0):
+        yield f"`cost` is an amount of 0 or more, or None, not {spec.cost!r}"
+    yield from _faults_of_schema(spec.input_schema)
+
+
+def _faults_of_schema(schema: Mapping[str, Any]) -> Iterator[str]:
+    if not is_json(schema):
+        yield "`input_schema` cannot be written as JSON"
+        return
+    if schema.get("type") != "object":
+        yield "`input_schema` is the schema of an object: its `type` is 'object'"
+    for keyword in _REFUSED_AT_THE_TOP:
+        if keyword in schema:
+            yield f"`input_schema` may not have `{keyword}` at its top: the Messages API refuses it"
+    properties = schema.get("properties", {})
+    if not is_object(properties):
+        yield "`properties` of `input_schema` is not an object"
+        return
+    for name in properties:
+        if not is_property_name(name):
+            yield f"argument {name!r}: a name has 1 to 64 letters, digits, `_`, `.` and `-`"
+
+
+def is_property_name(name: str) -> bool:
+    """Return whether the Messages API takes an argument of this name."""
+    return _PROPERTY.fullmatch(name) is not None
+
+
+def is_json(value: object) -> bool:
+    """Return whether the value consists of what JSON has: no other types, no NaN, no cycle, valid Unicode."""
+    try:
+        return _is_json(value)
+    except RecursionError:
+        return False
+
+
+def _is_json(value: object) -> bool:
+    if isinstance(value, str):
+        return _is_text(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if is_object(value):
+        return all(isinstance(key, str) and _is_text(key) and _is_json(of) for key, of in value.items())
+    if is_array(value):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, int)
+
+
+def is_object(value: object) -> TypeGuard[dict[Any, Any]]:
+    """Return whether the value is what a JSON object is in Python."""
+    return isinstance(value, dict)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Return whether the value is a mapping of any kind."""
+    return isinstance(value, Mapping)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Return whether the value is what a JSON array is in Python."""
+    return isinstance(value, list)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class MCPServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a server of the Model Context Protocol is, and how to reach it; made by `stdio` or by `http`.
+
+    `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and
+    `headers`, `${NAME}` stands for an environment variable, so that a secret need not stand in a configuration. What
+    `env` and `headers` hold is never shown.
+    """
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    connect_timeout: float = 30.0
+    timeout: float | None = 60.0
+
+    @classmethod
+    def stdio(
+        cls,
+        name: str,
+        command: str,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        *,
+        connect_timeout: float = 30.0,
+        timeout: float | None = 60.0,
+    ) -> Self:
+        """Return a server that is a program, spoken to through its standard input and output.
+
+        It inherits `PATH`, `HOME` and a few more environment variables, and is given those of `env`.
+
+        Raises:
+            ConfigurationError: it could not be started like that.
+        """
+        server = cls(
+            name=name,
+            command=command,
+            args=tuple(args),
+            env=dict(env or {}),
+            cwd=cwd,
+            connect_timeout=connect_timeout,
+            timeout=timeout,
+        )
+        check_server(server)
+        return server
+
+    @classmethod
+    def http(
+        cls,
+        name: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        connect_timeout: float = 30.0,
+        timeout: float | None = 60.0,
+    ) -> Self:
+        """Return a server that is spoken to over streamable HTTP.
+
+        Raises:
+            ConfigurationError: it could not be reached like that.
+        """
+        server = cls(name=name, url=url, headers=dict(headers or {}), connect_timeout=connect_timeout, timeout=timeout)
+        check_server(server)
+        return server
+
+    def resolved(self, variables: Mapping[str, str]) -> Self:
+        """Return the server with each `${NAME}` replaced by that variable.
+
+        Raises:
+            ConfigurationError: a variable is not set.
+        """
+
+        def told(text: str) -> str:
+            return _VARIABLE.sub(lambda found: self._variable(found[1], variables), text)
+
+        return msgspec.structs.replace(
+            self,
+            args=tuple(map(told, self.args)),
+            env={name: told(value) for name, value in self.env.items()},
+            url=None if self.url is None else told(self.url),
+            headers={name: told(value) for name, value in self.headers.items()},
+        )
+
+    def _variable(self, name: str, variables: Mapping[str, str]) -> str:
+        try:
+            return variables[name]
+        except KeyError:
+            msg = f"MCP server {self.name!r} needs the environment variable {name}, which is not set"
+            raise ConfigurationError(msg) from None
+
+    def without_secrets(self, text: str) -> str:
+        """Return the text without what `env` and `headers` hold, should it be in there."""
+        values = (*self.env.values(), *self.headers.values())
+        for secret in sorted({part for value in values for part in (value, *value.split())}, key=len, reverse=True):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "…")
+        return text
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"MCPServer({told})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return what may be shown: of arguments, variables and headers only how many there are."""
+        kept = (("args", self.args), ("env", self.env), ("headers", self.headers))
+        return [
+            ("name", self.name),
+            ("url", _shown_url(self.url)) if self.url is not None else ("command", self.command),
+            *((field, f"{len(value)} not shown") for field, value in kept if value),
+        ]
+
+
+def _shown_url(url: str) -> str:
+    """Return the address without user and query, where secrets may stand."""
+    scheme, _, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def check_server(server: MCPServer) -> MCPServer:
+    """Return the server, or raise `ConfigurationError` saying what is wrong with it."""
+    _check(f"MCP server {server.name!r}", server, _faults_of_server)
+    return server
+
+
+def _faults_of_server(server: MCPServer) -> Iterator[str]:
+    if not server.name.strip():
+        yield "it has no name"
+    if (server.command is None) == (server.url is None):
+        yield "give it either a `command` or a `url`"
+    if server.command is not None and not server.command.strip():
+        yield "its `command` is empty"
+    if server.command is None and (server.args or server.env or server.cwd is not None):
+        yield "`args`, `env` and `cwd` belong to a `command`"
+    if server.url is None and server.headers:
+        yield "`headers` belong to a `url`"
+    if server.url is not None and not _URL.fullmatch(server.url):
+        yield "its `url` is no http:// or https:// address"
+    for name, value in server.headers.items():
+        if not _HEADER.fullmatch(name) or not value.isprintable() or not value.isascii():
+            yield f"the header {name!r} cannot be sent: headers are printable ASCII, on one line"
+    for name, value in server.env.items():
+        if not name or "=" in name or "\0" in name + value:
+            yield f"the environment variable {name!r} cannot be set"
+    if any("\0" in text for text in (server.command or "", *server.args, server.cwd or "")):
+        yield "a command line has no NUL in it"
+    for field, seconds in (("connect_timeout", server.connect_timeout), ("timeout", server.timeout)):
+        if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+            yield f"`{field}` is a number of seconds above 0, not {seconds!r}"
+
+
+def remote_name(server: str, tool: str) -> str:
+    """Return the name under which the model knows a tool of an MCP server: `mcp__SERVER__TOOL`.
+
+    What the Messages API does not take becomes `_`; what is too long ends with a digest of the whole in its place.
+    """
+    whole = f"mcp__{server}__{tool}"
+    name = _UNFIT.sub("_", whole)
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{name[: MAX_NAME - _DIGEST - 1]}_{digest}"
+
+
+def _check(who: str, value: _Checked, faults: Callable[[Any], Iterator[str]]) -> None:
+    try:
+        msgspec.convert(msgspec.structs.asdict(value), type(value))
+    except msgspec.ValidationError as error:
+        msg = f"{who}: {error}"
+        raise ConfigurationError(msg) from None
+    found = list(faults(value))
+    if found:
+        msg = f"{who}: {'; '.join(found)}"
+        raise ConfigurationError(msg)
+
+
+_Checked: TypeAlias = ToolSpec | MCPServer

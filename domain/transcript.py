@@ -1,0 +1,113 @@
+"""A conversation as one text, so that a model can be asked to sum it up.
+
+The request that comes of it is a plain question: no tools, no thoughts, no calls that would have to be answered. So it
+is valid for every model, whatever happened in the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from reenact.domain.attachments import Base64Source, ContentSource, DocumentBlock, ImageBlock, TextSource
+from reenact.domain.messages import (
+    Block,
+    Said,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+INSTRUCTIONS: Final = (
+    "Sum up the conversation above for yourself, so that you can go on with it from your summary alone. Keep what was "
+    "asked for and why, what was decided, what was done with which result, names, numbers, paths and identifiers as "
+    "they are, what failed, and what is still to be done. Write nothing but the summary."
+)
+"""What the model is told to do, unless somebody says it better."""
+LONGEST: Final = 20_000
+"""How many characters of a single text go into the transcript; of a longer one the middle is left out."""
+
+
+def summary_request(conversation: Sequence[Said], instructions: str | None = None) -> tuple[Said, ...]:
+    """Return the conversation that asks a model to sum up another one."""
+    text = transcript(conversation)
+    return (Said("user", (TextBlock(text), TextBlock(instructions or INSTRUCTIONS))),)
+
+
+def transcript(conversation: Sequence[Said]) -> str:
+    """Return what was said, called and answered, without thoughts; of images and files only that they were there."""
+    names: dict[str, str] = {}
+    lines = (line for said in conversation for block in said.content for line in _told(said, block, names))
+    return "\n\n".join(("<conversation>", *lines, "</conversation>"))
+
+
+def _told(said: Said, block: Block, names: dict[str, str]) -> Iterator[str]:
+    match block:
+        case TextBlock(text=text):
+            if text.strip():
+                yield f"[{said.role}] {_short(text)}"
+        case ThinkingBlock():
+            pass
+        case ToolUseBlock(id=call_id, name=name, input=arguments):
+            names[call_id] = name
+            yield f"[{said.role} calls {name}] {_short(_json(arguments))}"
+        case ToolResultBlock(tool_use_id=call_id, content=content, is_error=is_error):
+            verb = "failed" if is_error else "answered"
+            yield f"[{names.get(call_id, 'a tool')} {verb}] {_short(_plain_text(content))}"
+        case ImageBlock():
+            yield f"[{said.role}] (an image)"
+        case DocumentBlock():
+            yield f"[{said.role}] {_document(block)}"
+        case _:
+            yield from _opaque(said, block.data)
+
+
+def _document(block: DocumentBlock) -> str:
+    title = f" {block.title!r}" if block.title else ""
+    match block.source:
+        case TextSource(data=text):
+            return f"(a document{title}) {_short(text)}"
+        case ContentSource(content=content):
+            return f"(a document{title}) {_short(_plain_text(content))}"
+        case Base64Source(media_type=media_type):
+            return f"(a document{title}, {media_type})"
+        case _:
+            return f"(a document{title})"
+
+
+def _plain_text(content: str | tuple[dict[str, Any], ...]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(piece.get("text") or f"({piece.get('type', 'something')})") for piece in content)
+
+
+def _opaque(said: Said, data: dict[str, Any]) -> Iterator[str]:
+    """Tell what the API's own tools were asked and found; what is sealed or is no content stays out."""
+    kind = str(data.get("type"))
+    if kind.endswith("_tool_use"):
+        yield f"[{said.role} calls {data.get('name')}] {_short(_json(data.get('input')))}"
+    elif kind.endswith("_tool_result") or kind in {"search_result", "compaction"}:
+        yield f"[{kind}] {_short(_json(data.get('content')))}"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(_unsealed(value)).decode()
+
+
+def _unsealed(value: Any) -> Any:  # noqa: ANN401 - decoded JSON
+    if isinstance(value, list):
+        return [_unsealed(one) for one in msgspec.convert(value, list[Any])]
+    if isinstance(value, dict):
+        fields = msgspec.convert(value, dict[str, Any])
+        return {name: _unsealed(one) for name, one in fields.items() if not name.startswith("encrypted")}
+    return value
+
+
+def _short(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"

@@ -1,0 +1,357 @@
+"""Agents that use tools, from the message to the last answer, through restarts and people."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from reenact import Image, Runtime, Said, ToolResultBlock, ToolUseBlock
+from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.tool import tool
+from reenact.testing import MockEnvironmentFactory, MockEvent
+from tests.runtime.conftest import Open
+from tests.runtime.witness import PATIENCE, Ears
+
+
+def results_in(said: Sequence[Said]) -> list[ToolResultBlock]:
+    return [block for block in said[-1].content if isinstance(block, ToolResultBlock)]
+
+
+def asks(
+    *calls: tuple[str, str, dict[str, Any]], then: str = "done"
+) -> Callable[[Sequence[Said]], Iterable[MockEvent]]:
+    """A model that asks for the calls, all at once, and says what came of them."""
+
+    def script(said: Sequence[Said]) -> Iterator[MockEvent]:
+        yield MockEvent("message_start")
+        results = results_in(said)
+        if results:
+            told = "; ".join(f"{'!' if result.is_error else ''}{result.content}" for result in results)
+            yield MockEvent("text_delta", data={"text": f"{then}: {told}"})
+            yield MockEvent("message_stop", data={"stop_reason": "end_turn"})
+        else:
+            for id_, name, arguments in calls:
+                yield MockEvent("tool_call", data={"id": id_, "name": name, "input": arguments})
+            yield MockEvent("message_stop", data={"stop_reason": "tool_use"})
+
+    return script
+
+
+@pytest.fixture
+def factory() -> MockEnvironmentFactory:
+    return MockEnvironmentFactory(delays=False)
+
+
+def running(runtime: Runtime, image: Image) -> str:
+    runtime.containers.create(container_id="c")
+    runtime.images.register(image)
+    runtime.sessions.create("c", "i", session_id="s")
+    return runtime.sessions.run("s")
+
+
+@tool
+def get_weather(city: str) -> dict[str, Any]:
+    """What the weather is like."""
+    return {"city": city, "sky": "clear"}
+
+
+def test_the_results_of_a_tool_go_back_to_the_model_which_answers(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Beijing"})))
+    factory.set_scenario("weather")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(get_weather,)))
+
+    turn = runtime.agents.receive(agent, "What is the weather in Beijing?")
+
+    (completed,) = ears.wait("turn_completed")
+    assert completed.data.outcome == "completed"
+    assert [event.type for event in ears.heard if event.context.turn_id == turn] == [
+        "user_message",
+        "turn_started",
+        "agent_state_changed",
+        "message_start",
+        "tool_call",
+        "message_stop",
+        "assistant_message",
+        "agent_state_changed",
+        "tool_started",
+        "tool_result",
+        "tool_result_message",
+        "agent_state_changed",
+        "step_started",
+        "message_start",
+        "agent_state_changed",
+        "text_delta",
+        "message_stop",
+        "assistant_message",
+        "agent_state_changed",
+        "turn_completed",
+    ]
+    assert [event.data.current for event in ears.of("agent_state_changed")] == [
+        "thinking",
+        "tool_executing",
+        "thinking",
+        "responding",
+        "idle",
+    ]
+    assert [message.role for message in runtime.sessions.messages("s")][-1] == "assistant"
+    assert runtime.sessions.messages("s")[-1].text == 'done: {"city":"Beijing","sky":"clear"}'
+
+
+def test_the_calls_of_one_answer_run_at_the_same_time_and_their_results_keep_the_order_of_the_calls(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    both = threading.Barrier(2)
+
+    @tool
+    def first() -> str:
+        both.wait(PATIENCE)
+        return "one"
+
+    @tool
+    async def second() -> str:
+        await asyncio.to_thread(both.wait, PATIENCE)
+        return "two"
+
+    factory.define_scenario("both", asks(("c1", "first", {}), ("c2", "second", {})))
+    factory.set_scenario("both")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(first, second)))
+
+    runtime.agents.receive(agent, "go")
+
+    ears.wait("turn_completed")
+    assert runtime.sessions.messages("s")[-1].text == "done: one; two"
+
+
+def test_a_tool_that_raises_tells_the_model_so_and_harms_nobody(opened: Open, factory: MockEnvironmentFactory) -> None:
+    @tool
+    def broken() -> str:
+        message = "no such file"
+        raise FileNotFoundError(message)
+
+    factory.define_scenario("broken", asks(("c1", "broken", {}), ("c2", "get_weather", {"city": "Rome"})))
+    factory.set_scenario("broken")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(broken, get_weather)))
+
+    runtime.agents.receive(agent, "go")
+
+    (completed,) = ears.wait("turn_completed")
+    assert completed.data.outcome == "completed"
+    told = runtime.sessions.messages("s")[-1].text
+    assert "!FileNotFoundError: no such file" in told
+    assert '"city":"Rome"' in told
+
+
+def test_an_interrupt_ends_the_turn_while_a_tool_runs_and_its_late_result_is_not_heard(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    started, release = threading.Event(), threading.Event()
+
+    @tool
+    def slow() -> str:
+        started.set()
+        release.wait(PATIENCE)
+        return "late"
+
+    factory.define_scenario("slow", asks(("c1", "slow", {})))
+    factory.set_scenario("slow")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(slow,)))
+    runtime.agents.receive(agent, "go")
+    assert started.wait(PATIENCE)
+
+    runtime.agents.interrupt(agent)
+    release.set()
+
+    (completed,) = ears.wait("turn_completed")
+    assert completed.data.outcome == "interrupted"
+    (result,) = ears.of("tool_result")
+    assert result.data.is_error
+    assert "not known whether it took effect" in result.data.result
+
+
+def test_a_tool_is_told_whose_call_it_runs(opened: Open, factory: MockEnvironmentFactory) -> None:
+    contexts: list[ToolContext] = []
+
+    @tool
+    def whose(context: ToolContext) -> str:
+        contexts.append(context)
+        return "yours"
+
+    factory.define_scenario("whose", asks(("c1", "whose", {})))
+    factory.set_scenario("whose")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(whose,)))
+
+    turn = runtime.agents.receive(agent, "go")
+
+    ears.wait("turn_completed")
+    (context,) = contexts
+    assert (context.session_id, context.agent_id, context.turn_id, context.call_id) == ("s", agent, turn, "c1")
+
+
+def test_a_call_of_an_answer_that_was_cut_is_not_run(opened: Open, factory: MockEnvironmentFactory) -> None:
+    def cut(_: Sequence[Said]) -> Iterable[MockEvent]:
+        return [
+            MockEvent("tool_call", data={"id": "c1", "name": "get_weather", "input": {"city": "Rome"}}),
+            MockEvent("message_stop", data={"stop_reason": "max_tokens"}),
+        ]
+
+    factory.define_scenario("cut", cut)
+    factory.set_scenario("cut")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(get_weather,)))
+
+    runtime.agents.receive(agent, "go")
+
+    (completed,) = ears.wait("turn_completed")
+    assert completed.data.stop_reason == "max_tokens"
+    assert ears.of("tool_started") == []
+
+
+def test_a_loop_that_repeats_itself_is_stopped_and_says_why(opened: Open, factory: MockEnvironmentFactory) -> None:
+    def again(_: Sequence[Said]) -> Iterable[MockEvent]:
+        return [
+            MockEvent("tool_call", data={"id": "c1", "name": "get_weather", "input": {"city": "Rome"}}),
+            MockEvent("message_stop", data={"stop_reason": "tool_use"}),
+        ]
+
+    factory.define_scenario("again", again)
+    factory.set_scenario("again")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(get_weather,)))
+
+    runtime.agents.receive(agent, "go")
+
+    (completed,) = ears.wait("turn_completed")
+    assert completed.data.stop_reason == "repeated_tool_calls"
+    assert len(ears.of("tool_started")) == 3
+    assert "3 times in a row" in ears.of("tool_result")[-1].data.result
+
+
+def test_a_turn_asks_the_model_no_more_often_than_it_may(opened: Open, factory: MockEnvironmentFactory) -> None:
+    numbers = iter(range(100))
+
+    def on_and_on(_: Sequence[Said]) -> Iterable[MockEvent]:
+        city = f"city {next(numbers)}"
+        return [
+            MockEvent("tool_call", data={"id": "c1", "name": "get_weather", "input": {"city": city}}),
+            MockEvent("message_stop", data={"stop_reason": "tool_use"}),
+        ]
+
+    factory.define_scenario("on", on_and_on)
+    factory.set_scenario("on")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(get_weather,), max_steps=3))
+
+    runtime.agents.receive(agent, "go")
+
+    (completed,) = ears.wait("turn_completed")
+    assert completed.data.stop_reason == "max_steps_exceeded"
+    assert len(ears.of("message_stop")) == 3
+    assert len(ears.of("tool_started")) == 2
+
+
+def test_a_tool_whose_function_nobody_has_handed_in_is_told_of_as_missing(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Rome"})))
+    factory.set_scenario("weather")
+    first = opened(environment=factory)
+    running(first, Image(id="i", tools=(get_weather,)))
+    first.close()
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+
+    runtime.agents.receive(runtime.sessions.run("s"), "go")
+
+    ears.wait("turn_completed")
+    assert "get_weather cannot be run" in runtime.sessions.messages("s")[-1].text
+
+
+def test_functions_handed_in_at_opening_stand_behind_the_tools_of_images(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Rome"})))
+    factory.set_scenario("weather")
+    first = opened(environment=factory)
+    running(first, Image(id="i", tools=(get_weather,)))
+    first.close()
+    runtime = opened(environment=factory, tools=[get_weather])
+    ears = Ears(runtime)
+
+    runtime.agents.receive(runtime.sessions.run("s"), "go")
+
+    ears.wait("turn_completed")
+    assert '"sky":"clear"' in runtime.sessions.messages("s")[-1].text
+
+
+def test_a_conversation_that_is_too_long_is_summarised_and_kept_in_the_log(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    asked: list[list[str]] = []
+
+    def script(said: Sequence[Said]) -> Iterator[MockEvent]:
+        asked.append([one.text for one in said])
+        summarised = "<conversation>" in said[0].text
+        yield MockEvent("text_delta", data={"text": "THE SUMMARY" if summarised else f"answer {len(asked)}"})
+        yield MockEvent("message_delta", data={"usage": {"input_tokens": 900, "output_tokens": 200}})
+        yield MockEvent("message_stop")
+
+    factory.define_scenario("long", script)
+    factory.set_scenario("long")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", compress_at=1000))
+
+    for number, question in enumerate(("one", "two"), start=1):
+        runtime.agents.receive(agent, question)
+        ears.wait("turn_completed", count=number)
+
+    assert len(asked) == 3
+    assert "THE SUMMARY" in asked[2][0]
+    assert asked[2][-1] == "two"
+    (compressed,) = ears.of("context_compressed")
+    assert compressed.data.summary == "THE SUMMARY"
+    assert [message.text for message in runtime.sessions.messages("s")] == ["one", "answer 1", "two", "answer 3"]
+
+
+def test_a_use_block_without_an_id_is_given_one(opened: Open, factory: MockEnvironmentFactory) -> None:
+    def nameless(said: Sequence[Said]) -> Iterable[MockEvent]:
+        if results_in(said):
+            return [MockEvent("text_delta", data={"text": "ok"}), MockEvent("message_stop")]
+        call = MockEvent("tool_call", data={"name": "get_weather", "input": {"city": "Rome"}})
+        return [call, call, MockEvent("message_stop", data={"stop_reason": "tool_use"})]
+
+    factory.define_scenario("nameless", nameless)
+    factory.set_scenario("nameless")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(get_weather,)))
+
+    runtime.agents.receive(agent, "go")
+
+    ears.wait("turn_completed")
+    calls = [
+        block
+        for message in runtime.sessions.messages("s")
+        for block in message.content
+        if isinstance(block, ToolUseBlock)
+    ]
+    assert len({call.id for call in calls} - {""}) == 2
