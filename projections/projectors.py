@@ -41,7 +41,7 @@ from reenact.domain.turns import TOOL_USE
 from reenact.projections.calls import OfCalls, project_calls
 from reenact.projections.log import Row
 from reenact.projections.spending import counts_of, encode, known, spend, spend_in
-from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow
+from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow, turn_to
 
 OfConversation: TypeAlias = (
     AgentStarted
@@ -219,17 +219,16 @@ def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContin
     asked = next(call.asked for call in session.calls.values())
     turn = TurnRow(row.position, event.turn_id, session.position, asked, event.at, event.at)
     session.turns[event.turn_id] = changes.turns[turn.position] = turn
+    turn_to(session, "waiting_for_human_input")
     if session.agent is not None:
         session.agent.turn_id = event.turn_id
-        session.agent.activity = "waiting_for_human_input"
 
 
 def _step(changes: Changes, session: Conversing, event: StepStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.steps = event.step
     changes.turns[turn.position] = turn
-    if session.agent is not None:
-        session.agent.activity = "thinking"
+    turn_to(session, "thinking")
 
 
 def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecorded) -> None:

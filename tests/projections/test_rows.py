@@ -267,6 +267,23 @@ def test_pages_of_messages_and_turns_put_together_are_all_of_them(chosen: list[S
             assert turns == model.turns_of(session_id)
 
 
+def test_results_that_no_turn_brought_about_are_a_place_to_go_on_from() -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a")
+    world.ask("a", ToolUseBlock("t1", "send", {}))
+    world.interrupt("a", SoFar())
+    world.say("a", "And now?")
+
+    with ReadModel.of(world.log) as model:
+        *before, results, last = model.messages("a")
+        assert model.messages("a", after=results) == [last]
+
+    assert (results.role, results.turn_id, last.text) == ("user", None, "And now?")
+    assert [message.role for message in before] == ["user", "assistant"]
+
+
 def test_what_waits_is_told_of_all_sessions_with_what_it_takes_to_decide() -> None:
     world = World()
     for name in "ab":
