@@ -265,7 +265,7 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     turn.outcome = event.outcome
     turn.stop_reason = event.stop_reason
     turn.duration = event.duration
-    turn.usage = encode(event.usage) if event.usage else None
+    counted, turn.usage = turn.usage, encode(event.usage) if event.usage else None
     turn.cost = known(event.cost)
     turn.failure = None if event.failure is None else encode(event.failure)
     changes.turns[turn.position] = turn
@@ -275,13 +275,13 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     elif session.agent is not None:
         session.agent.turn_id = session.agent.activity = None
         session.agent.failed = event.outcome == "failed"
-    if event.usage:
+    if turn.usage not in (None, counted):
         _count_rest(changes, session, turn, event)
 
 
 def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, event: TurnCompleted) -> None:
     """Count what was used for an answer of which nothing was recorded: nobody has said whose it was."""
-    told = counts_of(event.usage)
-    rest = {name: count - turn.counted.get(name, 0) for name, count in told.items() if told != turn.counted}
-    if any(count > 0 for count in rest.values()):
+    told = counts_of(event.usage).items()
+    rest = {name: count - turn.counted.get(name, 0) for name, count in told if count > turn.counted.get(name, 0)}
+    if rest:
         spend(changes, session, ("model", ""), rest, None)
