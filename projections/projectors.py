@@ -269,7 +269,7 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     turn.cost = known(event.cost)
     turn.failure = None if event.failure is None else encode(event.failure)
     changes.turns[turn.position] = turn
-    session.uses = ()
+    session.uses = ()  # nobody has run them
     if turn.started_at is None:
         session.waiting -= 1
     elif session.agent is not None:

@@ -23,6 +23,7 @@ from reenact import (
 )
 from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.people import PendingCall
 from reenact.domain.session import Session
@@ -146,6 +147,21 @@ def test_a_rejection_that_does_not_resume_has_the_model_not_asked_again(opened: 
     assert [turn.outcome for turn in runtime.sessions.turns("s")] == ["waiting", "completed"]
     assert texts(runtime)[-2:] == [("user", "Something else"), ("assistant", "Done.")]
     check(runtime)
+
+
+def test_the_turn_that_a_decision_begins_is_named_even_if_there_is_no_money_left_for_it(
+    opened: Open, desk: Desk, rules: Callable[[Rules], None]
+) -> None:
+    rules(msgspec.structs.replace(RULES, cost_limit=CostLimit(0.4)))
+    runtime = opened(environment=desk)
+    ears, _ = waiting(runtime, desk, MIXED)
+    say(runtime, "And?")
+
+    turn_id = runtime.agents.reject("t2")
+
+    (completed,) = ears.wait("turn_completed", turn_id=turn_id)
+    assert completed.data.stop_reason == "cost_limit_exceeded"
+    assert [turn.id for turn in runtime.sessions.turns("s")].index(turn_id or "") == 1
 
 
 def test_an_edited_call_runs_with_the_new_arguments(opened: Open, desk: Desk) -> None:
