@@ -254,10 +254,14 @@ def test_pages_of_messages_and_turns_put_together_are_all_of_them(chosen: list[S
     with ReadModel.of(log) as model:
         for session_id in "abc":
             messages: list[Message] = []
-            while page := model.messages(session_id, after=messages[-1] if messages else None, limit=2):
+            while len(messages) < 1000 and (
+                page := model.messages(session_id, after=messages[-1] if messages else None, limit=2)
+            ):
                 messages += page
             turns: list[TurnInfo] = []
-            while some := model.turns_of(session_id, after=turns[-1].id if turns else None, limit=1):
+            while len(turns) < 1000 and (
+                some := model.turns_of(session_id, after=turns[-1].id if turns else None, limit=1)
+            ):
                 turns += some
             assert messages == model.messages(session_id)
             assert turns == model.turns_of(session_id)
