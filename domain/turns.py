@@ -236,16 +236,14 @@ def _stop_with(story: Story, command: _GoesOn, reason: str, why: str) -> None:
 
 def _go_on(story: Story, command: _GoesOn) -> None:
     """Do what follows from how the calls stand: run them, ask the model again, or leave it to people."""
+    if story.session.round is not None and not command.rules.runs_tools:
+        story.add(*rounds.given_up(story.session.round, "this environment runs no tools", stages={"ready"}))
     round_ = story.session.round
     if round_ is None:
         return
     if round_.at("ready"):
         _continued(story, command)
-        if command.rules.runs_tools:
-            story.add(*rounds.started(round_))
-        else:
-            story.add(*rounds.given_up(round_, "this environment runs no tools", stages={"ready"}))
-            _go_on(story, command)
+        story.add(*rounds.started(round_))
     elif round_.is_answered:
         _continued(story, command)
         _record_results(story, command)

@@ -108,11 +108,10 @@ def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Jso
 
 
 def _was_begun_without_thought(messages: list[Json]) -> bool:
-    """Return whether the model's turn that goes on has called tools, and did not begin with a thought."""
+    """Return whether the last turn of the model, if it called tools to its end, did not begin with a thought."""
     first: Json | None = None
     for message in reversed(messages):
-        kinds = [block.get("type") for block in message["content"]]
-        if message["role"] == "user" and any(kind != "tool_result" for kind in kinds):
+        if message["role"] == "user" and all(block.get("type") != "tool_result" for block in message["content"]):
             break
         if message["role"] == "assistant":
             first = message["content"][0]

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 from reenact.domain.agent import AgentInfo
+from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import (
     AgentNotFoundError,
@@ -19,6 +20,7 @@ from reenact.domain.errors import (
     InvalidAnswerError,
     InvalidInputError,
     InvalidMessageError,
+    LLMError,
     LogLockedError,
     LogTooNewError,
     LogUnusableError,
@@ -123,6 +125,7 @@ __all__ = [
     "InvalidMessageError",
     "LLMConfig",
     "LLMDriver",
+    "LLMError",
     "LLMProvider",
     "LogLockedError",
     "LogTooNewError",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -140,7 +139,7 @@ class LoopMachine(RuleBasedStateMachine):
         self.session = Session()
         self.facts: list[Fact] = []
         self.heard: list[Heard] = []
-        self.rules = Rules()
+        self.in_force = Rules()
         self.resumed: set[str] = set()
         self.grammar = Grammar(resumed=self.resumed)
         self.cursor = 0
@@ -166,7 +165,7 @@ class LoopMachine(RuleBasedStateMachine):
             self._hear(data.event_type, context.turn_id, dict(data))
         for event in events:
             self.session = evolve(self.session, event)
-        self.facts.extend(Fact(event, self.rules) for event in events)
+        self.facts.extend(Fact(event, self.in_force) for event in events)
         return list(events)
 
     def _hear_answer(self, turn_id: str | None, so_far: SoFar) -> None:
@@ -212,9 +211,9 @@ class LoopMachine(RuleBasedStateMachine):
         return None if self.session.agent is None else self.session.agent.id
 
     def with_rules(self) -> dict[str, Any]:
-        return {"at": self.at, "rules": self.rules, "results_id": self.next("r")}
+        return {"at": self.at, "rules": self.in_force, "results_id": self.next("r")}
 
-    def some_call(self, data: st.DataObject, likely: Sequence[str]) -> str:
+    def some_call(self, data: st.DataObject, likely: list[str]) -> str:
         """Draw a call, mostly a likely one."""
         known = [id_ for asked in self.asked[-2:] for id_ in asked.calls]
         return data.draw(st.sampled_from([*likely * 4, *known, "unheard of"]))
@@ -223,24 +222,24 @@ class LoopMachine(RuleBasedStateMachine):
 
     @initialize(rules=limits)
     def create(self, rules: Rules) -> None:
-        self.rules = rules
+        self.in_force = rules
         self.ask(CreateSession(session_id="s", container_id="c", image_id="i", image_revision=1))
         self.ask(Run(session_id="s", agent_id=self.next("agent"), turn_id=self.next("t"), **self.with_rules()))
 
     @precondition(lambda self: self.live is None)
     @rule(rules=limits, same=st.booleans())
     def run(self, rules: Rules, same: bool) -> None:  # noqa: FBT001 - drawn
-        waiting, before = self.open, self.rules
-        self.rules = before if same else rules
+        waiting, before = self.open, self.in_force
+        self.in_force = before if same else rules
 
         events = self.ask(Run(session_id="s", agent_id=self.next("agent"), turn_id=self.next("t"), **self.with_rules()))
 
         assert isinstance(events, ReenactError) == naive.is_deleted(self.facts)
         if isinstance(events, list) and waiting is not None:
-            if before.policies == self.rules.policies:
+            if before.policies == self.in_force.policies:
                 assert len(events) == 1
             approvals = [id_ for id_ in waiting.waiting if id_ not in waiting.questions]
-            if approvals and waiting.revision != self.rules.policies.revision:
+            if approvals and waiting.revision != self.in_force.policies.revision:
                 asked = [call.id for event in events if isinstance(event, HumanApproveRequired) for call in event.calls]
                 denied = [event.id for event in events if isinstance(event, ToolResult)]
                 assert sorted(asked + denied) == sorted(approvals)
@@ -259,7 +258,7 @@ class LoopMachine(RuleBasedStateMachine):
             message_id=message_id,
             content=HELLO,
             at=self.at,
-            rules=self.rules,
+            rules=self.in_force,
         )
 
     @precondition(lambda self: self.count % 3 == 0)
@@ -312,7 +311,7 @@ class LoopMachine(RuleBasedStateMachine):
         events = self.ask(Finish(turn_id=turn_id, so_far=so_far, **self.with_rules()))
 
         assert isinstance(events, list)
-        goes_on = so_far.stop_reason == "tool_use" and self.rules.runs_tools
+        goes_on = so_far.stop_reason == "tool_use" and self.in_force.runs_tools
         assert any(isinstance(event, ToolsRequested) for event in events) == goes_on
         if goes_on:
             asked = self.asked[-1]
@@ -381,7 +380,7 @@ class LoopMachine(RuleBasedStateMachine):
             assert isinstance(events, AgentNotFoundError)
         elif id_ not in asked.waiting or id_ in asked.questions:
             assert isinstance(events, CallNotPendingError)
-        elif digest not in {None, asked.digests[id_]} or asked.revision != self.rules.policies.revision:
+        elif digest not in {None, asked.digests[id_]} or asked.revision != self.in_force.policies.revision:
             assert isinstance(events, StaleApprovalError)
         else:
             assert isinstance(events, list)
@@ -389,11 +388,11 @@ class LoopMachine(RuleBasedStateMachine):
 
     def _is_done_as_approved(self, events: list[Any], call: ToolUseBlock, edited: dict[str, Any] | None) -> None:
         arguments = call.input if edited is None else edited
-        denied = judge(self.rules.policies, call.name, arguments).decision == "deny"
+        denied = judge(self.in_force.policies, call.name, arguments).decision == "deny"
         approved = [event for event in events if isinstance(event, ToolApproved)]
         started = [event.id for event in events if isinstance(event, ToolStarted)]
         assert [event.id for event in approved] == ([] if denied else [call.id])
-        assert started == ([call.id] if not denied and self.rules.runs_tools else [])
+        assert started == ([call.id] if not denied and self.in_force.runs_tools else [])
 
     @precondition(lambda self: self.open is not None and (bool(self.live and self.open.waiting) or self.count % 4 == 0))
     @rule(data=st.data(), resume=st.sampled_from([True, True, False]))
@@ -414,7 +413,9 @@ class LoopMachine(RuleBasedStateMachine):
             assert not any(isinstance(event, ToolStarted) for event in events)
             assert resume or not any(isinstance(event, StepStarted) for event in events)
 
-    @precondition(lambda self: self.open is not None and (bool(self.live and self.open.questions) or self.count % 4 == 0))
+    @precondition(
+        lambda self: self.open is not None and (bool(self.live and self.open.questions) or self.count % 4 == 0)
+    )
     @rule(data=st.data(), value=any_value)
     def respond(self, data: st.DataObject, value: object) -> None:
         asked = self.open
@@ -446,7 +447,7 @@ class LoopMachine(RuleBasedStateMachine):
 
         events = self.ask(
             Compress(
-                turn_id=turn_id, summary=summary, kept=kept, usage=usage, model=model, at=self.at, rules=self.rules
+                turn_id=turn_id, summary=summary, kept=kept, usage=usage, model=model, at=self.at, rules=self.in_force
             )
         )
 
@@ -492,10 +493,10 @@ class LoopMachine(RuleBasedStateMachine):
         turn_id, asked = naive.turn_under_way(self.facts), self.open
         assert turn_id is not None
         self.session = replay(fact.event for fact in self.facts)
-        self.rules = self.rules if same else rules
+        self.in_force = self.in_force if same else rules
         if asked is None:
             return  # the model is asked again
-        running = [id_ for id_ in asked.running if asked.calls[id_].name in self.rules.idempotent]
+        running = [id_ for id_ in asked.running if asked.calls[id_].name in self.in_force.idempotent]
         self.resumed.add(turn_id)
 
         events = self.ask(Resume(turn_id=turn_id, **self.with_rules()))
@@ -506,7 +507,7 @@ class LoopMachine(RuleBasedStateMachine):
         given_up = {event.id for event in events if isinstance(event, ToolResult)}
         assert {*again, *waits} <= set(running)
         assert {*again, *waits, *given_up} >= set(asked.running)
-        assert not same or not self.rules.runs_tools or again == running
+        assert not same or not self.in_force.runs_tools or again == running
 
     @precondition(lambda self: self.count > 60)
     @rule(so_far=parts)
@@ -710,14 +711,15 @@ def data_id(so_far: SoFar, count: int) -> str | None:
     return None if so_far.message_id is None else f"m{count % 3}" if count % 2 else f"n{count}"
 
 
-def fits(question: object, value: object) -> bool:
+def fits(question: object, value: Any) -> bool:  # noqa: ANN401 - whatever is drawn
     """Whether the question takes the answer."""
     if not isinstance(question, HumanSelectRequired):
         return isinstance(value, str) and bool(value.strip())
     values = [option.value for option in question.options]
     if not question.multi:
         return value in values
-    return isinstance(value, list) and all(one in values for one in value) and len(set(value)) == len(value)
+    ways = [[], *([one] for one in values), *([one, other] for one in values for other in values if one != other)]
+    return value in ways
 
 
 TestLoop = LoopMachine.TestCase

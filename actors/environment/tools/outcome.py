@@ -51,8 +51,8 @@ def outcome_of(result: Any, *, tool: str = "the tool", limit: int = MAX_OUTPUT) 
     """
     try:
         if isinstance(result, ToolOutcome):
-            content = result.content if isinstance(result.content, str) else list(result.content)
-            return msgspec.structs.replace(outcome_of(content, tool=tool, limit=limit), is_error=result.is_error)
+            inner = outcome_of(result.content, tool=tool, limit=limit)
+            return msgspec.structs.replace(inner, is_error=inner.is_error or result.is_error)
         if result is None:
             return ToolOutcome()
         return _outcome(_as_json(result), limit)

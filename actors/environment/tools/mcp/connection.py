@@ -142,6 +142,7 @@ class _Link:
         self._why = ""
         self._ready: asyncio.Future[Session] = self._loop.create_future()
         self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
+        self._task.add_done_callback(self._ended)
 
     @property
     def is_over(self) -> bool:
@@ -181,7 +182,8 @@ class _Link:
                 self._loop.call_soon_threadsafe(self.end)
             return
         self.end()
-        await asyncio.wait((self._task,), timeout=_CLOSING)
+        if self._ready.done():
+            await asyncio.wait((self._task,), timeout=_CLOSING)
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=_CLOSING)
@@ -203,9 +205,11 @@ class _Link:
         except Exception as error:  # noqa: BLE001 - told to whoever asks
             self._why = told(root_of(error))
             _log.debug("the connection to MCP server %r has failed", self._server.name, exc_info=True)
-        finally:
-            self._over.set()
-            self._fail(unreachable(self._server, self._why or "the connection was ended", self._report))
+
+    def _ended(self, _: asyncio.Task[None]) -> None:
+        """Tell those who wait; also when the task was cancelled before its first step."""
+        self._over.set()
+        self._fail(unreachable(self._server, self._why or "the connection was closed", self._report))
 
     def _changed(self) -> None:
         self.outdated = True

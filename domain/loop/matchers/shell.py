@@ -1,0 +1,195 @@
+"""Finds every command that a text may make a shell run; runs nothing, expands nothing.
+
+What is found answers two questions. Is it one simple command, with nothing in it that a shell would still change
+(`Script.is_plain`)? And which commands may be run anywhere in it: behind `;` or `&&`, in a pipe, in `$(…)`, as an
+argument of `sudo` or of `bash -c` (`Script.commands`)? The second answer is rather too long than too short, and what
+cannot be seen leaves a `doubt`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from reenact.domain.loop.matchers.shell_syntax import Reader
+from reenact.domain.loop.matchers.shell_words import HOLE, MAX_DEPTH, Unreadable, Word
+
+_LAUNCHERS = """
+    alias builtin bundle bunx busybox bwrap caffeinate chroot chrt cmd command conda coproc direnv doas entr env eval
+    exec expect fakeroot fd find firejail flock gdb hatch hyperfine ionice ltrace mamba nice nix-shell nohup npx nsenter
+    parallel pdm pipenv pkexec pnpx poetry powershell proot pwsh rlwrap runuser rye screen script setsid ssh stdbuf
+    strace su sudo systemd-run taskset time timeout tmux toybox trap unbuffer unshare uv uvx valgrind watch xargs
+"""
+LAUNCHERS: Final = frozenset(_LAUNCHERS.split())
+"""Programs that start another one, which stands among their arguments."""
+
+_SHELLS = "ash bash csh dash fish ksh mksh rbash sh source tcsh zsh ."
+SHELLS: Final = frozenset(_SHELLS.split())
+"""Programs that run the commands in a file, or those that they read."""
+
+_TEXTS = "alias entr eval expect flock nix-shell parallel powershell pwsh runuser screen script ssh su tmux trap watch"
+_RUN_TEXTS = frozenset(_TEXTS.split())
+"""Programs that give a text among their arguments to a shell."""
+
+MAX_WORDS: Final = 10_000
+"""In all commands of a text together."""
+MAX_COMMANDS: Final = 2_000
+
+_MAX_STARTS = 100
+_ANYTHING: Final = Word(HOLE, is_open=True, is_wild=True)
+_FILLING = frozenset({"fd", "find", "parallel", "xargs"})
+"""These put what they find in the place of `{}`."""
+_ADDING = frozenset({"fd", "parallel", "xargs"})
+"""These put it at the end."""
+_OWN = "! [[ and begin case do elif else for function if not or select then until while { }"
+_OWN_WORDS = frozenset(_OWN.split())
+_ONLY_FIRST = frozenset({"source", "."})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
+_HARMLESS = re.compile(r"[\w@%+:,./-]*", re.ASCII)
+_ORDINARY = re.compile(r"[\w@%+=:,./-]+(?: [\w@%+=:,./-]+){0,30}", re.ASCII)
+"""What is read by splitting it: it saves two thirds of the time."""
+_READS_INPUT = re.compile(r"[-+]\w*s")
+
+
+class Command(NamedTuple):
+    """A simple command: its words; how many of the first may each be a program; whose output it may get."""
+
+    words: tuple[Word, ...]
+    starts: int
+    reads: frozenset[int]
+
+
+class Script(NamedTuple):
+    """The commands in a text. `names` are those of all programs that may be run, as far as they are known."""
+
+    commands: tuple[Command, ...]
+    names: frozenset[str]
+    has_open_names: bool
+    is_plain: bool
+    doubt: str = ""
+
+
+def read_script(text: str) -> Script:
+    """Return the commands in a text."""
+    text = text.strip(" \t\n")
+    if _ORDINARY.fullmatch(text):
+        return read_arguments(text.split(" "))
+    found = _Commands()
+    is_plain = found.read(text, 0)
+    return found.script(is_plain=is_plain)
+
+
+def read_arguments(words: Sequence[str]) -> Script:
+    """Return the commands in a program and its arguments, which no shell reads first."""
+    found = _Commands()
+    try:
+        found.add(tuple(Word(word) for word in words), frozenset(), 0)
+    except Unreadable as problem:
+        found.doubt = str(problem)
+    return found.script(is_plain=all("\0" not in word for word in words))
+
+
+class _Commands:
+    """Gathers commands, also those that stand in the arguments of others."""
+
+    def __init__(self) -> None:
+        self._commands: list[Command] = []
+        self._names: set[str] = set()
+        self._inputs: list[str] = []
+        self._words = 0
+        self._has_open_names = False
+        self._has_shell = False
+        self.doubt = ""
+
+    def script(self, *, is_plain: bool) -> Script:
+        """Return what was gathered; `is_plain` is whether it was read without anything special."""
+        if self._has_shell:
+            for text in self._inputs:
+                self.read(text, 1)
+        is_one = len(self._commands) == 1 and not _is_own(self._commands[0].words[0])
+        is_plain = is_plain and is_one and not self.doubt
+        return Script(tuple(self._commands), frozenset(self._names), self._has_open_names, is_plain, self.doubt)
+
+    def read(self, text: str, depth: int) -> bool:
+        """Read a text; return whether nothing was met in it but words."""
+        reader = Reader(text, self, depth)
+        try:
+            reader.read()
+        except Unreadable as problem:
+            self.doubt = self.doubt or f"it cannot be read as shell commands: {problem}"
+        return reader.is_plain
+
+    def feed(self, text: str) -> None:
+        """Remember what some command gets as its input; a shell would run it."""
+        self._inputs.append(text)
+
+    def nest(self, text: str, depth: int) -> frozenset[int]:
+        """Read a text that is commands of its own, or may be; return which these are."""
+        first = len(self._commands)
+        if depth > MAX_DEPTH:
+            raise Unreadable("too many commands stand within one another")
+        self.read(text, depth)
+        return frozenset(range(first, len(self._commands)))
+
+    def add(self, words: tuple[Word, ...], reads: frozenset[int], depth: int) -> frozenset[int]:
+        """Take a command; return those whose output comes out of it."""
+        starts = _starts(words)
+        self._words += len(words)
+        if self._words > MAX_WORDS or len(self._commands) >= MAX_COMMANDS or starts > _MAX_STARTS:
+            raise Unreadable("it has too many words")
+        names = {word.name for word in words[:starts] if not word.is_open}
+        self._names |= names
+        self._has_open_names = self._has_open_names or any(word.is_open for word in words[:starts])
+        for text in _scripts(words, names):
+            reads |= self.nest(text, depth + 1)
+        if "case" in names:
+            self.doubt = self.doubt or "not all that stands in `case` can be told apart"
+        self._has_shell = self._has_shell or bool(names & _RUN_TEXTS) or bool(names & SHELLS)
+        if _is_blind(words[:starts], words) or (names & _RUN_TEXTS and any(word.is_open for word in words)):
+            self.doubt = self.doubt or "it makes a shell run what is not to be seen"
+        if names & _FILLING:
+            words = tuple(_ANYTHING if "{}" in word.text else word for word in words)
+        if names & _ADDING:
+            words = (*words, _ANYTHING)
+        self._commands.append(Command(words, starts, reads))
+        return frozenset({len(self._commands) - 1})
+
+
+def _is_own(word: Word) -> bool:
+    """Return whether a program may follow the word: an assignment, or a word of the shell's own."""
+    return word.text in _OWN_WORDS or _ASSIGNMENT.match(word.text) is not None
+
+
+def _starts(words: tuple[Word, ...]) -> int:
+    """Return how many of the first words may be a program: all of a launcher's."""
+    for count, word in enumerate(words, 1):
+        if word.name in LAUNCHERS or word.name in SHELLS:
+            return len(words)
+        if not _is_own(word):
+            return count
+    return len(words)
+
+
+def _scripts(words: tuple[Word, ...], names: set[str]) -> Iterator[str]:
+    """Yield the arguments that may be commands themselves."""
+    if names & (LAUNCHERS | SHELLS):
+        yield from (word.text for word in words[1:] if not _HARMLESS.fullmatch(word.text))
+    if "eval" in names:
+        yield " ".join(word.text for word in words[1:])
+    if "alias" in names:
+        yield from (word.text.partition("=")[2] for word in words[1:])
+
+
+def _is_blind(programs: Sequence[Word], words: Sequence[Word]) -> bool:
+    """Return whether one of the shells runs what stands neither in the command nor in a file."""
+    for start, program in enumerate(programs):
+        if program.name not in SHELLS or (start and program.name in _ONLY_FIRST):
+            continue
+        given = words[start + 1 :]
+        operands = [word for word in given if not word.text.startswith(("-", "+"))]
+        if not operands or operands[0].is_open or operands[0].text.startswith(("/dev/", "/proc/")):
+            return True
+        if any(_READS_INPUT.match(word.text) for word in given):
+            return True
+    return False
