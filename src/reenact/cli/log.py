@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from time import sleep as pause
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -154,12 +154,15 @@ def _fields(event: msgspec.Struct) -> Fields:
 def _plain(value: object) -> object:
     if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
         return _fields(value)
-    if isinstance(value, tuple):
-        several: tuple[object, ...] = value
-        return [_plain(one) for one in several]
+    if _is_tuple(value):
+        return [_plain(one) for one in value]
     if isinstance(value, MCPServer):
         return dict(value.__rich_repr__())
     return msgspec.to_builtins(value)
+
+
+def _is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
+    return isinstance(value, tuple)
 
 
 def _print(entry: LogEntry, event: msgspec.Struct, form: ListFormat, console: Console) -> None:
