@@ -18,8 +18,12 @@ from reenact.domain.people import PendingCall
 from reenact.domain.session import Session
 from reenact.testing import wait_until
 from tests.runtime.witness import at_every_commit, check, copy_files, live_sessions, unfinished
-from tests.runtime.world import ASKED, DENIED, IDEMPOTENT, UNKNOWN, Ran, Running, ToolError, World, check_runs, settle
+from tests.runtime.world import ASKED, DENIED, IDEMPOTENT, UNKNOWN, Ran, Running, ToolError, World, check_log, check_runs, settle
 
+ROWS_EVERY = 10
+"""So many steps pass between two comparisons of the rows with the log."""
+SEASONED = 6
+"""So many steps pass at least between the opening of a runtime and its end."""
 NAMES = (*sorted(IDEMPOTENT), *sorted(ASKED), "pay", "grind", DENIED, UNKNOWN, "ask_user")
 QUESTIONS = (
     {"prompt": "Which?", "options": ["red", "blue"]},
@@ -49,6 +53,7 @@ class ToolsMachine(RuleBasedStateMachine):
         self.path.parent.mkdir()
         self.copies = 0
         self.count = 0
+        self.steps = 0
         self.world = World()
         self.resumed: set[str] = set()
         self.runtime: Runtime
@@ -62,6 +67,7 @@ class ToolsMachine(RuleBasedStateMachine):
             self.path, environment=self.world, recovery=recovery, synchronous="OFF", tools=self.world.tools()
         )
         self.world.serve(self.runtime)
+        self.opened_at = self.steps
 
     @property
     def states(self) -> dict[str, Session]:
@@ -71,7 +77,7 @@ class ToolsMachine(RuleBasedStateMachine):
     def live(self) -> dict[str, str]:
         return {agent.session_id: agent.id for agent in self.runtime.agents.list()}
 
-    def states_of(self, agent_id: str) -> str | None:
+    def state_of(self, agent_id: str) -> str | None:
         agent = self.runtime.agents.get(agent_id)
         return None if agent is None else agent.state
 
@@ -92,6 +98,9 @@ class ToolsMachine(RuleBasedStateMachine):
     def has_pending(self) -> bool:
         return bool(self.runtime.agents.pending())
 
+    def is_seasoned(self) -> bool:
+        return self.steps - self.opened_at >= SEASONED
+
     @initialize()
     def furnish(self) -> None:
         self.runtime.containers.create(container_id="c")
@@ -101,18 +110,22 @@ class ToolsMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.count += 1
         self.runtime.sessions.create("c", "i", session_id=f"s{self.count}")
-        self.runtime.sessions.run(f"s{self.count}")
+        self.runtime.agents.receive(self.runtime.sessions.run(f"s{self.count}"), "Please")
 
     @precondition(lambda self: len(self.live) <= 1)
     @rule()
     def begin_another(self) -> None:
         self.begin()
 
+    @precondition(lambda self: self.at_rest())
     @rule(data=st.data())
     def run_again(self, data: st.DataObject) -> None:
-        sessions = [session.id for session in self.runtime.sessions.list_by_container("c")]
-        if sessions:
-            self.runtime.sessions.run(self.pick(data, sessions))
+        session_id = self.pick(data, self.at_rest())
+        self.runtime.agents.receive(self.runtime.sessions.run(session_id), "And now?")
+
+    def at_rest(self) -> list[str]:
+        live = self.live
+        return [session.id for session in self.runtime.sessions.list_by_container("c") if session.id not in live]
 
     @precondition(has_live)
     @rule(data=st.data())
@@ -122,36 +135,35 @@ class ToolsMachine(RuleBasedStateMachine):
     # What the model answers.
 
     @precondition(has_question)
-    @rule(data=st.data(), ending=st.sampled_from(["end_turn", "max_tokens", "refusal"]))
-    def answer_with_text(self, data: st.DataObject, ending: str) -> None:
-        question = self.world.questions[self.pick(data, self.world.questions)]
-        question.say(*text("Here"), ("message_stop", {"stop_reason": ending}))
-
-    @precondition(has_question)
     @rule(data=st.data(), asked=calls, ending=stop_reasons, talks=st.booleans())
-    def answer_with_calls(self, data: st.DataObject, asked: Calls, ending: str, talks: bool) -> None:  # noqa: FBT001 - drawn
+    def ask_for_tools(self, data: st.DataObject, asked: Calls, ending: str, talks: bool) -> None:  # noqa: FBT001 - drawn
         question = self.world.questions[self.pick(data, self.world.questions)]
-        question.say(*(text("Let me see") if talks else ()), *told(asked), ("message_stop", {"stop_reason": ending}))
+        question.say(*(text("Let me see") if talks else ()), *told(asked), stop(ending))
 
     @precondition(has_question)
-    @rule(data=st.data(), asked=calls)
-    def begin_to_answer(self, data: st.DataObject, asked: Calls) -> None:
+    @rule(data=st.data(), name=st.sampled_from(sorted(IDEMPOTENT | ASKED)), n=st.integers(1, 3))
+    def ask_for_a_tool(self, data: st.DataObject, name: str, n: int) -> None:
+        question = self.world.questions[self.pick(data, self.world.questions)]
+        question.say(*told([("", name, n, {}), ("", "pay", n, {})]), stop("tool_use"))
+
+    @precondition(has_question)
+    @rule(data=st.data(), asked=calls, how=st.sampled_from(["end_turn", "refusal", "begins", "raises", "says", "ends"]))
+    def answer(self, data: st.DataObject, asked: Calls, how: str) -> None:
         session_id = self.pick(data, self.world.questions)
         question = self.world.questions[session_id]
-        question.say(*told(asked), *text("Well"), ends=False)
-        agent_id = self.live[session_id]
-        wait_until(lambda: self.states_of(agent_id) == "responding", what="the words to be heard")
-
-    @precondition(has_question)
-    @rule(data=st.data(), asked=calls, how=st.sampled_from(["raises", "says", "ends"]))
-    def fail_to_answer(self, data: st.DataObject, asked: Calls, how: str) -> None:
-        question = self.world.questions[self.pick(data, self.world.questions)]
-        if how == "raises":
-            question.say(*told(asked), error=RuntimeError("the line broke"))
-        elif how == "says":
-            question.say(*text("Well"), ("error", {"type": "overloaded_error", "message": "busy"}))
-        else:
-            question.say(*told(asked))
+        match how:
+            case "begins":
+                question.say(*told(asked), *text("Well"), ends=False)
+                agent_id = self.live[session_id]
+                wait_until(lambda: self.state_of(agent_id) == "responding", what="the words to be heard")
+            case "raises":
+                question.say(*told(asked), error=RuntimeError("the line broke"))
+            case "says":
+                question.say(*text("Well"), ("error", {"type": "overloaded_error", "message": "busy"}))
+            case "ends":
+                question.say(*told(asked))
+            case _:
+                question.say(*text("Here"), stop(how))
 
     # What tools come to.
 
@@ -214,26 +226,20 @@ class ToolsMachine(RuleBasedStateMachine):
     # What cuts it short.
 
     @precondition(has_live)
-    @rule(data=st.data())
-    def interrupt(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), how=st.sampled_from(["interrupt", "interrupt", "destroy", "delete"]))
+    def cut_short(self, data: st.DataObject, how: str) -> None:
         session_id = self.pick(data, self.live)
-        self.runtime.agents.interrupt(self.live[session_id])
+        match how:
+            case "interrupt":
+                self.runtime.agents.interrupt(self.live[session_id])
+            case "destroy":
+                self.runtime.agents.destroy(self.live[session_id])
+                assert session_id not in self.live
+            case _:
+                assert self.runtime.sessions.delete(session_id)
+                assert not [call for call in self.runtime.agents.pending() if call.session_id == session_id]
 
-    @precondition(has_live)
-    @rule(data=st.data())
-    def destroy(self, data: st.DataObject) -> None:
-        session_id = self.pick(data, self.live)
-        self.runtime.agents.destroy(self.live[session_id])
-        assert session_id not in self.live
-
-    @precondition(has_live)
-    @rule(data=st.data(), really=st.sampled_from([False, False, True]))
-    def delete(self, data: st.DataObject, really: bool) -> None:  # noqa: FBT001 - drawn
-        session_id = self.pick(data, self.live)
-        if really:
-            assert self.runtime.sessions.delete(session_id)
-            assert not [call for call in self.runtime.agents.pending() if call.session_id == session_id]
-
+    @precondition(is_seasoned)
     @rule(recovery=recoveries)
     def close_and_reopen(self, recovery: Recovery) -> None:
         waits = [call.id for call in self.runtime.agents.pending()]
@@ -241,6 +247,7 @@ class ToolsMachine(RuleBasedStateMachine):
         self.open(recovery)
         assert [call.id for call in self.runtime.agents.pending()] == waits
 
+    @precondition(is_seasoned)
     @rule(recovery=recoveries)
     def crash_and_reopen(self, recovery: Recovery) -> None:
         settle(self.runtime, self.world)
@@ -253,7 +260,7 @@ class ToolsMachine(RuleBasedStateMachine):
         self.open(recovery)
         assert [call.id for call in self.runtime.agents.pending()] == waits
 
-    @precondition(lambda self: self.has_question() or self.has_run())
+    @precondition(lambda self: self.is_seasoned() and (self.has_question() or self.has_run()))
     @rule(data=st.data(), moment=st.integers(1, 7), recovery=recoveries, asked=calls)
     def crash_on_the_way(self, data: st.DataObject, moment: int, recovery: Recovery, asked: Calls) -> None:
         """Crash after some commit while models answer and tools end; what came later did not happen."""
@@ -266,7 +273,7 @@ class ToolsMachine(RuleBasedStateMachine):
 
         at_every_commit(self.runtime, copy)
         for question in list(self.world.questions.values()):
-            question.say(*told(asked), ("message_stop", {"stop_reason": "tool_use"}))
+            question.say(*told(asked), stop("tool_use"))
         for _ in range(2):
             settle(self.runtime, self.world)
             for running in list(self.world.running):
@@ -283,12 +290,17 @@ class ToolsMachine(RuleBasedStateMachine):
         if not self.runtime.containers.get("c"):
             return
         settle(self.runtime, self.world)
-        check(self.runtime, resumed=self.resumed)
+        check_log(self.runtime, resumed=self.resumed)
         check_runs(self.runtime, self.world)
         for state in self.states.values():
             check_said(state)
+        self.steps += 1
+        if self.steps % ROWS_EVERY == 0:
+            check(self.runtime, resumed=self.resumed)
 
     def teardown(self) -> None:
+        settle(self.runtime, self.world)
+        check(self.runtime, resumed=self.resumed)
         self.runtime.close()
         self.world.release()
         shutil.rmtree(self.directory)
@@ -296,6 +308,10 @@ class ToolsMachine(RuleBasedStateMachine):
 
 def text(words: str) -> tuple[tuple[str, dict[str, Any]], ...]:
     return (("text_delta", {"text": words}),)
+
+
+def stop(reason: str) -> tuple[str, dict[str, Any]]:
+    return ("message_stop", {"stop_reason": reason})
 
 
 def told(asked: Calls) -> list[tuple[str, dict[str, Any]]]:

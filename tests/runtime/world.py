@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +24,8 @@ from reenact.domain.messages import Said
 from reenact.domain.session import Session
 from reenact.domain.session_state import for_model
 from reenact.testing import wait_until
-from tests.runtime.witness import PATIENCE, journal_of, live_sessions
+from tests.domain.grammar import Grammar
+from tests.runtime.witness import PATIENCE, fold, heard_of, journal_of, live_sessions
 
 IDEMPOTENT = {"fetch", "sweep"}
 ASKED = {"risky", "once"}
@@ -93,9 +94,10 @@ class Running:
 class Question:
     """What a model has been asked and has not answered to the end."""
 
-    def __init__(self, messages: Sequence[Said], on_event: OnEvent) -> None:
+    def __init__(self, messages: Sequence[Said], on_event: OnEvent, answered: Callable[[], None]) -> None:
         self.messages = messages
         self._on_event = on_event
+        self._answered = answered
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
@@ -110,6 +112,8 @@ class Question:
             elif ends and not self.ended.done():
                 self.ended.set_result(None)
 
+        if ends:
+            self._answered()
         self._loop.call_soon_threadsafe(say)
 
 
@@ -169,17 +173,23 @@ class World:
         """Return an environment around the world's model."""
         return ModelEnvironment("stepped", config, lambda: _Model(self, config.session_id))
 
-    def ask(self, session_id: str, question: Question) -> None:
-        """Take note of what a model is asked."""
+    async def ask(self, session_id: str, messages: Sequence[Said], on_event: OnEvent) -> None:
+        """Ask the test, and return when it has answered to the end."""
+
+        def answered() -> None:
+            with self._lock:
+                if self.questions.get(session_id) is question:
+                    del self.questions[session_id]
+
+        question = Question(messages, on_event, answered)
         with self._lock:
             if session_id in self.questions:
                 self.wrong.append(f"the model of {session_id} was asked while it answered")
             self.questions[session_id] = question
-
-    def answered(self, session_id: str) -> None:
-        """Take note of the end of an answer."""
-        with self._lock:
-            self.questions.pop(session_id, None)
+        try:
+            await question.ended
+        finally:
+            answered()
 
     def runs_of(self, session_id: str) -> list[Running]:
         """Return what runs for the session."""
@@ -238,12 +248,7 @@ class _Model:
         tools: Sequence[Mapping[str, Any]],
         on_event: OnEvent,
     ) -> None:
-        question = Question(messages, on_event)
-        self._world.ask(self._session_id, question)
-        try:
-            await question.ended
-        finally:
-            self._world.answered(self._session_id)
+        await self._world.ask(self._session_id, messages, on_event)
 
     def interrupt(self) -> None:
         """The cancellation of `send_message` ends the answer."""
@@ -289,6 +294,17 @@ def _is_quiet(state: Session, world: World) -> bool:
     runs = world.runs_of(session_id)
     lost = {one.ran.call_id for one in runs if one.is_async} - calls
     return not lost and calls <= {one.ran.call_id for one in runs}
+
+
+def check_log(runtime: Runtime, *, resumed: Iterable[str] = ()) -> None:
+    """Hold what the live actors believe against the log, and read what was heard by its grammar."""
+    journal = journal_of(runtime)
+    resumed = tuple(resumed)
+    for session_id, (state, version) in live_sessions(runtime).items():
+        assert state == fold(journal, session_id, until=version), session_id
+        grammar = Grammar(resumed=resumed).read(heard_of(journal, session_id))
+        assert (grammar.current.id if grammar.current else None) == (state.turn.id if state.turn else None)
+        assert grammar.waiting == [queued.turn_id for queued in state.queue]
 
 
 def check_runs(runtime: Runtime, world: World) -> None:
