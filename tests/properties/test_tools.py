@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reenact import CallNotPendingError, Runtime
 from reenact.actors.session import Recovery
@@ -18,13 +19,27 @@ from reenact.domain.people import PendingCall
 from reenact.domain.session import Session
 from reenact.testing import wait_until
 from tests.runtime.witness import at_every_commit, check, copy_files, live_sessions, unfinished
-from tests.runtime.world import ASKED, DENIED, IDEMPOTENT, UNKNOWN, Ran, Running, ToolError, World, check_log, check_runs, settle
+from tests.runtime.world import (
+    ASKED,
+    DENIED,
+    IDEMPOTENT,
+    UNKNOWN,
+    Question,
+    Ran,
+    ToolError,
+    World,
+    check_log,
+    check_runs,
+    settle,
+)
 
 ROWS_EVERY = 10
 """So many steps pass between two comparisons of the rows with the log."""
+MOST_LIVE = 2
 SEASONED = 6
 """So many steps pass at least between the opening of a runtime and its end."""
 NAMES = (*sorted(IDEMPOTENT), *sorted(ASKED), "pay", "grind", DENIED, UNKNOWN, "ask_user")
+RUNNABLE = ("fetch", "pay", "sweep", "grind", "risky", "once", "ask_user")
 QUESTIONS = (
     {"prompt": "Which?", "options": ["red", "blue"]},
     {"prompt": "How many?"},
@@ -33,6 +48,7 @@ QUESTIONS = (
 )
 OUTCOMES: tuple[object, ...] = ("fine", {"result": 42}, None, ToolError("it broke"), ValueError("no such thing"))
 
+numbers = st.integers(0, 11)
 calls = st.lists(
     st.tuples(st.sampled_from(["a", "b", ""]), st.sampled_from(NAMES), st.integers(1, 2), st.sampled_from(QUESTIONS)),
     min_size=1,
@@ -41,6 +57,11 @@ calls = st.lists(
 stop_reasons = st.sampled_from(["tool_use", "tool_use", "tool_use", "tool_use", "max_tokens", "refusal"])
 recoveries: st.SearchStrategy[Recovery] = st.sampled_from(["close", "resume"])
 Calls = list[tuple[str, str, int, dict[str, Any]]]
+
+
+def pick(number: int, names: Iterable[str]) -> str:
+    found = sorted(names)
+    return found[number % len(found)]
 
 
 class ToolsMachine(RuleBasedStateMachine):
@@ -81,25 +102,19 @@ class ToolsMachine(RuleBasedStateMachine):
         agent = self.runtime.agents.get(agent_id)
         return None if agent is None else agent.state
 
-    # What can be drawn.
+    # What there is to choose from; nothing of it decides how much is drawn.
 
-    def pick(self, data: st.DataObject, of: Any) -> Any:  # noqa: ANN401 - one of whatever is given
-        return data.draw(st.sampled_from(sorted(of, key=str)))
+    @property
+    def at_rest(self) -> list[str]:
+        live = self.live
+        return [session.id for session in self.runtime.sessions.list_by_container("c") if session.id not in live]
 
-    def has_question(self) -> bool:
-        return bool(self.world.questions)
+    def pick_question(self, number: int) -> Question:
+        return self.world.questions[pick(number, self.world.questions)]
 
-    def has_run(self) -> bool:
-        return bool(self.world.running)
-
-    def has_live(self) -> bool:
-        return bool(self.live)
-
-    def has_pending(self) -> bool:
-        return bool(self.runtime.agents.pending())
-
-    def is_seasoned(self) -> bool:
-        return self.steps - self.opened_at >= SEASONED
+    def pick_call(self, number: int) -> PendingCall:
+        pending = self.runtime.agents.pending()
+        return pending[number % len(pending)]
 
     @initialize()
     def furnish(self) -> None:
@@ -112,44 +127,56 @@ class ToolsMachine(RuleBasedStateMachine):
         self.runtime.sessions.create("c", "i", session_id=f"s{self.count}")
         self.runtime.agents.receive(self.runtime.sessions.run(f"s{self.count}"), "Please")
 
-    @precondition(lambda self: len(self.live) <= 1)
-    @rule()
-    def begin_another(self) -> None:
-        self.begin()
+    def go_on(self, number: int) -> None:
+        """Do what moves things when there is nothing to do of the kind that was drawn."""
+        if self.world.questions:
+            self.pick_question(number).say(
+                *told([("", RUNNABLE[number % len(RUNNABLE)], number, QUESTIONS[0])]), stop("tool_use")
+            )
+        elif self.world.running:
+            self.finish(number, "fine")
+        elif self.runtime.agents.pending():
+            self.decide(number, "approves")
+        else:
+            self.say(number)
 
-    @precondition(lambda self: self.at_rest())
-    @rule(data=st.data())
-    def run_again(self, data: st.DataObject) -> None:
-        session_id = self.pick(data, self.at_rest())
-        self.runtime.agents.receive(self.runtime.sessions.run(session_id), "And now?")
+    @rule(number=numbers)
+    def say(self, number: int) -> None:
+        if self.live:
+            self.runtime.agents.receive(self.live[pick(number, self.live)], "Please")
+        else:
+            self.run(number)
 
-    def at_rest(self) -> list[str]:
-        live = self.live
-        return [session.id for session in self.runtime.sessions.list_by_container("c") if session.id not in live]
-
-    @precondition(has_live)
-    @rule(data=st.data())
-    def say(self, data: st.DataObject) -> None:
-        self.runtime.agents.receive(self.live[self.pick(data, self.live)], "Please")
+    @rule(number=numbers)
+    def run(self, number: int) -> None:
+        if number % 2 and self.at_rest:
+            session_id = pick(number, self.at_rest)
+            self.runtime.agents.receive(self.runtime.sessions.run(session_id), "And now?")
+        elif len(self.live) < MOST_LIVE:
+            self.begin()
+        else:
+            self.go_on(number)
 
     # What the model answers.
 
-    @precondition(has_question)
-    @rule(data=st.data(), asked=calls, ending=stop_reasons, talks=st.booleans())
-    def ask_for_tools(self, data: st.DataObject, asked: Calls, ending: str, talks: bool) -> None:  # noqa: FBT001 - drawn
-        question = self.world.questions[self.pick(data, self.world.questions)]
-        question.say(*(text("Let me see") if talks else ()), *told(asked), stop(ending))
+    @rule(number=numbers, asked=calls, ending=stop_reasons, talks=st.booleans())
+    def ask_for_tools(self, number: int, asked: Calls, ending: str, talks: bool) -> None:  # noqa: FBT001 - drawn
+        if not self.world.questions:
+            return self.go_on(number)
+        words = text("Let me see") if talks else ()
+        return self.pick_question(number).say(*words, *told(asked), stop(ending))
 
-    @precondition(has_question)
-    @rule(data=st.data(), name=st.sampled_from(sorted(IDEMPOTENT | ASKED)), n=st.integers(1, 3))
-    def ask_for_a_tool(self, data: st.DataObject, name: str, n: int) -> None:
-        question = self.world.questions[self.pick(data, self.world.questions)]
-        question.say(*told([("", name, n, {}), ("", "pay", n, {})]), stop("tool_use"))
+    @rule(number=numbers, name=st.sampled_from(sorted(IDEMPOTENT | ASKED)), n=st.integers(1, 3))
+    def ask_for_a_tool(self, number: int, name: str, n: int) -> None:
+        if not self.world.questions:
+            return self.go_on(number)
+        return self.pick_question(number).say(*told([("", name, n, {}), ("", "pay", n, {})]), stop("tool_use"))
 
-    @precondition(has_question)
-    @rule(data=st.data(), asked=calls, how=st.sampled_from(["end_turn", "refusal", "begins", "raises", "says", "ends"]))
-    def answer(self, data: st.DataObject, asked: Calls, how: str) -> None:
-        session_id = self.pick(data, self.world.questions)
+    @rule(number=numbers, asked=calls, how=st.sampled_from(["end_turn", "refusal", "begins", "raises", "says", "ends"]))
+    def answer(self, number: int, asked: Calls, how: str) -> None:
+        if not self.world.questions:
+            return self.go_on(number)
+        session_id = pick(number, self.world.questions)
         question = self.world.questions[session_id]
         match how:
             case "begins":
@@ -164,71 +191,56 @@ class ToolsMachine(RuleBasedStateMachine):
                 question.say(*told(asked))
             case _:
                 question.say(*text("Here"), stop(how))
+        return None
 
     # What tools come to.
 
-    @precondition(has_run)
-    @rule(data=st.data(), outcome=st.sampled_from(OUTCOMES))
-    def finish(self, data: st.DataObject, outcome: object) -> None:
-        self.world.finish(self.picked_run(data), outcome)
+    @rule(number=numbers, outcome=st.sampled_from(OUTCOMES))
+    def finish(self, number: int, outcome: object) -> None:
+        if not self.world.running:
+            return self.go_on(number)
+        running = sorted(self.world.running, key=lambda one: (one.ran.session_id, one.ran.call_id, one.ran.starts))
+        return self.world.finish(running[number % len(running)], outcome)
 
-    @precondition(has_run)
-    @rule(outcome=st.sampled_from(OUTCOMES))
-    def finish_all(self, outcome: object) -> None:
+    @rule(number=numbers, outcome=st.sampled_from(OUTCOMES))
+    def finish_all(self, number: int, outcome: object) -> None:
+        if not self.world.running:
+            return self.go_on(number)
         for running in list(self.world.running):
             self.world.finish(running, outcome)
-
-    def picked_run(self, data: st.DataObject) -> Running:
-        number = data.draw(st.integers(0, len(self.world.running) - 1))
-        return sorted(self.world.running, key=lambda one: (one.ran.session_id, one.ran.call_id, one.ran.starts))[number]
+        return None
 
     # What people decide.
 
-    def picked_call(self, data: st.DataObject) -> PendingCall:
-        pending = self.runtime.agents.pending()
-        return pending[data.draw(st.integers(0, len(pending) - 1))]
-
-    @precondition(has_pending)
-    @rule(data=st.data(), edited=st.sampled_from([None, {"n": 7}]))
-    def approve(self, data: st.DataObject, edited: dict[str, Any] | None) -> None:
-        call = self.picked_call(data)
+    @rule(number=numbers, how=st.sampled_from(["approves", "approves", "edits", "rejects", "stops", "responds"]))
+    def decide(self, number: int, how: str) -> None:
+        if not self.runtime.agents.pending():
+            return self.go_on(number)
+        call, agents = self.pick_call(number), self.runtime.agents
         try:
-            self.runtime.agents.approve(call, arguments=edited)
+            match how:
+                case "approves" | "edits":
+                    agents.approve(call, arguments={"n": 7} if how == "edits" else None)
+                case "responds":
+                    agents.respond(call, ["red"] if call.multi else "red")
+                case _:
+                    agents.reject(call, "not today", resume=how == "rejects")
         except CallNotPendingError:
-            assert call.kind != "approval"
+            assert (call.kind == "approval") == (how == "responds")
         else:
-            assert call.kind == "approval"
-            assert call.id not in {
-                one.id for one in self.runtime.agents.pending(session_id=call.session_id)
-            }
-
-    @precondition(has_pending)
-    @rule(data=st.data(), resume=st.booleans())
-    def reject(self, data: st.DataObject, resume: bool) -> None:  # noqa: FBT001 - drawn
-        call = self.picked_call(data)
-        self.runtime.agents.reject(call, "not today", resume=resume)
-        left = {one.id for one in self.runtime.agents.pending(session_id=call.session_id)}
-        assert call.id not in left
-        assert resume or not left
-
-    @precondition(has_pending)
-    @rule(data=st.data())
-    def respond(self, data: st.DataObject) -> None:
-        call = self.picked_call(data)
-        value: object = "red" if not call.multi else ["red"]
-        try:
-            self.runtime.agents.respond(call, value)
-        except CallNotPendingError:
-            assert call.kind == "approval"
-        else:
-            assert call.kind != "approval"
+            assert how in {"rejects", "stops"} or (call.kind == "approval") == (how != "responds")
+            left = {one.id for one in agents.pending(session_id=call.session_id)}
+            assert call.id not in left
+            assert how != "stops" or not left
+        return None
 
     # What cuts it short.
 
-    @precondition(has_live)
-    @rule(data=st.data(), how=st.sampled_from(["interrupt", "interrupt", "destroy", "delete"]))
-    def cut_short(self, data: st.DataObject, how: str) -> None:
-        session_id = self.pick(data, self.live)
+    @rule(number=numbers, how=st.sampled_from(["interrupt", "interrupt", "destroy", "delete"]))
+    def cut_short(self, number: int, how: str) -> None:
+        if not self.live:
+            return self.go_on(number)
+        session_id = pick(number, self.live)
         match how:
             case "interrupt":
                 self.runtime.agents.interrupt(self.live[session_id])
@@ -238,38 +250,45 @@ class ToolsMachine(RuleBasedStateMachine):
             case _:
                 assert self.runtime.sessions.delete(session_id)
                 assert not [call for call in self.runtime.agents.pending() if call.session_id == session_id]
+        return None
 
-    @precondition(is_seasoned)
-    @rule(recovery=recoveries)
-    def close_and_reopen(self, recovery: Recovery) -> None:
+    @property
+    def is_seasoned(self) -> bool:
+        return self.steps - self.opened_at >= SEASONED
+
+    @rule(number=numbers, recovery=recoveries)
+    def close_and_reopen(self, number: int, recovery: Recovery) -> None:
+        if not self.is_seasoned:
+            return self.go_on(number)
         waits = [call.id for call in self.runtime.agents.pending()]
         self.runtime.close()
         self.open(recovery)
         assert [call.id for call in self.runtime.agents.pending()] == waits
+        return None
 
-    @precondition(is_seasoned)
-    @rule(recovery=recoveries)
-    def crash_and_reopen(self, recovery: Recovery) -> None:
-        settle(self.runtime, self.world)
+    @rule(number=numbers, recovery=recoveries)
+    def crash_and_reopen(self, number: int, recovery: Recovery) -> None:
+        if not self.is_seasoned:
+            return self.go_on(number)
         self.runtime.containers.list()
         waits = [call.id for call in self.runtime.agents.pending()]
-        self.copies += 1
-        path, runs = copy_files(self.path, self.directory / str(self.copies)), list(self.world.runs)
+        path, runs = self.copied()
         self.runtime.close()
         self.path, self.world.runs = path, runs
         self.open(recovery)
         assert [call.id for call in self.runtime.agents.pending()] == waits
+        return None
 
-    @precondition(lambda self: self.is_seasoned() and (self.has_question() or self.has_run()))
-    @rule(data=st.data(), moment=st.integers(1, 7), recovery=recoveries, asked=calls)
-    def crash_on_the_way(self, data: st.DataObject, moment: int, recovery: Recovery, asked: Calls) -> None:
+    @rule(number=numbers, moment=st.integers(1, 7), recovery=recoveries, asked=calls)
+    def crash_on_the_way(self, number: int, moment: int, recovery: Recovery, asked: Calls) -> None:
         """Crash after some commit while models answer and tools end; what came later did not happen."""
-        copied: list[tuple[Path, list[Ran]]] = []
+        if not self.is_seasoned or not (self.world.questions or self.world.running):
+            return self.go_on(number)
+        copies: list[tuple[Path, list[Ran]]] = []
 
         def copy(count: int) -> None:
             if count == moment:
-                self.copies += 1
-                copied.append((copy_files(self.path, self.directory / str(self.copies)), list(self.world.runs)))
+                copies.append(self.copied())
 
         at_every_commit(self.runtime, copy)
         for question in list(self.world.questions.values()):
@@ -279,9 +298,14 @@ class ToolsMachine(RuleBasedStateMachine):
             for running in list(self.world.running):
                 self.world.finish(running, "fine")
         self.runtime.close()
-        if copied:
-            self.path, self.world.runs = copied[0]
-        self.open(recovery)
+        if copies:
+            self.path, self.world.runs = copies[0]
+        return self.open(recovery)
+
+    def copied(self) -> tuple[Path, list[Ran]]:
+        """Return what a crash would leave now: the files, and what has run."""
+        self.copies += 1
+        return copy_files(self.path, self.directory / str(self.copies)), list(self.world.runs)
 
     # What must be true after every step.
 

@@ -270,7 +270,9 @@ def settle(runtime: Runtime, world: World, *, but: str = "nothing moves") -> Non
             id_: (state.turn, state.round, state.queue, _expected(state))
             for id_, (state, _) in live_sessions(runtime).items()
         }
-        raise AssertionError(f"{told}; asked: {[*world.questions]}; running: {[r.ran for r in world.running]}") from None
+        raise AssertionError(
+            f"{told}; asked: {[*world.questions]}; running: {[r.ran for r in world.running]}"
+        ) from None
 
 
 def _expected(state: Session) -> tuple[bool, set[str]]:
