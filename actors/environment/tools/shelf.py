@@ -71,4 +71,6 @@ def as_tool(one: object) -> Tool[..., Any]:
     if not callable(one):
         msg = f"{one!r} is no tool; give a function, or what `@tool` made of one"
         raise ConfigurationError(msg)
-    return tool(one)
+    function: Callable[..., Any] = one
+    made: Tool[..., Any] = tool(function)
+    return made
