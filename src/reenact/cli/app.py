@@ -219,7 +219,7 @@ def _log(
 
 @app.command("sessions")
 def _sessions(*, context: typer.Context, database: Database = None, output_format: Lines = ListFormat.TEXT) -> Command:
-    """List the sessions, the newest first: id, beginning, messages, first words."""
+    """List the sessions, the newest first: id, beginning, messages, first words, and if one waits for a person."""
     options = SessionsOptions(database=database or context.obj, output_format=output_format)
 
     def sessions(console: Console) -> int:

@@ -13,6 +13,7 @@ from reenact.domain.events import AssistantMessage, EventData, ToolEdited, ToolR
 from reenact.domain.loop.answers import content_of
 from reenact.domain.messages import ToolUseBlock
 from reenact.domain.people import PendingCall
+from reenact.domain.tools import is_object
 
 _WIDTH: Final = 200
 _LINES: Final = 3
@@ -66,7 +67,7 @@ def call_line(name: str, arguments: object, width: int) -> str:
     """Return the call on one line of at most so many columns."""
     inside = (
         ", ".join(f"{escaped(str(key))}: {on_one_line(value)}" for key, value in arguments.items())
-        if isinstance(arguments, Mapping)
+        if is_object(arguments)
         else on_one_line(arguments)
     )
     return cut(f"{escaped(name)}({inside})", width)
