@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import LoopEvent, Warning  # noqa: A004 - the word of the specification
@@ -62,3 +62,5 @@ def cost_exceeded(state: AgentState) -> tuple[LoopEvent, ...]:
             return (Interrupted(reason=f"{COST_LIMIT_EXCEEDED}: {detail}"),)
         case "warn":
             return () if state.warned else (Warning(reason=COST_LIMIT_EXCEEDED, message=detail),)
+        case _:
+            assert_never(limit.on_exceeded)

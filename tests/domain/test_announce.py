@@ -312,6 +312,10 @@ def test_a_deletion_without_an_agent_tells_of_the_calls_but_of_no_state() -> Non
     assert types(stopped, *events) == ["tool_result", "tool_result_message", "session_deleted"]
 
 
+def test_a_turn_that_ends_in_the_state_the_agent_rests_in_changes_no_state() -> None:
+    assert types(THINKING, TurnCompleted("t1", "completed", "end_turn", {}, 0.5, "idle")) == ["turn_completed"]
+
+
 def test_a_warning_is_heard_of() -> None:
     warning = LimitWarning(reason="cost_limit_exceeded", message="too much")
 

@@ -20,6 +20,7 @@ from reenact.domain.agent import (
     TurnStarted,
     Unsaid,
 )
+from reenact.domain.compression import introduced
 from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, StaleApprovalError
 from reenact.domain.loop.events import (
     HumanResponded,
@@ -32,7 +33,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Spent
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.session import Compress, Delete, Session, SessionEvent, decide
+from reenact.domain.session import Compress, Delete, Report, Session, SessionEvent, decide
 from reenact.domain.session_state import evolve, for_model
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, NO_TOOLS, REJECTED, REPEATED
 from tests.domain.examples import ANSWER, CREATED, IDLE, session
@@ -136,8 +137,8 @@ def test_the_turn_ends_with_the_answer_that_asks_for_nothing() -> None:
         report("a", turn_id="t0"),
     ],
 )
-def test_a_report_of_what_does_not_run_changes_nothing(late: object) -> None:
-    assert decide(RUNNING, late) == ()  # type: ignore[arg-type] # one of the reports above
+def test_a_report_of_what_does_not_run_changes_nothing(late: Report) -> None:
+    assert decide(RUNNING, late) == ()
 
 
 def test_a_second_report_of_the_same_call_changes_nothing() -> None:
@@ -184,6 +185,16 @@ def test_calls_of_an_answer_that_ends_otherwise_are_not_run(stop_reason: str) ->
 
     assert kinds(events) == ["AnswerRecorded", "TurnCompleted"]
     assert the_end(events).stop_reason == stop_reason
+
+
+@pytest.mark.parametrize("text", ["I ca", ""])
+def test_a_refusal_is_marked_so_that_its_turn_is_not_sent_again(text: str) -> None:
+    refusal = msgspec.structs.replace(says(text), stop_reason="refusal")
+
+    told = after(RUNNING, report("a"), finish(refusal))
+
+    assert told.conversation[-1] == Said("assistant", (TextBlock(text),) if text else (), refused=True)
+    assert not any(said.refused for said in list(told.conversation)[:-1])
 
 
 def test_an_environment_without_tools_ends_the_turn_with_the_calls() -> None:
@@ -694,7 +705,7 @@ def test_the_model_is_given_the_summary_in_place_of_what_it_sums_up() -> None:
 
     assert events == (ContextCompressed("t1", "so far", 3, USAGE, "m", 2.0, AT),)
     short = believe(long, events)
-    assert list(for_model(short)) == [Said("user", (TextBlock("so far"),))]
+    assert list(for_model(short)) == [introduced("so far")]
     assert len(short.conversation) == 3
     assert short.context_tokens == 0
     assert short.turn is not None
@@ -707,7 +718,7 @@ def test_results_stay_with_their_calls() -> None:
 
     short = after(long, compress(1))
 
-    assert list(for_model(short)) == [Said("user", (TextBlock("so far"),)), *list(long.conversation)[1:]]
+    assert list(for_model(short)) == [introduced("so far"), *list(long.conversation)[1:]]
 
 
 def test_a_second_summary_takes_the_place_of_the_first() -> None:
@@ -715,7 +726,7 @@ def test_a_second_summary_takes_the_place_of_the_first() -> None:
 
     short = after(long, compress(2, "all of it"))
 
-    assert [said.text for said in for_model(short)] == ["all of it", "", ""]
+    assert list(for_model(short)) == [introduced("all of it"), *list(long.conversation)[3:]]
     assert decide(short, compress(3)) == ()
     assert decide(short, compress(4)) == ()
 

@@ -33,8 +33,8 @@ AnyTool: TypeAlias = Tool[..., Any]
 Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., Any]
 
 
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call to be made; `timeout` is in seconds, and the tool's own holds besides."""
+class Invocation(msgspec.Struct, frozen=True):
+    """A call that is to be made; `timeout` is in seconds, and the tool's own holds besides."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -61,6 +61,7 @@ class Toolbox:
         self._remote: dict[str, Runnable] = {}
         self._connections: dict[str, MCPConnection] = {}
         self._own: list[MCPConnection] = []
+        self._told: dict[str, str] = {}
         for one in tools:
             self._take(one)
 
@@ -78,8 +79,11 @@ class Toolbox:
     async def connect(self) -> dict[str, ReenactError]:
         """Ask each server for its tools that has not been asked, or has new ones; return what went wrong, by server.
 
-        The tools of a server that cannot be reached now stay known if they were known before.
+        The tools of a server that cannot be reached now stay known if they were known before. Such a server is left
+        alone for a while, so that this returns at once.
         """
+        if not self._connections:
+            return {}
         connections = self._connections.values()
         problems_of = await asyncio.gather(*(_problem_of(connection) for connection in connections))
         remote: dict[str, Runnable] = {}
@@ -94,7 +98,9 @@ class Toolbox:
             else:
                 remote |= found
         for name, problem in problems.items():
-            _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
+            if str(problem) != self._told.get(name):
+                _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
+        self._told = {name: str(problem) for name, problem in problems.items()}
         self._remote = remote
         return problems
 
@@ -112,10 +118,10 @@ class Toolbox:
         goes on, unheard.
         """
         started = time.perf_counter()
-        outcome = await self._outcome(ToolCall(name, arguments, context, timeout))
+        outcome = await self._outcome(Invocation(name, arguments, context, timeout))
         return msgspec.structs.replace(outcome, duration=time.perf_counter() - started)
 
-    async def call_all(self, calls: Iterable[ToolCall]) -> list[ToolOutcome]:
+    async def call_all(self, calls: Iterable[Invocation]) -> list[ToolOutcome]:
         """Run several tools at once; return their outcomes in the order of the calls."""
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -159,7 +165,7 @@ class Toolbox:
             msg = f"two tools are named {one.spec.name!r}; give one of them another name: @tool(name=…)"
             raise ConfigurationError(msg)
 
-    async def _outcome(self, call: ToolCall) -> ToolOutcome:
+    async def _outcome(self, call: Invocation) -> ToolOutcome:
         seconds: float | None = None
         try:
             found = await self._found(call.name)

@@ -16,13 +16,14 @@ from reenact.domain.loop.matchers.shell_syntax import Reader
 from reenact.domain.loop.matchers.shell_words import HOLE, MAX_DEPTH, Unreadable, Word
 
 _LAUNCHERS = """
-    alias builtin bundle bunx busybox bwrap caffeinate chroot chrt cmd command conda coproc direnv doas entr env eval
-    exec expect fakeroot fd find firejail flock gdb hatch hyperfine ionice ltrace mamba nice nix-shell nohup npx nsenter
-    parallel pdm pipenv pkexec pnpx poetry powershell proot pwsh rlwrap runuser rye screen script setsid ssh stdbuf
-    strace su sudo systemd-run taskset time timeout tmux toybox trap unbuffer unshare uv uvx valgrind watch xargs
+    alias builtin bundle bunx busybox bwrap caffeinate case chroot chrt cmd command conda coproc direnv doas entr env
+    eval exec expect fakeroot fd find firejail flock for function gdb hatch hyperfine ionice ltrace mamba nice nix-shell
+    nohup npx nsenter parallel pdm pipenv pkexec pnpx poetry powershell proot pwsh rlwrap runuser rye screen script
+    select setsid ssh stdbuf strace su sudo systemd-run taskset time timeout tmux toybox trap unbuffer unshare uv uvx
+    valgrind watch xargs
 """
 LAUNCHERS: Final = frozenset(_LAUNCHERS.split())
-"""Programs that start another one, which stands among their arguments."""
+"""Behind these, programs and words of the shell, any word may be a program."""
 
 _SHELLS = "ash bash csh dash fish ksh mksh rbash sh source tcsh zsh ."
 SHELLS: Final = frozenset(_SHELLS.split())
@@ -49,6 +50,8 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _HARMLESS = re.compile(r"[\w@%+:,./-]*", re.ASCII)
 _ORDINARY = re.compile(r"[\w@%+=:,./-]+(?: [\w@%+=:,./-]+){0,30}", re.ASCII)
 """What is read by splitting it: it saves two thirds of the time."""
+_WRITING = frozenset({">", "tee"})
+_HAS_COMMAND = re.compile(r"-\w*c")
 _READS_INPUT = re.compile(r"[-+]\w*s")
 
 
@@ -96,17 +99,21 @@ class _Commands:
     def __init__(self) -> None:
         self._commands: list[Command] = []
         self._names: set[str] = set()
-        self._inputs: list[str] = []
+        self._inputs: list[tuple[str, int]] = []
+        self._written: set[str] = set()
         self._words = 0
         self._has_open_names = False
         self._has_shell = False
+        self._runs_files = False
         self.doubt = ""
 
     def script(self, *, is_plain: bool) -> Script:
         """Return what was gathered; `is_plain` is whether it was read without anything special."""
         if self._has_shell:
-            for text in self._inputs:
-                self.read(text, 1)
+            for text, depth in self._inputs:
+                self._read_input(text, depth)
+        if self._written and (self._runs_files or self._written & self._names):
+            self.doubt = self.doubt or "it may run what it writes"
         is_one = len(self._commands) == 1 and not _is_own(self._commands[0].words[0])
         is_plain = is_plain and is_one and not self.doubt
         return Script(tuple(self._commands), frozenset(self._names), self._has_open_names, is_plain, self.doubt)
@@ -120,9 +127,15 @@ class _Commands:
             self.doubt = self.doubt or f"it cannot be read as shell commands: {problem}"
         return reader.is_plain
 
-    def feed(self, text: str) -> None:
+    def feed(self, text: str, depth: int) -> None:
         """Remember what some command gets as its input; a shell would run it."""
-        self._inputs.append(text)
+        self._inputs.append((text, depth))
+
+    def _read_input(self, text: str, depth: int) -> None:
+        try:
+            self.nest(text, depth + 1)
+        except Unreadable as problem:
+            self.doubt = self.doubt or str(problem)
 
     def nest(self, text: str, depth: int) -> frozenset[int]:
         """Read a text that is commands of its own, or may be; return which these are."""
@@ -145,7 +158,10 @@ class _Commands:
             reads |= self.nest(text, depth + 1)
         if "case" in names:
             self.doubt = self.doubt or "not all that stands in `case` can be told apart"
+        if words[0].text in _WRITING:
+            self._written |= {word.name for word in words[1:]}
         self._has_shell = self._has_shell or bool(names & _RUN_TEXTS) or bool(names & SHELLS)
+        self._runs_files = self._runs_files or (bool(names & SHELLS) and not any(map(_is_command_option, words)))
         if _is_blind(words[:starts], words) or (names & _RUN_TEXTS and any(word.is_open for word in words)):
             self.doubt = self.doubt or "it makes a shell run what is not to be seen"
         if names & _FILLING:
@@ -154,6 +170,11 @@ class _Commands:
             words = (*words, _ANYTHING)
         self._commands.append(Command(words, starts, reads))
         return frozenset({len(self._commands) - 1})
+
+
+def _is_command_option(word: Word) -> bool:
+    """Return whether the word tells a shell that its commands are an argument."""
+    return _HAS_COMMAND.match(word.text) is not None
 
 
 def _is_own(word: Word) -> bool:

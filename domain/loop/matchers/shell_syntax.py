@@ -150,7 +150,7 @@ class Reader:
                 raise Unreadable("nobody can tell where a here-document ends")
             self._awaited.append((target.text, sign[0] == "<<-", raw != target.text))
         elif sign[0] == "<<<":
-            self._sink.feed(target.text)
+            self._sink.feed(target.text, self._depth)
         elif ">" in sign[0] and not (sign[0] == ">&" and _DESCRIPTOR.fullmatch(target.text)):
             self._sink.add((Word(">"), target), frozenset(), self._depth)
 
@@ -166,7 +166,7 @@ class Reader:
                 if (line.lstrip("\t") if indented else line) == end:
                     break
             body = self._text[first:begin]
-            self._sink.feed(body)
+            self._sink.feed(body, self._depth)
             if not verbatim:
                 if "\\\n" in body:
                     raise Unreadable("nobody can tell where a here-document ends")

@@ -47,7 +47,7 @@ class Sink(Protocol):
         """Take a text that is commands of its own."""
         ...
 
-    def feed(self, text: str) -> None:
+    def feed(self, text: str, depth: int) -> None:
         """Take a text that a command gets as its input."""
         ...
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from reenact.domain.errors import InvalidAnswerError
 from reenact.domain.loop.asking import ASK_USER_SCHEMA, Question, chosen, question_of
@@ -62,7 +62,7 @@ def test_a_call_that_asks_nothing_is_told_which_argument_is_wrong(arguments: dic
 )
 def test_what_the_schema_allows_is_a_question_and_nothing_that_has_no_prompt(arguments: dict[str, Any]) -> None:
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    valid = jsonschema.Draft202012Validator(ASK_USER_SCHEMA).is_valid(arguments)
+    valid = Draft202012Validator(ASK_USER_SCHEMA).is_valid(arguments)  # pyright: ignore[reportUnknownMemberType] # an overload of it is untyped
 
     question = question_of(arguments)
 

@@ -25,10 +25,17 @@ from reenact.domain.loop.events import (
     ToolStarted,
 )
 from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.policy import Policies, call_digest, judge
+from reenact.domain.loop.policy import Policies, call_digest
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.messages import ToolResultBlock
-from tests.domain.policies import ALL_IS_ASKED, ANYTHING_GOES, FIRST_IS_ASKED, PAY_IS_ASKED, PAY_IS_DENIED
+from tests.domain.policies import (
+    ALL_IS_ASKED,
+    ANYTHING_GOES,
+    FIRST_IS_ASKED,
+    PAY_IS_ASKED,
+    PAY_IS_DENIED,
+    PAY_IS_LIMITED,
+)
 
 LOOK = Call("a", "look", {})
 PAY = Call("b", "pay", {"amount": 1})
@@ -169,12 +176,10 @@ def test_the_same_arguments_are_no_edit(arguments: dict[str, Any], edits: int) -
     assert sum(isinstance(event, ToolEdited) for event in events) == edits
 
 
-def test_an_edited_call_that_is_denied_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    round_ = waiting(PAY_IS_ASKED, PAY)
-    deny = judge(PAY_IS_DENIED, "pay", {})
-    monkeypatch.setattr(rounds, "judge", lambda *_: deny)
+def test_an_edited_call_that_is_denied_does_not_run() -> None:
+    round_ = waiting(PAY_IS_LIMITED, PAY)
 
-    edited, told = rounds.approved(round_, "b", PAY_IS_ASKED, arguments={"amount": 9})
+    edited, told = rounds.approved(round_, "b", PAY_IS_LIMITED, arguments={"amount": 9})
 
     assert isinstance(edited, ToolEdited)
     assert isinstance(told, ToolResult)
