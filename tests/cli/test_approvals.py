@@ -179,7 +179,7 @@ def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Off
 
 def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, office: Office) -> None:
     hidden = 'a"b\x1b[2K\x1b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\nQUESTION: fine\u3164'
-    office.model_asks_for(("send_mail", {"to": hidden, "bo\ndy\u202e": "x"}))
+    office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "x"}))
     terminal = chat(*office.tools, **office.claude)
     terminal.type("Write" + ENTER)
     terminal.wait_for("may run only if you approve")
@@ -188,7 +188,7 @@ def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, o
     told = "".join(line.strip().removeprefix("to: ").strip('"') for line in shown.splitlines() if '"' in line)
     assert r"a\"b\u001b[2K\u001b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\udb40\udc41\u0000\u009b\u2028\n" in told
     assert r"QUESTION: fine\u3164" in told
-    assert r'"bo\ndy\u202e": "x"' in shown
+    assert r'"bo\rdy\u202e": "x"' in shown
     assert not set(shown) & set("\u202e\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\u3164")
 
 
