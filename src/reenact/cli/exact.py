@@ -22,7 +22,7 @@ Escape: TypeAlias = Callable[[str, str], str]
 _NARROWEST: Final = 16
 """Columns that a piece of text has at least, however deep it stands."""
 _STEP: Final = "  "
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _UNSEEN: Final = frozenset(
@@ -43,6 +43,11 @@ def escaped(text: str) -> str:
 def quoted(text: str) -> str:
     """Return the text in quotes, escaped."""
     return f'"{escaped(text)}"'
+
+
+def plain_or_quoted(name: str) -> str:
+    """Return a name as it is if it is as names are, else in quotes."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 def harmless(text: str) -> str:
@@ -101,7 +106,11 @@ def on_one_line(value: object) -> str:
 
 
 def _named(name: str, value: object, margin: str, width: int, escape: Escape) -> Iterator[str]:
-    shown = name if _PLAIN_KEY.fullmatch(name) else f'"{"".join(_tokens(name, escape))}"'
+    shown = name
+    if not _PLAIN_NAME.fullmatch(name):
+        *begun, last = _pieces(name, max(_NARROWEST, width - len(margin)) - len('"": ') - 1, escape)
+        yield from (f'{margin}"{piece}"' for piece in begun)
+        shown = f'"{last}"'
     if (is_object(value) or is_array(value)) and value:
         yield f"{margin}{shown}:"
         yield from _parts(value, margin + _STEP, width, escape)
