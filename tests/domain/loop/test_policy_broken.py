@@ -41,7 +41,7 @@ def policies(rule: Unchecked, deny: tuple[Any, ...] = ()) -> Policies:
     return Policies(tools={"t": Policy("never", (rule, Rule({}, "never")))}, allow=("t",), deny=deny)
 
 
-@pytest.mark.parametrize("matcher", BROKEN, ids=repr)
+@pytest.mark.parametrize("matcher", BROKEN)
 @pytest.mark.parametrize("arguments", CALLS, ids=str)
 def test_a_broken_matcher_denies_in_a_rule_that_denies_and_asks_in_any_other(
     matcher: Unchecked, arguments: dict[str, Any]
@@ -53,7 +53,7 @@ def test_a_broken_matcher_denies_in_a_rule_that_denies_and_asks_in_any_other(
         assert verdict.reason.startswith("rules[0] of its policy cannot be read: when.a: ")
 
 
-@pytest.mark.parametrize("matcher", BROKEN, ids=repr)
+@pytest.mark.parametrize("matcher", BROKEN)
 @pytest.mark.parametrize("arguments", CALLS, ids=str)
 def test_a_broken_entry_denies_all_of_its_tools_and_allows_none(matcher: Unchecked, arguments: dict[str, Any]) -> None:
     denying = Policies(deny=(Entry("t*", {"a": matcher}),))
