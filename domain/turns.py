@@ -288,7 +288,7 @@ def _round(story: Story) -> Round:
 
 
 def _is_over(session: Session, rules: Rules) -> bool:
-    return rules.cost_limit is not None and session.ledger.cost > rules.cost_limit.max_total
+    return rules.cost_limit is not None and rules.cost_limit.is_exceeded(session.ledger.cost)
 
 
 def _must_stop(session: Session, rules: Rules) -> bool:

@@ -10,6 +10,8 @@ import msgspec
 from reenact.domain.errors import ConfigurationError
 
 MILLION: Final = 1_000_000
+SMALLEST: Final = 1e-9
+"""Amounts that differ by no more than this are the same."""
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
@@ -39,6 +41,10 @@ class CostLimit(msgspec.Struct, frozen=True):
         if self.on_exceeded not in ("stop", "interrupt", "warn"):
             msg = f"on_exceeded of a cost limit is 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"
             raise ConfigurationError(msg)
+
+    def is_exceeded(self, cost: float) -> bool:
+        """Return whether more was spent than may be; what sums of fractions are wrong by is not more."""
+        return cost - self.max_total > SMALLEST
 
 
 class Spent(msgspec.Struct, frozen=True):

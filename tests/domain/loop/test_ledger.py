@@ -75,6 +75,16 @@ def test_a_conversation_is_as_long_as_all_that_was_read_and_written() -> None:
     assert tokens_in_context({}) == 0
 
 
+def test_a_limit_is_exceeded_beyond_it_and_not_at_it() -> None:
+    limit, cents = CostLimit(0.3), [0.1, 0.1, 0.1]
+
+    assert sum(cents) > 0.3
+    assert not limit.is_exceeded(sum(cents))
+    assert limit.is_exceeded(0.30001)
+    assert CostLimit(0).is_exceeded(0.000001)
+    assert not CostLimit(0).is_exceeded(0.0)
+
+
 @pytest.mark.parametrize("most", [0, 0.5, 3, math.inf])
 def test_a_limit_is_an_amount(most: float) -> None:
     assert CostLimit(most).max_total == most
