@@ -41,7 +41,7 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import call_digest, judge
+from reenact.domain.loop.policy import Policies, Policy, call_digest, judge
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.session import (
@@ -71,7 +71,7 @@ from tests.domain.grammar import Grammar, Heard
 from tests.domain.history import Asked, Fact
 from tests.domain.policies import EACH
 
-PRICES = {"m": Price(10.0, 100.0)}
+PRICES = {"m": Price(100.0, 500.0)}
 COSTS = {"pay": 0.5, "look": 0.25}
 
 call_inputs: dict[str, st.SearchStrategy[dict[str, Any]]] = {
@@ -244,7 +244,7 @@ class LoopMachine(RuleBasedStateMachine):
                 denied = [event.id for event in events if isinstance(event, ToolResult)]
                 assert sorted(asked + denied) == sorted(approvals)
 
-    @precondition(lambda self: self.live is not None and len(self.session.queue) < 2)
+    @precondition(lambda self: self.live is not None and len(self.session.queue) < 1 + (self.count % 4 == 0))
     @rule()
     def receive(self) -> None:
         assert isinstance(self.ask(self._message(self.live)), list)
@@ -316,11 +316,39 @@ class LoopMachine(RuleBasedStateMachine):
         if goes_on:
             asked = self.asked[-1]
             assert [(call.name, call.input) for call in calls] == asked.said()
+            self._is_done_as_policies_say(asked, events)
         else:
             (completed,) = [event for event in events if isinstance(event, TurnCompleted) and event.turn_id == turn_id]
             assert completed.outcome == ("completed" if so_far.failure is None else "failed")
 
-    @precondition(lambda self: self.open is not None and naive.turn_under_way(self.facts) is not None)
+    def _is_done_as_policies_say(self, asked: Asked, events: list[Any]) -> None:
+        ended = next((event.stop_reason for event in events if isinstance(event, TurnCompleted)), None)
+        started = {event.id for event in events if isinstance(event, ToolStarted)}
+        waits = {id_ for event in events if isinstance(event, ToolPending) for id_ in event.ids}
+        if ended in {MAX_STEPS, REPEATED, COST_LIMIT} and not started and not waits:
+            return
+        for id_, call in asked.calls.items():
+            verdict = judge(self.in_force.policies, call.name, call.input, self._approved_before(asked, call))
+            valid = bool(call.input.get("prompt", "").strip())
+            expected = {"run": "waits" if valid else "starts", "ask": "waits", "deny": "is answered"}[verdict.decision]
+            expected = "is answered" if call.name == ASK_USER and not valid else expected
+            came = "starts" if id_ in started else "waits" if id_ in waits else "is answered"
+            assert came == expected
+
+    def _approved_before(self, asked: Asked, call: ToolUseBlock, *, until: int = 0) -> set[str]:
+        """Return the digest of the call if a person has approved one like it before."""
+        arguments = asked.arguments(call.id, until=until)
+        like_it = any(
+            round_.calls[event.id].name == call.name and round_.arguments(event.id, until=place) == arguments
+            for round_ in naive.all_asked([*asked.before, *asked.facts[:until]])
+            for place, event in enumerate(round_.events)
+            if isinstance(event, ToolApproved)
+        )
+        return {call_digest(call.name, arguments)} if like_it else set()
+
+    @precondition(
+        lambda self: self.count % 4 == 0 and self.open is not None and naive.turn_under_way(self.facts) is not None
+    )
     @rule(so_far=ends)
     def answer_under_calls(self, so_far: SoFar) -> None:
         """Only a log that failed makes an answer come now; its failure is the turn's, and nobody has heard of it."""
@@ -338,53 +366,63 @@ class LoopMachine(RuleBasedStateMachine):
             (told,) = [event for event in events if isinstance(event, TurnCompleted) and event.turn_id == turn_id]
             assert (told.outcome, told.failure) == ("failed", so_far.failure)
 
-    @precondition(lambda self: self.open is not None and (bool(self.open.running) or self.count % 4 == 0))
-    @rule(data=st.data(), result=results, is_error=st.booleans(), late=st.sampled_from([False, False, False, True]))
-    def report(self, data: st.DataObject, result: object, is_error: bool, late: bool) -> None:  # noqa: FBT001 - drawn
+    @precondition(lambda self: self.open is not None and bool(self.open.running))
+    @rule(data=st.data(), result=results, is_error=st.booleans())
+    def report(self, data: st.DataObject, result: object, is_error: bool) -> None:  # noqa: FBT001 - drawn
         asked, turn_id = self.open, naive.turn_under_way(self.facts)
         assert asked is not None
-        call_id = self.some_call(data, asked.running)
-        of_turn = "another" if late or turn_id is None else turn_id
+        assert turn_id is not None
+        call_id = data.draw(st.sampled_from(asked.running))
 
-        events = self.ask(
-            Report(turn_id=of_turn, call_id=call_id, result=result, is_error=is_error, **self.with_rules())
-        )
+        events = self._report(turn_id, call_id, result, is_error=is_error)
 
         assert isinstance(events, list)
-        if of_turn == turn_id and call_id in asked.running:
-            told = events[0]
-            assert isinstance(told, ToolResult)
-            assert (told.id, told.result, told.is_error, told.ran) == (call_id, result, is_error, True)
-            assert told.cost == COSTS.get(asked.calls[call_id].name)
-        else:
-            assert events == []
+        told = events[0]
+        assert isinstance(told, ToolResult)
+        assert (told.id, told.result, told.is_error, told.ran) == (call_id, result, is_error, True)
+        assert told.cost == COSTS.get(asked.calls[call_id].name)
+
+    @precondition(lambda self: self.open is not None and self.count % 3 == 0)
+    @rule(data=st.data(), of_another_turn=st.booleans())
+    def report_what_nobody_waits_for(self, data: st.DataObject, of_another_turn: bool) -> None:  # noqa: FBT001 - drawn
+        asked, turn_id = self.open, naive.turn_under_way(self.facts)
+        assert asked is not None
+        call_id = self.some_call(data, asked.running if of_another_turn else list(asked.answered))
+
+        if of_another_turn or turn_id is None or call_id not in asked.running:
+            assert self._report("another" if of_another_turn else turn_id or "t", call_id, "late") == []
+
+    def _report(
+        self, turn_id: str, call_id: str, result: object, *, is_error: bool = False
+    ) -> list[Any] | ReenactError:
+        return self.ask(Report(turn_id=turn_id, call_id=call_id, result=result, is_error=is_error, **self.with_rules()))
 
     @precondition(lambda self: self.open is not None and (bool(self.live and self.open.waiting) or self.count % 4 == 0))
     @rule(
         data=st.data(),
         edited=st.sampled_from([None, None, {}, {"amount": 1}, {"amount": 9}]),
-        binding=st.sampled_from(["none", "right", "right", "wrong"]),
+        binding=st.sampled_from(["none", "right", "right", "wrong", "old"]),
     )
     def approve(self, data: st.DataObject, edited: dict[str, Any] | None, binding: str) -> None:
         asked = self.open
         assert asked is not None
-        id_ = self.some_call(data, asked.waiting)
-        digest = {"none": None, "wrong": "0" * 64, "right": asked.digests.get(id_)}[binding]
-        arguments = edited
+        id_ = self.some_call(data, [id_ for id_ in asked.waiting if id_ not in asked.questions])
+        digest = "0" * 64 if binding == "wrong" else asked.digests.get(id_) if binding == "right" else None
+        rules = self.with_rules()
+        if binding == "old":  # the policies are others by now
+            rules["rules"] = msgspec.structs.replace(self.in_force, policies=Policies(tools={"x": Policy()}))
 
-        events = self.ask(
-            Approve(call_id=id_, turn_id=self.next("t"), arguments=arguments, digest=digest, **self.with_rules())
-        )
+        events = self.ask(Approve(call_id=id_, turn_id=self.next("t"), arguments=edited, digest=digest, **rules))
 
         if self.live is None:
             assert isinstance(events, AgentNotFoundError)
         elif id_ not in asked.waiting or id_ in asked.questions:
             assert isinstance(events, CallNotPendingError)
-        elif digest not in {None, asked.digests[id_]} or asked.revision != self.in_force.policies.revision:
+        elif binding in {"wrong", "old"}:
             assert isinstance(events, StaleApprovalError)
         else:
             assert isinstance(events, list)
-            self._is_done_as_approved(events, asked.calls[id_], arguments)
+            self._is_done_as_approved(events, asked.calls[id_], edited)
 
     def _is_done_as_approved(self, events: list[Any], call: ToolUseBlock, edited: dict[str, Any] | None) -> None:
         arguments = call.input if edited is None else edited
@@ -456,6 +494,7 @@ class LoopMachine(RuleBasedStateMachine):
             told, *rest = for_model(self.session)
             assert told.text.endswith(summary)
             assert summary == "so far"
+            assert kept >= 0
             assert kept <= len(rest) <= kept + 1
             assert rest == whole[len(whole) - len(rest) :]
             assert asked is None
@@ -488,7 +527,7 @@ class LoopMachine(RuleBasedStateMachine):
         waiting = [] if asked is None else asked.waiting
         assert waiting == ([] if self.open is None else self.open.waiting)
 
-    @precondition(lambda self: self.live is not None and naive.turn_under_way(self.facts) is not None)
+    @precondition(lambda self: self.count % 3 == 0 and naive.turn_under_way(self.facts) is not None)
     @rule(rules=limits, same=st.booleans())
     def crash_and_resume(self, rules: Rules, same: bool) -> None:  # noqa: FBT001 - drawn
         turn_id, asked = naive.turn_under_way(self.facts), self.open
@@ -510,7 +549,7 @@ class LoopMachine(RuleBasedStateMachine):
         assert {*again, *waits, *given_up} >= set(asked.running)
         assert not same or not self.in_force.runs_tools or again == running
 
-    @precondition(lambda self: self.count > 60)
+    @precondition(lambda self: self.count > 80)
     @rule(so_far=parts)
     def delete(self, so_far: SoFar) -> None:
         deleted = naive.is_deleted(self.facts)
@@ -614,14 +653,8 @@ class LoopMachine(RuleBasedStateMachine):
             if approved.rules.policies.revision == policies.revision:
                 return
         if judge(policies, name, arguments).decision != "run":
-            approved_before = any(
-                round_.calls[event.id].name == name and round_.arguments(event.id, until=place) == arguments
-                for round_ in naive.all_asked([*asked.before, *before])
-                for place, event in enumerate(round_.events)
-                if isinstance(event, ToolApproved)
-            )
-            assert approved_before
-            assert judge(policies, name, arguments, {call_digest(name, arguments)}).decision == "run"
+            approved_before = self._approved_before(asked, asked.calls[id_], until=number)
+            assert judge(policies, name, arguments, approved_before).decision == "run"
 
     def the_conversation_is_valid_for_the_model(self) -> None:
         asked = self.asked

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from reenact import Runtime, ToolResultBlock
+from reenact import Runtime, ToolResultBlock, ToolUseBlock
 from reenact.actors.session import Recovery
 from reenact.domain.loop.events import ToolStarted
 from tests.properties.tool_child import POINTS, Tools, effects_in, factory
 from tests.runtime.witness import Ears, check, journal_of, unfinished
 
 CHILD = "tests.properties.tool_child"
-ROUNDS = 4
+ROUNDS = 3
 UNKNOWN = "it is not known whether it took effect"
 RECOVERIES: tuple[Recovery, ...] = ("close", "resume")
 
@@ -43,6 +43,12 @@ def _results(runtime: Runtime) -> dict[str, ToolResultBlock]:
     results = [block for block in blocks if isinstance(block, ToolResultBlock)]
     assert len({block.tool_use_id for block in results}) == len(results)
     return {block.tool_use_id: block for block in results}
+
+
+def _calls_of(runtime: Runtime, turn_id: str) -> dict[str, str]:
+    """Return the ids of the calls that the turn has asked for, by tool."""
+    said = [one for one in runtime.sessions.messages("s") if one.turn_id == turn_id]
+    return {block.name: block.id for one in said for block in one.content if isinstance(block, ToolUseBlock)}
 
 
 def _outcome(runtime: Runtime, turn_id: str) -> str | None:
@@ -70,34 +76,35 @@ def test_a_process_that_is_killed_around_a_call_ran_it_once_or_says_that_it_does
         last = runtime.agents.receive(agent_id, "And now?")
         ears.wait("turn_completed", turn_id=last)
         outcome, results = _outcome(runtime, turn_id), _results(runtime)
+        calls = _calls_of(runtime, turn_id)
         starts = [event for event in _events(runtime) if isinstance(event, ToolStarted)]
     tools.close()
 
     assert outcome == ("completed" if recovery == "resume" else "interrupted")
     ran = effects_in(effects)
     runs = Counter(call_id for _, call_id, _ in ran)
-    first = {name: id_ for id_ in reversed(results) for name in [id_.partition("_")[0]]}
-    pay, look = first["pay"], first["look"]
-    assert runs[pay] <= 1
-    assert len({key for _, call_id, key in ran if call_id == look}) <= 1
     assert runs.keys() <= {start.id for start in starts}
     assert all(runs[call_id] <= sum(start.id == call_id for start in starts) for call_id in runs)
-    known = point in {"before the intent", "after the outcome", "in the next answer"}
+    if not calls:  # what the model asked for was not durable either
+        assert (point, recovery) == ("before the intent", "close")
+        return
+    pay, look = calls["pay"], calls["look"]
+    assert runs[pay] <= 1
+    assert len({key for _, call_id, key in ran if call_id == look}) <= 1
     if point in {"after the intent", "before the effect", "after the effect"}:
         assert UNKNOWN in str(results[pay].content)
         assert results[pay].is_error
         assert runs[pay] == before["pay"]
         assert runs[look] == before["look"] + (recovery == "resume")
         assert results[look].is_error == (recovery == "close")
-    elif recovery == "resume" and point != "after the outcome":
+    elif point == "after the outcome":
+        assert not (results[pay].is_error and results[look].is_error)
+    elif point == "in the next answer" or recovery == "resume":
         assert (runs[pay], runs[look]) == (1, 1)
-        assert not results[pay].is_error
-    elif point == "before the intent":
+        assert not (results[pay].is_error or results[look].is_error)
+    else:
         assert (runs[pay], runs[look]) == (0, 0)
         assert "was not run" in str(results[pay].content)
-    else:
-        assert known
-        assert not (results[pay].is_error and results[look].is_error)
 
 
 @pytest.mark.parametrize("recovery", RECOVERIES)
@@ -139,7 +146,7 @@ def test_a_process_that_is_killed_at_any_moment_has_run_nothing_twice_that_may_n
     for _ in range(ROUNDS):
         with _start(log, effects, recovery, "") as child:
             assert child.stdout is not None
-            lines = [child.stdout.readline() for _ in range(chance.randint(1, 40))]
+            lines = [child.stdout.readline() for _ in range(chance.randint(1, 25))]
             for _ in range(chance.randint(0, 20_000)):
                 pass
             child.kill()

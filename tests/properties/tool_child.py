@@ -19,10 +19,13 @@ from typing import Any
 from reenact import Image, Runtime
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.tool import tool
+from reenact.actors.journal.api import Append, Done, Publication
 from reenact.actors.session import Recovery
+from reenact.domain.loop.events import ToolStarted
 from reenact.domain.loop.policy import Policies, Policy
 from reenact.domain.messages import Said, ToolResultBlock
 from reenact.testing import MockEnvironmentFactory, MockEvent
+from tests.runtime.witness import journal_of
 
 POINTS = (
     "before the intent",
@@ -104,23 +107,22 @@ def factory(point: str = "") -> MockEnvironmentFactory:
 
 def kill_at(runtime: Runtime, point: str) -> None:
     """Have the process end when the log does what the point says."""
-    journal: Any = runtime._journal
     if point == "before the intent":
-        append = journal.append
+        append = runtime._system.append
 
-        def hand_over(step: Any, done: Any) -> None:  # noqa: ANN401 - passed on as they are
-            if any(type(event).__name__ == "ToolStarted" for event in step.events):
+        def hand_over(step: Append, done: Done) -> None:
+            if any(isinstance(event, ToolStarted) for event in step.events):
                 kill()
             append(step, done)
 
-        journal.append = hand_over
+        runtime._system.append = hand_over
     elif point in _COMMITS:
-        writer = journal.writer
+        writer = journal_of(runtime).writer
 
-        def listen(publications: Any) -> None:  # noqa: ANN401 - looked into
-            for publication in publications:
-                if any(entry.type == _COMMITS[point] for entry in publication.segment.entries):
-                    kill()
+        def listen(publications: Sequence[Publication]) -> None:
+            told = [entry.type for publication in publications for entry in publication.segment.entries]
+            if _COMMITS[point] in told:
+                kill()
 
         writer._listener = listen
 

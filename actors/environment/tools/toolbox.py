@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard
+from typing import Any, Final, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -14,7 +14,7 @@ from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, failure, outcome_of, told
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within
-from reenact.actors.environment.tools.tool import Tool, tool
+from reenact.actors.environment.tools.tool import AnyTool, is_tool, tool
 from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
 
@@ -29,7 +29,6 @@ class Runnable(Protocol):
     async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any: ...  # noqa: ANN401 - what it gives
 
 
-AnyTool: TypeAlias = Tool[..., Any]
 Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., Any]
 
 
@@ -151,7 +150,7 @@ class Toolbox:
             case ToolSpec():
                 self._take_tool(_Absent(one))
             case _:
-                made = one if _is_tool(one) else tool(one)
+                made = one if is_tool(one) else tool(one)
                 made.check_bound()
                 self._take_tool(made)
 
@@ -202,10 +201,6 @@ class _Absent:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolOutcome:
         return failure(f"{self.spec.name} cannot be run: the function behind it is not there")
-
-
-def _is_tool(one: object) -> TypeGuard[AnyTool]:
-    return isinstance(one, Tool)
 
 
 def _fewer(seconds: float | None, others: float | None) -> float | None:

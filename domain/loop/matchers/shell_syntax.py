@@ -124,6 +124,7 @@ class Reader:
             return True
         if self._level.words[0].text.endswith("="):
             return False  # an array
+        self._level.words.clear()
         raise Unreadable("a parenthesis stands in a word")
 
     def _is_redirection(self) -> bool:
@@ -288,8 +289,8 @@ class Reader:
                 self._nesting -= 1
             elif sign == "`":
                 self._backticks(inner, quoted=quoted)
-            elif sign in {"", "'", '"'}:
-                raise Unreadable("nobody can tell where a `${` ends")
+            elif sign in {"", "'", '"', "<", ">"}:
+                raise Unreadable("nobody can tell what stands in a '${'")
             else:
                 self._at += 2 if sign == "\\" else 1
         self._at += 1

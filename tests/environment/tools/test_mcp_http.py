@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from reenact.actors.environment.tools.mcp import pausing
+from reenact.actors.environment.tools.mcp import connection, pausing
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.domain.tools import MCPServer
@@ -135,6 +135,17 @@ def test_a_server_with_sessions_is_given_its_headers_and_told_when_we_leave(roug
         "DELETE",
     ]
     assert {headers["Authorization"] for _, headers in rough.asked} == {f"Bearer {HIDDEN}"}
+
+
+def test_a_server_that_does_not_let_us_go_is_left(rough: loopback.Rough, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_CLOSING", SOON)
+    rough.lets_go = False
+
+    async def use(box: Toolbox) -> object:
+        return (await box.call("mcp__rough__echo", {})).content
+
+    assert run(use, MCPServer.http("rough", rough.url)) == "{}"
+    assert rough.methods()[-1] == "DELETE"
 
 
 def test_a_server_that_has_forgotten_us_is_greeted_again_and_asked_again(rough: loopback.Rough) -> None:

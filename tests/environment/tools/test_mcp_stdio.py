@@ -380,9 +380,9 @@ def problems_of(*servers: MCPServer) -> dict[str, str]:
 def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
 
-    problems = problems_of(rough(first="hang", pid=str(pid), server={"connect_timeout": 1.0}))
+    problems = problems_of(rough(first="hang", pid=str(pid), server={"connect_timeout": 2.0}))
 
-    assert problems == {"rough": "MCP server 'rough' could not be connected: no answer within 1 s; it said: I am up"}
+    assert problems == {"rough": "MCP server 'rough' could not be connected: no answer within 2 s; it said: I am up"}
     assert not is_alive(int(pid.read_text()))
 
 

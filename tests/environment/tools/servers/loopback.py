@@ -48,6 +48,7 @@ class Rough(ThreadingHTTPServer):
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.sessions: set[str] = set()
         self.refuses: int | None = None
+        self.lets_go = True
         self.go_on = threading.Event()
 
     def methods(self) -> list[str]:
@@ -82,6 +83,8 @@ class _Answering(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         self.server.asked.append(("DELETE", dict(self.headers)))
+        if not self.server.lets_go:
+            self.server.go_on.wait()
         self._send(200)
 
     def do_POST(self) -> None:
