@@ -141,7 +141,7 @@ def test_of_two_calls_one_is_approved_and_one_rejected(chat: Chat, office: Offic
     terminal.type("Write to both" + ENTER)
     terminal.wait_for("1 of 2:")
     terminal.wait_for(QUESTION)
-    terminal.type("y" + ENTER)
+    terminal.type("y" + ENTER + "y" + ENTER)  # what is typed too early is no answer to the second
     terminal.wait_for("2 of 2:")
     terminal.wait_for("bob@example.org")
     terminal.wait_for(QUESTION)

@@ -77,7 +77,10 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal() -> Iterator[Terminal]:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    def remember(_editor: object) -> None: ...
+
+    monkeypatch.setattr("reenact.cli.asking.forget_what_was_typed", remember)
     with create_pipe_input() as keyboard:
         yield Terminal(keyboard)
 

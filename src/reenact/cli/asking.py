@@ -50,9 +50,9 @@ class Person:
     def __call__(self, pending: Sequence[PendingCall]) -> list[Decision] | None:
         """Return a decision about each call, or none but that which ends the turn; None leaves them all waiting."""
         decisions: list[Decision] = []
-        forget_what_was_typed(self._editor)
         try:
             for number, call in enumerate(pending, start=1):
+                forget_what_was_typed(self._editor)
                 self._say(f"{number} of {len(pending)}:" if len(pending) > 1 else "")
                 decision = self._approval(call) if call.kind == "approval" else self._question(call)
                 if isinstance(decision, Rejected) and decision.ends_turn:
