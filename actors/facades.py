@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from reenact.actors.bus import Handler, Subscription, SystemBus
+from reenact.actors.operations import Operations
+from reenact.actors.people import People
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
+from reenact.domain.content import Content
 from reenact.domain.errors import InvalidInputError, UnknownEventTypeError
+from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message
+from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
-
-if TYPE_CHECKING:
-    from reenact.actors.operations import Operations
 
 
 class Containers:
@@ -120,29 +122,156 @@ class Sessions:
         """
         return self._do.messages(session_id)
 
+    def turns(self, session_id: str) -> list[TurnInfo]:
+        """Return the session's turns in the order of their questions, each followed by those that go on with it.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do.turns(session_id)
+
+    def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
+        """Return the calls of tools that answers have asked for, in that order, and what has become of each.
+
+        Calls that the environment runs by itself are not among them.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do.tool_calls(session_id)
+
+    def usage(self, session_id: str) -> UsageInfo:
+        """Return what the session has used and what that cost, by model and by tool.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do.usage(session_id)
+
 
 class Agents:
     """Agents: live runs of sessions. `runtime.agents`."""
 
     def __init__(self, operations: Operations) -> None:
         self._do = operations
+        self._people = People(operations)
 
     def get(self, agent_id: str) -> AgentInfo | None:
         """Return the agent; None unless it is live."""
         return self._do.agent(agent_id)
 
+    def pending(self, agent_id: str | None = None, *, session_id: str | None = None) -> list[PendingCall]:
+        """Return the calls that wait for a person, those first that were asked for first.
+
+        Those of all sessions, with a live agent or without, or of the one session that is named, or that the agent
+        runs. They wait for as long as it takes, through restarts too.
+
+        Raises:
+            AgentNotFoundError: no live agent has this id.
+            SessionNotFoundError: there is no such session.
+            InvalidInputError: both an agent and a session are named.
+        """
+        return self._people.pending(agent_id, session_id)
+
+    def approve(
+        self,
+        call_id: str | PendingCall,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """Let a call run, and return the id of the turn in which it does.
+
+        A call that is given as `pending` told of it, or with its `digest`, runs only if it is still that call, under
+        the same policies. With `arguments`, which are a JSON object, it runs with these instead of its own, unless the
+        policies deny that; nothing runs then, and None is returned if other calls still wait. An agent is started
+        if the session has none. `by` says who approves, for the record.
+
+        Args:
+            call_id: the call, by its id or as `pending` told of it.
+            session_id: the session it is of, in case calls of several sessions have the same id.
+            agent_id: the same, by the live agent.
+            arguments: other arguments than the call's own.
+            digest: the `digest` of the `PendingCall` that was looked at.
+            by: who approves.
+
+        Raises:
+            CallNotPendingError: no such call waits for approval: it was decided already, say.
+            StaleApprovalError: the call, or the policies, are not those that the digest stands for.
+            InvalidInputError: calls of several sessions have this id, or the arguments are no JSON object.
+            SessionNotFoundError: there is no such session.
+            AgentNotFoundError: no live agent has this id.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        return self._people.approve(
+            call_id, session_id=session_id, agent_id=agent_id, arguments=arguments, digest=digest, by=by
+        )
+
+    def reject(
+        self,
+        call_id: str | PendingCall,
+        reason: str = "",
+        *,
+        resume: bool = True,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """Refuse a call, or to answer a question; the model is told so, with the reason, once no other call waits.
+
+        Return the id of the turn that goes on, or None if there is none: because other calls still wait, or because
+        `resume` is false, which gives up all calls of the answer and has the model not asked again.
+
+        Raises:
+            CallNotPendingError: no such call waits for a person.
+            InvalidInputError: calls of several sessions have this id, or the reason is no text.
+            SessionNotFoundError: there is no such session.
+            AgentNotFoundError: no live agent has this id.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        return self._people.reject(call_id, reason, resume=resume, session_id=session_id, agent_id=agent_id, by=by)
+
+    def respond(
+        self,
+        call_id: str | PendingCall,
+        value: object,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """Answer the question that a call asks: with text, with one of its options, or with a list of them if `multi`.
+
+        Options are named by their values or labels. Return the id of the turn that goes on, or None while other calls
+        still wait.
+
+        Raises:
+            CallNotPendingError: no such call asks a question.
+            InvalidAnswerError: the question does not take this answer.
+            InvalidInputError: calls of several sessions have this id, or the answer is no JSON value.
+            SessionNotFoundError: there is no such session.
+            AgentNotFoundError: no live agent has this id.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        return self._people.respond(call_id, value, session_id=session_id, agent_id=agent_id, by=by)
+
     def list(self) -> list[AgentInfo]:
         """Return the live agents in the order in which they started."""
         return self._do.agents()
 
-    def receive(self, agent_id: str, message: str) -> str:
+    def receive(self, agent_id: str, message: Content) -> str:
         """Accept a message for the agent and return the id of the turn that will answer it.
 
+        It is text, or a list of content blocks, such as `ImageBlock.from_bytes(…)`, or of their plain mappings.
         The message is durable when this returns. A busy agent takes it up after those before it.
 
         Raises:
             AgentNotFoundError: no live agent has this id.
-            InvalidMessageError: the message is blank, larger than 10 MiB, or not valid Unicode.
+            InvalidMessageError: the message is blank, larger than 10 MiB, not valid Unicode, or has a block that the
+                Messages API does not take from users.
         """
         return self._do.receive(agent_id, message)
 

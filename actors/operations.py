@@ -17,6 +17,7 @@ from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo, CreateContainer
+from reenact.domain.content import Content, check_content
 from reenact.domain.errors import (
     AgentNotFoundError,
     ContainerNotFoundError,
@@ -26,8 +27,9 @@ from reenact.domain.errors import (
     RuntimeClosedError,
     SessionNotFoundError,
 )
+from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define
-from reenact.domain.messages import Message, TextBlock, check_message, check_text, instant
+from reenact.domain.messages import Message, check_text, instant
 from reenact.domain.session import (
     CreateSession,
     Delete,
@@ -96,8 +98,8 @@ class Operations:
         self._model = model
         self._follower = follower
         self._live = live
-        self._now = now
-        self._new_id = new_id
+        self.now = now
+        self.new_id = new_id
         self._containers: set[str] = set()
         self._definitions: dict[tuple[str, int], Definition] = {}
         self._newest: dict[str, int] = {}
@@ -115,7 +117,7 @@ class Operations:
     ) -> ContainerInfo:
         """See `Containers.create`."""
         self.check_open()
-        id_ = self._new_id("cnt") if container_id is None else check_text("the container's id", container_id)
+        id_ = self.new_id("cnt") if container_id is None else check_text("the container's id", container_id)
         named = None if name is None else check_text("the container's name", name)
         self._system.actor(ContainerActor, id_).ask(CreateContainer(id_, named), timeout)
         self._containers.add(id_)
@@ -123,18 +125,18 @@ class Operations:
 
     def container(self, container_id: str) -> ContainerInfo | None:
         """See `Containers.get`."""
-        return self._read().container(container_id) if _sayable(container_id) else None
+        return self.read().container(container_id) if _sayable(container_id) else None
 
     def containers(self) -> list[ContainerInfo]:
         """See `Containers.list`."""
-        return self._read().containers()
+        return self.read().containers()
 
     def register_image(self, image: Image, *, timeout: float | None = None) -> ImageInfo:
         """See `Images.register`."""
         self.check_open()
         _must_be_image(image)
         image = self._shelf.with_specs(image)
-        id_ = self._new_id("img") if image.id is None else check_text("the image's id", image.id)
+        id_ = self.new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
         registered = self._system.actor(ImageActor, id_).ask(RegisterImage(id_, definition), timeout)
         self._shelf.put(id_, image)
@@ -143,17 +145,17 @@ class Operations:
 
     def image(self, image_id: str) -> ImageInfo | None:
         """See `Images.get`."""
-        return self._read().image(image_id) if _sayable(image_id) else None
+        return self.read().image(image_id) if _sayable(image_id) else None
 
     def images(self) -> list[ImageInfo]:
         """See `Images.list`."""
-        return self._read().images()
+        return self.read().images()
 
     def definition(self, image_id: str, revision: int) -> Definition:
         """Return the content of an image's revision, or raise `ImageNotFoundError`."""
         known = self._definitions.get((image_id, revision))
         if known is None:
-            found = self._read().image_revision(image_id, revision)
+            found = self.read().image_revision(image_id, revision)
             known = self._definitions[image_id, revision] = self._found(found, ImageNotFoundError(image_id))
         return known
 
@@ -162,11 +164,11 @@ class Operations:
     ) -> SessionInfo:
         """See `Sessions.create`."""
         self.check_open()
-        id_ = self._new_id("ses") if session_id is None else check_text("the session's id", session_id)
+        id_ = self.new_id("ses") if session_id is None else check_text("the session's id", session_id)
         self._must_contain(container_id)
         revision = self._newest_revision(image_id)
         command = CreateSession(session_id=id_, container_id=container_id, image_id=image_id, image_revision=revision)
-        recorded_at = self._session(id_).ask(command, timeout)
+        recorded_at = self.actor_of(id_).ask(command, timeout)
         return SessionInfo(
             id=id_,
             container_id=container_id,
@@ -177,12 +179,12 @@ class Operations:
 
     def session(self, session_id: str) -> SessionInfo | None:
         """See `Sessions.get`."""
-        return self._read().session(session_id) if _sayable(session_id) else None
+        return self.read().session(session_id) if _sayable(session_id) else None
 
     def sessions_of(self, container_id: str) -> list[SessionInfo]:
         """See `Sessions.list_by_container`."""
         self._must_contain(container_id)
-        return self._read().sessions_of(container_id)
+        return self.read().sessions_of(container_id)
 
     def delete_session(self, session_id: str, *, timeout: float | None = None) -> bool:
         """See `Sessions.delete`."""
@@ -190,7 +192,7 @@ class Operations:
         if self.session(session_id) is None:
             return False
         try:
-            self._session(session_id).ask(Delete(session_id=session_id, at=self._now()), timeout)
+            self.actor_of(session_id).ask(Delete(session_id=session_id, at=self.now()), timeout)
         except SessionNotFoundError:  # somebody else was quicker
             return False
         return True
@@ -198,54 +200,67 @@ class Operations:
     def run_session(self, session_id: str, *, timeout: float | None = None) -> str:
         """See `Sessions.run`."""
         self.check_open()
-        if self.session(session_id) is None:  # so that nobody can fill the memory with actors of what is not there
-            raise SessionNotFoundError(session_id)
-        command = Run(session_id=session_id, agent_id=self._new_id("agt"), at=self._now())
-        agent_id: str = self._session(session_id).ask(command, timeout)
+        self._must_exist(session_id)  # so that nobody can fill the memory with actors of what is not there
+        command = Run(session_id=session_id, agent_id=self.new_id("agt"), at=self.now())
+        agent_id: str = self.actor_of(session_id).ask(command, timeout)
         return agent_id
 
     def messages(self, session_id: str) -> list[Message]:
         """See `Sessions.messages`."""
-        if self.session(session_id) is None:
-            raise SessionNotFoundError(session_id)
-        return self._read().messages(session_id)
+        self._must_exist(session_id)
+        return self.read().messages(session_id)
+
+    def turns(self, session_id: str) -> list[TurnInfo]:
+        """See `Sessions.turns`."""
+        self._must_exist(session_id)
+        return self.read().turns_of(session_id)
+
+    def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
+        """See `Sessions.tool_calls`."""
+        self._must_exist(session_id)
+        return self.read().tool_calls(session_id)
+
+    def usage(self, session_id: str) -> UsageInfo:
+        """See `Sessions.usage`."""
+        self._must_exist(session_id)
+        return self.read().usage(session_id)
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """See `Agents.get`."""
-        found = self._read().agent(agent_id) if _sayable(agent_id) else None
+        found = self.read().agent(agent_id) if _sayable(agent_id) else None
         return None if found is None else self._as_it_is(found)
 
     def agents(self) -> list[AgentInfo]:
         """See `Agents.list`."""
-        return [self._as_it_is(agent) for agent in self._read().agents()]
+        return [self._as_it_is(agent) for agent in self.read().agents()]
 
     def check_image(self, image_id: str) -> None:
         """Raise `ImageNotFoundError` unless there is such an image."""
         self._newest_revision(image_id)
 
-    def receive(self, agent_id: str, message: str, *, timeout: float | None = None) -> str:
+    def receive(self, agent_id: str, message: Content, *, timeout: float | None = None) -> str:
         """See `Agents.receive`."""
         command = self._receive(agent_id, message, None)
-        self._session(self.session_of(agent_id)).ask(command, timeout)
+        self.actor_of(self.session_of(agent_id)).ask(command, timeout)
         return command.turn_id
 
     def receive_and_answer(
-        self, agent_id: str, message: str, request_id: str, *, timeout: float | None = None
+        self, agent_id: str, message: Content, request_id: str, *, timeout: float | None = None
     ) -> Segment:
         """Do the same, and return the response to the request, which is published with the message."""
         command = self._receive(agent_id, message, request_id)
-        response: Segment = self._session(self.session_of(agent_id)).ask(command, timeout)
+        response: Segment = self.actor_of(self.session_of(agent_id)).ask(command, timeout)
         return response
 
-    def _receive(self, agent_id: str, message: str, request_id: str | None) -> Receive:
+    def _receive(self, agent_id: str, message: Content, request_id: str | None) -> Receive:
         self.check_open()
-        text = check_message(message)
+        content = check_content(message)
         return Receive(
             agent_id=agent_id,
-            turn_id=self._new_id("trn"),
-            message_id=self._new_id("msg"),
-            content=(TextBlock(text),),
-            at=self._now(),
+            turn_id=self.new_id("trn"),
+            message_id=self.new_id("msg"),
+            content=content,
+            at=self.now(),
             request_id=request_id,
         )
 
@@ -261,18 +276,18 @@ class Operations:
         self.check_open()
         session_id = self._running(agent_id)
         if session_id is not None:
-            self._session(session_id).ask(Interrupt(agent_id=agent_id, reason="user", at=self._now()), timeout)
+            self.actor_of(session_id).ask(Interrupt(agent_id=agent_id, reason="user", at=self.now()), timeout)
 
     def destroy(self, agent_id: str, *, timeout: float | None = None) -> None:
         """See `Agents.destroy`."""
         self.check_open()
         session_id = self._running(agent_id)
         if session_id is not None:
-            self._session(session_id).ask(Stop(agent_id=agent_id, reason="destroyed", at=self._now()), timeout)
+            self.actor_of(session_id).ask(Stop(agent_id=agent_id, reason="destroyed", at=self.now()), timeout)
 
     def recover(self) -> None:
         """End, or take up again, what a crash has left unfinished; each session's actor knows which."""
-        recovering = [self._session(id_).ask_future(WAKE) for id_ in self._read().unfinished()]
+        recovering = [self.actor_of(id_).ask_future(WAKE) for id_ in self.read().unfinished()]
         for future in recovering:
             future.get()
 
@@ -281,7 +296,7 @@ class Operations:
         tried: set[str] = set()
         while live := [(agent_id, session_id) for agent_id, session_id in self._live.items() if agent_id not in tried]:
             stopping = [
-                self._session(session_id).ask_future(Stop(agent_id=agent_id, reason="shutdown", at=self._now()))
+                self.actor_of(session_id).ask_future(Stop(agent_id=agent_id, reason="shutdown", at=self.now()))
                 for agent_id, session_id in live
             ]
             tried.update(agent_id for agent_id, _ in live)
@@ -289,17 +304,23 @@ class Operations:
                 with contextlib.suppress(ReenactError):  # the log fails: the next start finds the agent and ends it
                     future.get()
 
-    def _read(self) -> ReadModel:
+    def read(self) -> ReadModel:
+        """Return the tables, once they have reached what the log holds now."""
         if self.closed:
             raise _closed()
         self._follower.wait_for(self._journal.head(), PATIENCE)
         return self._model
 
-    def _session(self, session_id: str) -> Reference[SessionCommand]:
+    def actor_of(self, session_id: str) -> Reference[SessionCommand]:
+        """Return a reference to the session's actor."""
         return self._system.actor(SessionActor, session_id)
 
     def _running(self, agent_id: str) -> str | None:
         return self._live.session_of(agent_id) if _sayable(agent_id) else None
+
+    def _must_exist(self, session_id: str) -> None:
+        if self.session(session_id) is None:
+            raise SessionNotFoundError(session_id)
 
     def _must_contain(self, container_id: str) -> None:
         if _sayable(container_id) and container_id in self._containers:

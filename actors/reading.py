@@ -6,8 +6,10 @@ from typing import Protocol
 
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
+from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Definition, ImageInfo
 from reenact.domain.messages import Message
+from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
 
 
@@ -64,6 +66,26 @@ class ReadModel(Protocol):
 
     def messages(self, session_id: str) -> list[Message]:
         """Return the session's messages in the order of their turns."""
+        ...
+
+    def turns_of(self, session_id: str) -> list[TurnInfo]:
+        """Return the session's turns in the order of their questions, each followed by those that go on with it."""
+        ...
+
+    def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
+        """Return the calls of tools in the session, in the order in which the model asked for them."""
+        ...
+
+    def usage(self, session_id: str) -> UsageInfo:
+        """Return what the session has used, by model and by tool."""
+        ...
+
+    def pending(self, session_id: str | None = None) -> list[PendingCall]:
+        """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""
+        ...
+
+    def pending_of_id(self, call_id: str) -> list[PendingCall]:
+        """Return the calls of this id that wait for a person."""
         ...
 
     def agent(self, agent_id: str) -> AgentInfo | None:

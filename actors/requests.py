@@ -13,7 +13,9 @@ import msgspec
 from reenact.actors.bus import SystemBus, flat, open_up
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.actors.operations import Operations
+from reenact.actors.people import People
 from reenact.domain import commands as asked
+from reenact.domain.content import check_content
 from reenact.domain.errors import (
     AlreadyExistsError,
     ContainerNotFoundError,
@@ -23,7 +25,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.events import Context, Envelope
 from reenact.domain.image import Image
-from reenact.domain.messages import check_message, check_text
+from reenact.domain.messages import check_text
 
 DEFAULT_CONTAINER = "default"
 
@@ -33,6 +35,7 @@ class Requests:
 
     def __init__(self, do: Operations, bus: SystemBus, *, now: Callable[[], int], new_id: Callable[[str], str]) -> None:
         self._do = do
+        self._people = People(do)
         self._bus = bus
         self._now = now
         self._new_id = new_id
@@ -110,6 +113,12 @@ class Requests:
                 return do.run_session(request.session_id, timeout=timeout)
             case asked.SessionMessagesRequest():
                 return do.messages(request.session_id)
+            case asked.SessionTurnsRequest():
+                return do.turns(request.session_id)
+            case asked.SessionToolCallsRequest():
+                return do.tool_calls(request.session_id)
+            case asked.SessionUsageRequest():
+                return do.usage(request.session_id)
             case asked.AgentGetRequest():
                 return do.agent(request.agent_id)
             case asked.AgentListRequest():
@@ -120,6 +129,43 @@ class Requests:
             case asked.AgentDestroyRequest():
                 do.destroy(request.agent_id, timeout=timeout)
                 return None
+            case _:
+                return self._of_people(request, timeout)
+
+    def _of_people(self, request: asked.Request, timeout: float | None) -> object:
+        people = self._people
+        match request:
+            case asked.AgentPendingRequest():
+                return people.pending(request.agent_id, request.session_id)
+            case asked.AgentApproveRequest():
+                return people.approve(
+                    request.call_id,
+                    session_id=request.session_id,
+                    agent_id=request.agent_id,
+                    arguments=request.arguments,
+                    digest=request.digest,
+                    by=request.by,
+                    timeout=timeout,
+                )
+            case asked.AgentRejectRequest():
+                return people.reject(
+                    request.call_id,
+                    request.reason,
+                    resume=request.resume,
+                    session_id=request.session_id,
+                    agent_id=request.agent_id,
+                    by=request.by,
+                    timeout=timeout,
+                )
+            case asked.AgentRespondRequest():
+                return people.respond(
+                    request.call_id,
+                    request.value,
+                    session_id=request.session_id,
+                    agent_id=request.agent_id,
+                    by=request.by,
+                    timeout=timeout,
+                )
             case _:
                 raise UnknownCommandError(request.event_type)
 
@@ -132,7 +178,7 @@ class Requests:
         if request.container_id is not None and request.image_id is None:
             msg = "container_id goes with image_id only"
             raise InvalidInputError(msg)
-        check_message(request.content)  # before anything is created for it
+        check_content(request.content)  # before anything is created for it
         agent_id = self._agent_for(request, timeout)
         return self._do.receive_and_answer(agent_id, request.content, request_id, timeout=timeout)
 

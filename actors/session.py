@@ -215,8 +215,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         match command:
             case Run():
                 return None if self.state.agent is None else self.state.agent.id
-            case Approve() | Reject() | Respond():
-                return None if self.state.turn is None else self.state.turn.id
+            case Approve() | Reject(resume=True) | Respond():
+                return next(
+                    (event.turn_id for event in events if isinstance(event, TurnContinued)),
+                    None if self.state.turn is None else self.state.turn.id,
+                )
             case Receive() if self._answered:
                 return self._answered[0]
             case Receive():

@@ -65,6 +65,11 @@ class ImageBlock(msgspec.Struct, frozen=True, tag="image", gc=False):
         """Return the block for an image at a public address."""
         return cls(UrlSource(url))
 
+    @classmethod
+    def from_file(cls, file_id: str) -> Self:
+        """Return the block for an image that was uploaded through the Files API."""
+        return cls(FileSource(file_id))
+
 
 class DocumentBlock(msgspec.Struct, frozen=True, tag="document", omit_defaults=True, gc=False):
     """A document. The model is told its title and its context, but does not cite them."""
@@ -79,7 +84,7 @@ class DocumentBlock(msgspec.Struct, frozen=True, tag="document", omit_defaults=T
         cls, text: str, *, title: str | None = None, context: str | None = None, citations: bool = False
     ) -> Self:
         """Return the block for a plain text."""
-        return cls(TextSource(text), title, context, Citations(enabled=True) if citations else None)
+        return cls(TextSource(text), title, context, _cited(citations=citations))
 
     @classmethod
     def from_bytes(
@@ -93,11 +98,22 @@ class DocumentBlock(msgspec.Struct, frozen=True, tag="document", omit_defaults=T
     ) -> Self:
         """Return the block for a file's content; the API takes PDF files."""
         source = Base64Source(media_type, b64encode(data).decode())
-        return cls(source, title, context, Citations(enabled=True) if citations else None)
+        return cls(source, title, context, _cited(citations=citations))
 
     @classmethod
     def from_url(
         cls, url: str, *, title: str | None = None, context: str | None = None, citations: bool = False
     ) -> Self:
         """Return the block for a PDF file at a public address."""
-        return cls(UrlSource(url), title, context, Citations(enabled=True) if citations else None)
+        return cls(UrlSource(url), title, context, _cited(citations=citations))
+
+    @classmethod
+    def from_file(
+        cls, file_id: str, *, title: str | None = None, context: str | None = None, citations: bool = False
+    ) -> Self:
+        """Return the block for a file that was uploaded through the Files API."""
+        return cls(FileSource(file_id), title, context, _cited(citations=citations))
+
+
+def _cited(*, citations: bool) -> Citations | None:
+    return Citations(enabled=True) if citations else None

@@ -133,6 +133,27 @@ class SessionMessagesRequest(Request, frozen=True, kw_only=True, gc=False):
     session_id: str
 
 
+class SessionTurnsRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Return the turns of a session."""
+
+    event_type: ClassVar[str] = "session_turns_request"
+    session_id: str
+
+
+class SessionToolCallsRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Return the calls of tools in a session."""
+
+    event_type: ClassVar[str] = "session_tool_calls_request"
+    session_id: str
+
+
+class SessionUsageRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Return what a session has used and what it cost."""
+
+    event_type: ClassVar[str] = "session_usage_request"
+    session_id: str
+
+
 class AgentGetRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return a live agent, or nothing."""
 
@@ -160,14 +181,58 @@ class AgentDestroyRequest(Request, frozen=True, kw_only=True, gc=False):
     agent_id: str
 
 
+class AgentPendingRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Return the calls that wait for a person: all, or those of an agent's or of a session."""
+
+    event_type: ClassVar[str] = "agent_pending_request"
+    agent_id: str | None = None
+    session_id: str | None = None
+
+
+class AgentApproveRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Let a call that waits run, with other arguments if some are given."""
+
+    event_type: ClassVar[str] = "agent_approve_request"
+    call_id: str
+    session_id: str | None = None
+    agent_id: str | None = None
+    arguments: dict[str, Any] | None = None
+    digest: str | None = None
+    by: str | None = None
+
+
+class AgentRejectRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Refuse a call that waits; unless `resume`, the turn ends with that."""
+
+    event_type: ClassVar[str] = "agent_reject_request"
+    call_id: str
+    reason: str = ""
+    resume: bool = True
+    session_id: str | None = None
+    agent_id: str | None = None
+    by: str | None = None
+
+
+class AgentRespondRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Answer the question that a call asks."""
+
+    event_type: ClassVar[str] = "agent_respond_request"
+    call_id: str
+    value: Any
+    session_id: str | None = None
+    agent_id: str | None = None
+    by: str | None = None
+
+
 class MessageSendRequest(Request, frozen=True, kw_only=True, gc=False):
     """Send a message to an agent, to a session, or to an image's default session in a container.
 
-    Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`.
+    Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is
+    text, or content blocks as in the Messages API.
     """
 
     event_type: ClassVar[str] = "message_send_request"
-    content: str
+    content: str | tuple[dict[str, Any], ...]
     agent_id: str | None = None
     session_id: str | None = None
     image_id: str | None = None
@@ -187,10 +252,17 @@ _KINDS: tuple[type[Request], ...] = (
     SessionDeleteRequest,
     SessionRunRequest,
     SessionMessagesRequest,
+    SessionTurnsRequest,
+    SessionToolCallsRequest,
+    SessionUsageRequest,
     AgentGetRequest,
     AgentListRequest,
     AgentInterruptRequest,
     AgentDestroyRequest,
+    AgentPendingRequest,
+    AgentApproveRequest,
+    AgentRejectRequest,
+    AgentRespondRequest,
     MessageSendRequest,
 )
 

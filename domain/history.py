@@ -75,27 +75,29 @@ class UsageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a session has used, by the names of models and of tools; the name is empty where none is known.
 
     Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses
-    whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them.
+    whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`,
+    `cost` and `unpriced` are the sums over all of them.
     """
 
     session_id: str
     models: dict[str, Spent]
     tools: dict[str, Spent]
+    usage: dict[str, int]
+    cost: float
+    unpriced: int
 
-    @property
-    def cost(self) -> float:
-        """The sum of all costs that are known, in the currency of the prices."""
-        return sum(spent.cost for spent in (*self.models.values(), *self.tools.values()))
 
-    @property
-    def unpriced(self) -> int:
-        """How many uses of models and tools have a cost that is not known."""
-        return sum(spent.unpriced for spent in (*self.models.values(), *self.tools.values()))
-
-    @property
-    def usage(self) -> dict[str, int]:
-        """The sums of all models' token counts."""
-        total: dict[str, int] = {}
-        for spent in self.models.values():
-            total = sum_of(total, spent.usage)
-        return total
+def usage_info(session_id: str, models: dict[str, Spent], tools: dict[str, Spent]) -> UsageInfo:
+    """Return what was used with its sums."""
+    usage: dict[str, int] = {}
+    for spent in models.values():
+        usage = sum_of(usage, spent.usage)
+    all_spent = (*models.values(), *tools.values())
+    return UsageInfo(
+        session_id=session_id,
+        models=models,
+        tools=tools,
+        usage=usage,
+        cost=sum(spent.cost for spent in all_spent),
+        unpriced=sum(spent.unpriced for spent in all_spent),
+    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -46,7 +46,7 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_arguments(arguments: object) -> dict[str, Any]:
     """Return a copy of the arguments of a call, or raise `InvalidInputError` unless they are a JSON object."""
-    if not isinstance(arguments, Mapping):
+    if not _is_mapping(arguments):
         msg = f"the arguments of a call are a JSON object, not {type(arguments).__name__}"
         raise InvalidInputError(msg)
     copied: dict[str, Any] = check_json("arguments", {**arguments})
@@ -85,13 +85,12 @@ def _what_is_wrong(value: object, where: str, depth: int) -> str | None:
             return None if math.isfinite(value) else f"{where} is {value!r}, which JSON does not have"
         case _ if depth == 0:
             return f"{where} is nested more than {DEEPEST} deep"
-        case list() | tuple():
-            return next(
-                (wrong for n, one in enumerate(value) if (wrong := _what_is_wrong(one, f"{where}[{n}]", depth - 1))),
-                None,
-            )
-        case dict():
-            return next((wrong for key, one in value.items() if (wrong := _of_field(key, one, where, depth))), None)
+        case _ if _is_array(value):
+            items = (_what_is_wrong(one, f"{where}[{number}]", depth - 1) for number, one in enumerate(value))
+            return next((wrong for wrong in items if wrong), None)
+        case _ if _is_object(value):
+            fields = (_of_field(key, one, where, depth) for key, one in value.items())
+            return next((wrong for wrong in fields if wrong), None)
         case _:
             return f"{where} is a {type(value).__name__}, which is no JSON value"
 
@@ -100,6 +99,18 @@ def _of_field(key: object, value: object, where: str, depth: int) -> str | None:
     if not isinstance(key, str) or not _is_unicode(key):
         return f"{where} has the key {key!r}, which is not text"
     return _what_is_wrong(value, f"{where}.{key}", depth - 1)
+
+
+def _is_array(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple)
+
+
+def _is_object(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, dict)
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
 
 
 def _is_unicode(text: str) -> bool:

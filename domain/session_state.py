@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,9 @@ from reenact.domain.loop.ledger import Ledger, sum_of, tokens_in_context
 from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.messages import Block, Said, ToolUseBlock
+
+REFUSAL: Final = "refusal"
+"""The stop reason of an answer that the API refused to give, or to finish."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -186,7 +189,7 @@ def _answer(session: Session, event: AnswerRecorded) -> Session:
         session,
         turn=turn,
         known_calls=session.known_calls.union(calls) if calls else session.known_calls,
-        conversation=session.conversation.plus(Said("assistant", event.content)),
+        conversation=session.conversation.plus(Said("assistant", event.content, refused=event.stop_reason == REFUSAL)),
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
         context_tokens=tokens_in_context(event.usage) or session.context_tokens,
     )
@@ -247,13 +250,16 @@ def _compress(session: Session, event: ContextCompressed) -> Session:
 def _put_down(session: Session, event: TurnCompleted) -> Session:
     if session.turn is None or session.turn.id != event.turn_id:
         return session
-    agent, unsaid, ledger = session.agent, event.unsaid, session.ledger
+    agent, unsaid, ledger, said = session.agent, event.unsaid, session.ledger, session.conversation
     if unsaid is not None:
         ledger = ledger.with_model(unsaid.model or "", unsaid.usage, unsaid.cost)
+    if event.stop_reason == REFUSAL and not said[-1].refused:  # without a word
+        said = said.plus(Said("assistant", (), refused=True))
     return msgspec.structs.replace(
         session,
         turn=None,
         agent=None if agent is None else Agent(agent.id, event.outcome == "failed"),
+        conversation=said,
         ledger=ledger,
     )
 

@@ -14,7 +14,6 @@ import msgspec
 from reenact.domain.attachments import Base64Source, ContentSource, DocumentBlock, ImageBlock, TextSource
 from reenact.domain.messages import (
     Block,
-    OpaqueBlock,
     Said,
     TextBlock,
     ThinkingBlock,
@@ -62,8 +61,8 @@ def _told(said: Said, block: Block, names: dict[str, str]) -> Iterator[str]:
             yield f"[{said.role}] (an image)"
         case DocumentBlock():
             yield f"[{said.role}] {_document(block)}"
-        case OpaqueBlock(data=data):
-            yield from _opaque(said, data)
+        case _:
+            yield from _opaque(said, block.data)
 
 
 def _document(block: DocumentBlock) -> str:

@@ -212,8 +212,7 @@ def _begin_round(story: Story, command: Finish) -> None:
     assert turn is not None  # the answer is that of a turn
     story.add(_answer(story.session, so_far, rules, command.at, TOOL_USE, partial=False))
     story.add(ToolsRequested(turn.id, _from_state(so_far)))
-    round_ = story.session.round
-    assert round_ is not None  # that is what was added last
+    round_ = _round(story)
     if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
         why = f"the same calls had the same results {turn.repeats} times in a row"
         _stop_with(story, command, REPEATED, why)
@@ -236,16 +235,12 @@ def _stop_with(story: Story, command: _GoesOn, reason: str, why: str) -> None:
 
 def _go_on(story: Story, command: _GoesOn) -> None:
     """Do what follows from how the calls stand: run them, ask the model again, or leave it to people."""
-    round_ = story.session.round
-    if round_ is None:
-        return
+    if not command.rules.runs_tools:
+        story.add(*rounds.given_up(_round(story), "this environment runs no tools", stages={"ready"}))
+    round_ = _round(story)
     if round_.at("ready"):
         _continued(story, command)
-        if command.rules.runs_tools:
-            story.add(*rounds.started(round_))
-        else:
-            story.add(*rounds.given_up(round_, "this environment runs no tools", stages={"ready"}))
-            _go_on(story, command)
+        story.add(*rounds.started(round_))
     elif round_.is_answered:
         _continued(story, command)
         _record_results(story, command)
@@ -276,18 +271,20 @@ def _continued(story: Story, command: _GoesOn) -> None:
 
 def _give_up(story: Story, command: _GoesOn | _Ends, why: str, stages: set[Stage]) -> None:
     """Answer the calls at these stages with an error, and record the results if none is left to wait for."""
-    round_ = story.session.round
-    if round_ is None:
-        return
-    results = rounds.given_up(round_, why, stages=stages)
-    story.add(*results)
-    _record_results(story, command)
+    story.add(*rounds.given_up(_round(story), why, stages=stages))
+    if _round(story).is_answered:
+        _record_results(story, command)
 
 
 def _record_results(story: Story, command: _GoesOn | _Ends) -> None:
-    round_, turn = story.session.round, story.session.turn
-    if round_ is not None and round_.is_answered:
-        story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, round_.results(), command.at))
+    turn, results = story.session.turn, _round(story).results()
+    story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
+
+
+def _round(story: Story) -> Round:
+    round_ = story.session.round
+    assert round_ is not None  # whoever goes on with calls has looked whether there are any
+    return round_
 
 
 def _is_over(session: Session, rules: Rules) -> bool:

@@ -85,22 +85,26 @@ Feature: Requests
     Scenario: A whole life by requests
       Given a runtime with mock driver
       When I make these requests:
-        | container_create_request | {"name": "lab", "container_id": "lab"}                               |
-        | image_register_request   | {"image": {"id": "chat", "name": "Chat"}}                            |
-        | session_create_request   | {"container_id": "lab", "image_id": "chat", "session_id": "ses"}     |
-        | session_run_request      | {"session_id": "ses"}                                                |
-        | container_get_request    | {"container_id": "lab"}                                              |
-        | container_list_request   | {}                                                                   |
-        | image_get_request        | {"image_id": "chat"}                                                 |
-        | image_list_request       | {}                                                                   |
-        | session_get_request      | {"session_id": "ses"}                                                |
-        | session_list_request     | {"container_id": "lab"}                                              |
-        | session_messages_request | {"session_id": "ses"}                                                |
-        | agent_list_request       | {}                                                                   |
-        | session_delete_request   | {"session_id": "ses"}                                                |
-        | agent_get_request        | {"agent_id": "agt_gone"}                                             |
-        | agent_interrupt_request  | {"agent_id": "agt_gone"}                                             |
-        | agent_destroy_request    | {"agent_id": "agt_gone"}                                             |
+        | container_create_request   | {"name": "lab", "container_id": "lab"}                           |
+        | image_register_request     | {"image": {"id": "chat", "name": "Chat"}}                        |
+        | session_create_request     | {"container_id": "lab", "image_id": "chat", "session_id": "ses"} |
+        | session_run_request        | {"session_id": "ses"}                                            |
+        | container_get_request      | {"container_id": "lab"}                                          |
+        | container_list_request     | {}                                                               |
+        | image_get_request          | {"image_id": "chat"}                                             |
+        | image_list_request         | {}                                                               |
+        | session_get_request        | {"session_id": "ses"}                                            |
+        | session_list_request       | {"container_id": "lab"}                                          |
+        | session_messages_request   | {"session_id": "ses"}                                            |
+        | session_turns_request      | {"session_id": "ses"}                                            |
+        | session_tool_calls_request | {"session_id": "ses"}                                            |
+        | session_usage_request      | {"session_id": "ses"}                                            |
+        | agent_pending_request      | {"session_id": "ses"}                                            |
+        | agent_list_request         | {}                                                               |
+        | session_delete_request     | {"session_id": "ses"}                                            |
+        | agent_get_request          | {"agent_id": "agt_gone"}                                         |
+        | agent_interrupt_request    | {"agent_id": "agt_gone"}                                         |
+        | agent_destroy_request      | {"agent_id": "agt_gone"}                                         |
       Then each should have been answered by its own response, under its own request ID
       And container "lab" should have 0 sessions
 
@@ -120,6 +124,8 @@ Feature: Requests
         | session_create_request   | session_create_response   | image     | {"container_id": "default", "image_id": "gone"} |
         | session_run_request      | session_run_response      | session   | {"session_id": "gone"}                          |
         | session_messages_request | session_messages_response | session   | {"session_id": "gone"}                          |
+        | session_usage_request    | session_usage_response    | session   | {"session_id": "gone"}                          |
+        | agent_pending_request    | agent_pending_response    | agent     | {"agent_id": "gone"}                            |
         | session_list_request     | session_list_response     | container | {"container_id": "gone"}                        |
         | message_send_request     | message_send_response     | agent     | {"agent_id": "gone", "content": "Hello"}        |
         | message_send_request     | message_send_response     | session   | {"session_id": "gone", "content": "Hello"}      |

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from reenact.domain.agent import AgentInfo, Failure
 from reenact.domain.container import ContainerInfo
 from reenact.domain.events import AgentState
-from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo, usage_info
 from reenact.domain.image import Definition, ImageInfo
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
@@ -155,7 +155,7 @@ class ReadModel:
         of: dict[str, dict[str, Spent]] = {"model": {}, "tool": {}}
         for kind, name, calls, usage, cost, unpriced in self._ask(questions.USAGE_OF_SESSION, id=session_id):
             of[kind][name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
-        return UsageInfo(session_id=session_id, models=of["model"], tools=of["tool"])
+        return usage_info(session_id, of["model"], of["tool"])
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
         """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""

@@ -13,6 +13,7 @@ from reenact.actors.kernel import ActorSystem
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import Envelope, StreamData
 from reenact.domain.messages import Said
+from reenact.domain.plain import is_sequence
 from reenact.domain.tools import MCPServer
 
 Handler: TypeAlias = Callable[[Envelope], object]
@@ -171,6 +172,8 @@ def _complaints(config: LLMConfig) -> Iterator[str]:
     """Tell what is wrong with a configuration, by the names of its arguments."""
     if type(config.max_tokens) is not int or config.max_tokens < 1:
         yield f"max_tokens is {config.max_tokens!r}; it is a number from 1"
+    if config.context_window is not None and config.context_window < 1:
+        yield f"context_window is {config.context_window!r}; it is a number of tokens from 1, or None"
     if config.thinking_budget is not None and config.thinking_budget < _LEAST_BUDGET:
         yield f"thinking_budget is {config.thinking_budget!r}; it is a number of tokens from {_LEAST_BUDGET}, or None"
     for name, value, known in (
@@ -195,7 +198,7 @@ def _complaints(config: LLMConfig) -> Iterator[str]:
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(text, str) and text.strip() for text in value)
+    return is_sequence(value) and all(isinstance(text, str) and text.strip() for text in value)
 
 
 class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -122,7 +122,7 @@ class ClaudeClient:
 
 
 @contextlib.contextmanager
-def _faults() -> Iterator[None]:
+def _faults() -> Generator[None]:
     """Make faults of what the SDK, its HTTP library and the reading of an answer raise."""
     import anthropic  # noqa: PLC0415 - loaded with the client
 
@@ -132,12 +132,10 @@ def _faults() -> Iterator[None]:
         raise _refusal(error) from error
     except MalformedEventError as error:
         raise Fault("api_error", str(error), again=True) from error
-    except Fault:
-        raise
     except Exception as error:
         error_type = type_of(error)
         if error_type not in RETRYABLE:
-            raise
+            raise  # also what is a fault already
         raise Fault(error_type, _told(error), again=True) from error
 
 

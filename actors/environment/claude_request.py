@@ -36,11 +36,11 @@ def message_request(question: Question, config: LLMConfig, *, now: datetime, tho
     """Return the body of the request that lets the model answer, streaming; without `thoughts` none are sent."""
     model = question.model or config.model or DEFAULT_MODEL
     max_tokens = question.max_tokens or config.max_tokens
-    container = _live_container(question.messages, now)
+    container = _live_container(question.messages, now) if question.tools else None
     messages = api_messages(
         question.messages,
         prefill=takes_prefill(model) and not _thinks(config),
-        resumable=container is not None or "container" in config.extra,
+        resumable=container is not None or (bool(question.tools) and "container" in config.extra),
         thoughts=thoughts,
     )
     tools = [dict(tool) for tool in question.tools]
@@ -108,11 +108,10 @@ def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Jso
 
 
 def _was_begun_without_thought(messages: list[Json]) -> bool:
-    """Return whether the model's turn that goes on has called tools, and did not begin with a thought."""
+    """Return whether the last turn of the model, if it called tools to its end, did not begin with a thought."""
     first: Json | None = None
     for message in reversed(messages):
-        kinds = [block.get("type") for block in message["content"]]
-        if message["role"] == "user" and any(kind != "tool_result" for kind in kinds):
+        if message["role"] == "user" and all(block.get("type") != "tool_result" for block in message["content"]):
             break
         if message["role"] == "assistant":
             first = message["content"][0]

@@ -9,13 +9,14 @@ after it, so that a conversation that grows is sent as the same beginning each t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any, Final
 
 import msgspec
 
-from reenact.actors.environment.repairs import THOUGHTS, merged, repaired
-from reenact.actors.environment.server_calls import is_open
+from reenact.actors.environment.repairs import THOUGHTS, repaired
+from reenact.actors.environment.server_calls import Turn, is_open
 from reenact.actors.environment.wire import Json
 from reenact.domain.messages import (
     Block,
@@ -47,8 +48,7 @@ def api_messages(
     With `prefill` an answer that stands last is left there for the model to go on with. Where code that calls tools
     is not `resumable`, since its container is gone, it is left out with its calls. Without `thoughts` there are none.
     """
-    spoken = ((said.role, list(_sendable(said, thoughts=thoughts))) for said in _not_refused(conversation))
-    turns = repaired(merged(spoken), resumable=resumable)
+    turns = repaired((_turn(said, thoughts=thoughts) for said in _not_refused(conversation)), resumable=resumable)
     messages: list[Json] = [{"role": role, "content": blocks} for role, blocks in turns]
     if messages and messages[-1]["role"] == "assistant" and not is_open(messages[-1]["content"]):
         _end(messages, prefill=prefill)
@@ -87,11 +87,12 @@ def _asks(said: Said) -> bool:
     return said.role == "user" and not all(isinstance(block, ToolResultBlock) for block in said.content)
 
 
-def _sendable(said: Said, *, thoughts: bool) -> Iterator[Json]:
-    for block in api_blocks(said.content):
-        kind = block.get("type")
-        if _may_say(said.role, kind) and (thoughts or kind not in THOUGHTS):
-            yield block
+def _turn(said: Said, *, thoughts: bool) -> Turn:
+    """Return what the message says that may be sent from its side."""
+    blocks = api_blocks(said.content)
+    kinds = (block.get("type") for block in blocks)
+    may = [_may_say(said.role, kind) and (thoughts or kind not in THOUGHTS) for kind in kinds]
+    return said.role, list(compress(blocks, may))
 
 
 def _may_say(role: Role, kind: object) -> bool:

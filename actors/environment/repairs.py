@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 from typing import Final
 
 from reenact.actors.environment.server_calls import SERVER_CALLS, Turn, with_server_results
 from reenact.actors.environment.wire import Json
-from reenact.domain.messages import Role
 
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 NO_RESULT: Final = "No result: the call was interrupted or never carried out, or its outcome was lost."
@@ -25,38 +23,51 @@ _LONGEST_NAME = 128
 _IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def merged(turns: Iterable[Turn]) -> list[Turn]:
-    """Join what one side said in several messages; leave out a message that says nothing."""
-    spoken = (turn for turn in turns if turn[1])
-    return [(role, [block for _, blocks in group for block in blocks]) for role, group in groupby(spoken, _speaker)]
+def repaired(spoken: Iterable[Turn], *, resumable: bool = True) -> list[Turn]:
+    """Return what was said as turns that the API accepts; with the first rule that changes anything all begin again.
 
-
-def repaired(turns: list[Turn], *, resumable: bool = True) -> list[Turn]:
-    """Return the turns as the API accepts them; with the first rule that changes anything all begin again."""
+    Where code that calls tools is not `resumable`, it is left out with its calls.
+    """
     rules: tuple[Callable[[list[Turn]], Iterable[Turn]], ...] = (
         _from_first_question,
         _with_answers,
         lambda turns: with_server_results(turns, resumable=resumable),
         _without_last_thoughts,
     )
-    turns = merged(_identified(turns))
+    turns = _merged(_with_answers(list(_identified(_joined(spoken)))))
     done = 0
     while done < len(rules):
-        mended = merged(rules[done](turns))
+        mended = _merged(rules[done](turns))
         done = done + 1 if mended == turns else 0
         turns = mended
     return turns
 
 
-def _speaker(turn: Turn) -> Role:
-    return turn[0]
+def _merged(turns: Iterable[Turn]) -> list[Turn]:
+    """Join what one side said in several messages; leave out a message that says nothing."""
+    return _joined(turn for turn in turns if turn[1])
+
+
+def _joined(turns: Iterable[Turn]) -> list[Turn]:
+    joined: list[Turn] = []
+    copied = False
+    for role, blocks in turns:
+        if not joined or joined[-1][0] != role:
+            joined.append((role, blocks))
+            copied = False
+            continue
+        if not copied:
+            joined[-1] = role, list(joined[-1][1])
+            copied = True
+        joined[-1][1].extend(blocks)
+    return joined
 
 
 def _from_first_question(turns: list[Turn]) -> list[Turn]:
     return turns[1:] if turns and turns[0][0] == "assistant" else turns
 
 
-def _identified(turns: list[Turn]) -> Iterator[Turn]:
+def _identified(turns: Iterable[Turn]) -> Iterator[Turn]:
     """Give each call an id that no other has, and a name and an id of letters that the API takes, and so its answer.
 
     The answers to a call are those of the next message. The first of them stands; any other is left out, and so is
@@ -70,7 +81,6 @@ def _identified(turns: list[Turn]) -> Iterator[Turn]:
             yield role, [_call(block, asked, used) if block.get("type") == "tool_use" else block for block in blocks]
         else:
             yield role, list(_answers(blocks, asked))
-            asked = {}
 
 
 def _call(block: Json, asked: dict[str, list[str]], used: set[str]) -> Json:
@@ -102,21 +112,22 @@ def _with_answers(turns: list[Turn]) -> Iterator[Turn]:
     """
     calls: list[Json] = []
     for number, (role, blocks) in enumerate(turns):
-        if role == "assistant":
-            results = _results(turns[number + 1]) if number + 1 < len(turns) else {}
+        if role == "user":
+            results = _results(blocks)
+            others = [block for block in blocks if block.get("type") != "tool_result"] if results else blocks
+            yield role, [*(_answer(call, results) for call in calls), *others] if results or calls else blocks
+            calls = []
+        elif not _calls(blocks):
+            yield role, blocks
+        else:
+            following = turns[number + 1][1] if number + 1 < len(turns) else []
             *before, last = _segments(blocks)
             for segment in before:
                 yield "assistant", segment
-                yield "user", [_answer(call, results) for call in _calls(segment)]
+                yield "user", [_answer(call, _results(following)) for call in _calls(segment)]
             yield "assistant", last
             calls = _calls(last)
-            if number + 1 == len(turns):
-                yield "user", [_answer(call, {}) for call in calls]
-        else:
-            results = _results((role, blocks))
-            others = [block for block in blocks if block.get("type") != "tool_result"]
-            yield role, [*(_answer(call, results) for call in calls), *others]
-            calls = []
+    yield "user", [_answer(call, {}) for call in calls]
 
 
 def _segments(blocks: list[Json]) -> list[list[Json]]:
@@ -137,8 +148,8 @@ def _calls(blocks: list[Json]) -> list[Json]:
     return [block for block in blocks if block.get("type") == "tool_use"]
 
 
-def _results(turn: Turn) -> dict[str, Json]:
-    return {block["tool_use_id"]: block for block in turn[1] if block.get("type") == "tool_result"}
+def _results(blocks: list[Json]) -> dict[str, Json]:
+    return {block["tool_use_id"]: block for block in blocks if block.get("type") == "tool_result"}
 
 
 def _answer(call: Json, results: dict[str, Json]) -> Json:

@@ -21,14 +21,22 @@ SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 
 def with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn]:
     """Leave out what the API's own tools began and did not finish, and what they finished and never began."""
+    if not any(_concerns_the_server(block) for _, blocks in turns for block in blocks):
+        yield from turns
+        return
     begun: set[str] = set()
     for exchange in _exchanges(turns):
         spoken = [blocks for role, blocks in exchange if role == "assistant"]
-        goes_on = exchange[-1] is turns[-1] and not _is_question(exchange[-1])
-        stays = _finished(spoken) | (_alive(spoken, resumable=resumable) if goes_on else set())
+        goes_on = exchange[-1] is turns[-1] and not _is_over(exchange[-1])
+        finished, unfinished = _work(spoken)
+        stays = finished | (unfinished if resumable else unfinished - _calling(spoken)) if goes_on else finished
         running: set[str] = set()
         for role, blocks in exchange:
             yield role, [block for block in blocks if role == "user" or _belongs(block, stays, running, begun)]
+
+
+def _concerns_the_server(block: Json) -> bool:
+    return block.get("type") in SERVER_CALLS or "caller" in block or _answered(block) is not None
 
 
 def is_open(blocks: list[Json]) -> bool:
@@ -45,33 +53,44 @@ def _exchanges(turns: list[Turn]) -> Iterator[list[Turn]]:
             yield exchange
             exchange = []
         exchange.append(turn)
-    if exchange:
-        yield exchange
+    yield exchange
+
+
+def _is_over(turn: Turn) -> bool:
+    """Return whether nothing of the model's turn can be on its way: the user spoke, or the model has said something."""
+    role, blocks = turn
+    return _is_question(turn) or (role == "assistant" and blocks[-1].get("type") == "text")
 
 
 def _is_question(turn: Turn) -> bool:
     return turn[0] == "user" and any(block.get("type") != "tool_result" for block in turn[1])
 
 
-def _finished(messages: list[list[Json]]) -> set[str]:
-    """Return the ids of the server's calls that are answered somewhere after them."""
-    begun: set[str] = set()
+def _work(messages: list[list[Json]]) -> tuple[set[str], set[str]]:
+    """Return the ids of the server's calls that are answered, and of those that still may be.
+
+    A call is answered in the message that it was made in, or in the next one; unless code that it runs calls in there,
+    and goes on.
+    """
     finished: set[str] = set()
-    for block in chain.from_iterable(messages):
-        if block.get("type") in SERVER_CALLS:
-            begun.add(str(block.get("id")))
-        elif (answered := _answered(block)) in begun:
-            finished.add(str(answered))
-    return finished
+    running: set[str] = set()
+    for blocks in messages:
+        waiting = set(running)
+        for block in blocks:
+            caller, answered = _caller(block), _answered(block)
+            if block.get("type") in SERVER_CALLS:
+                running.add(str(block.get("id")))
+            elif answered in running:
+                running.remove(answered)
+                finished.add(answered)
+            waiting -= {caller, answered}
+        running -= waiting
+    return finished, running
 
 
-def _alive(messages: list[list[Json]], *, resumable: bool) -> set[str]:
-    """Return the ids of the server's calls that may still be answered: the model's last message began or needs them."""
-    last = messages[-1] if messages else []
-    begun = {str(block.get("id")) for block in last if block.get("type") in SERVER_CALLS}
-    calling = {caller for block in chain.from_iterable(messages) if (caller := _caller(block)) is not None}
-    needed = {caller for block in last if (caller := _caller(block)) is not None}
-    return begun | needed if resumable else begun - calling
+def _calling(messages: list[list[Json]]) -> set[str | None]:
+    """Return the ids of the server's calls whose code has called something."""
+    return {_caller(block) for block in chain.from_iterable(messages)}
 
 
 def _belongs(block: Json, stays: set[str], running: set[str], begun: set[str]) -> bool:

@@ -6,11 +6,12 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from reenact.domain.errors import ReenactError
+from reenact.domain.loop.growing import is_iterable
 
 
 @dataclass(frozen=True)
@@ -87,21 +88,24 @@ async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:  #
 
 async def chunks(answer: object) -> AsyncIterator[object]:
     """Yield what a model yields, whether it is asked in an async way or not."""
-    told = await answer if inspect.isawaitable(answer) else answer
-    if isinstance(told, AsyncIterable):
-        stream = told.__aiter__()
+    told: object = await answer if inspect.isawaitable(answer) else answer
+    if _is_async(told):
         try:
-            async for chunk in stream:
+            async for chunk in told:
                 yield chunk
         finally:
-            close = getattr(stream, "aclose", None)
+            close = getattr(told, "aclose", None)
             if close is not None:
                 await close()
-    elif isinstance(told, Iterable) and not isinstance(told, Mapping | str | bytes):
+    elif is_iterable(told) and not isinstance(told, Mapping | str | bytes):
         for chunk in told:
             yield chunk
     else:
         yield told
+
+
+def _is_async(value: object) -> TypeGuard[AsyncIterable[object]]:
+    return isinstance(value, AsyncIterable)
 
 
 def takes_context(runner: Callable[..., Any]) -> bool:

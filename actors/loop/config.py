@@ -11,9 +11,11 @@ import msgspec
 
 from reenact.actors.ids import TimeOrderedIds
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.growing import is_list
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.policy import Policies, Policy, policies_of
+from reenact.domain.loop.policy import Policies, policies_of
+from reenact.domain.loop.values import is_mapping
 from reenact.domain.messages import EPOCH
 
 Tool: TypeAlias = Any
@@ -91,8 +93,9 @@ class AgentRuntimeConfig:
         if self.on_tool_error not in ("fail", "feedback"):
             msg = f"on_tool_error is 'fail' or 'feedback', not {self.on_tool_error!r}"
             raise ConfigurationError(msg)
-        if not isinstance(self.append_assistant_message, bool):
-            msg = f"append_assistant_message is true or false, not {self.append_assistant_message!r}"
+        appends: object = vars(self)["append_assistant_message"]
+        if not isinstance(appends, bool):
+            msg = f"append_assistant_message is true or false, not {appends!r}"
             raise ConfigurationError(msg)
         object.__setattr__(self, "prices", _prices(self.prices))
 
@@ -107,16 +110,16 @@ def config_of(value: object) -> AgentRuntimeConfig:
         return value
     if value is None:
         return AgentRuntimeConfig()
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         msg = f"config is an `AgentRuntimeConfig` or a mapping, not {value!r}"
         raise ConfigurationError(msg)
     known = [each.name for each in fields(AgentRuntimeConfig)]
-    given = {snake(str(name)): each for name, each in dict[object, object](value).items() if each is not None}
+    given: dict[str, Any] = {snake(str(name)): each for name, each in value.items() if each is not None}
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         msg = f"config has no option {unknown!r}; there are: {', '.join(known)}"
         raise ConfigurationError(msg)
-    return AgentRuntimeConfig(**given)  # type: ignore[arg-type]  # it checks by itself  # pyright: ignore[reportArgumentType]
+    return AgentRuntimeConfig(**given)
 
 
 class AgentView:
@@ -133,7 +136,7 @@ class AgentView:
     @property
     def runner(self) -> Callable[..., Any]:
         """What decides what is done next."""
-        runner = self._part("runner")
+        runner: Callable[..., Any] | None = self._part("runner")
         if callable(runner):
             return runner
         msg = f"an agent has a `runner(context, state)`; {self._agent!r} has {runner!r}"
@@ -147,13 +150,13 @@ class AgentView:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The agent's tools by name."""
-        tools = self._part("tools") or {}
-        if isinstance(tools, list | tuple) and all(is_described(tool) for tool in tools):
+        tools: object = self._part("tools") or {}
+        if is_list(tools) and all(is_described(tool) for tool in tools):
             return {tool.spec.name: tool for tool in tools}
-        if not isinstance(tools, Mapping):
+        if not is_mapping(tools):
             msg = f"the agent's tools are a mapping of names, not {tools!r}"
             raise ConfigurationError(msg)
-        table = dict[str, Tool](tools)
+        table: dict[str, Tool] = dict(tools)
         for name, tool in table.items():
             if not callable(tool) and not is_described(tool):
                 msg = f"tool {name!r} can be called, or has `run` and `spec`; {tool!r} has neither"
@@ -163,39 +166,54 @@ class AgentView:
     @property
     def model_runtime(self) -> Callable[..., Any] | None:
         """The agent's own model."""
-        return _check_callable("model_runtime", self._part("model_runtime", "modelRuntime"))
+        model: Callable[..., Any] | None = self._part("model_runtime", "modelRuntime")
+        _check_callable("model_runtime", model)
+        return model
 
     def _part(self, *names: str) -> Any:  # noqa: ANN401 - an agent's parts differ in type
         for name in names:
             agent = self._agent
-            part = agent.get(name) if isinstance(agent, Mapping) else getattr(agent, name, None)
+            part: Any = agent.get(name) if is_mapping(agent) else getattr(agent, name, None)
             if part is not None:
                 return part
         return None
 
 
-def effective_policies(config: AgentRuntimeConfig, tools: Mapping[str, Tool]) -> Policies:
-    """Return the policies that hold: the tools' own, and over them those of the configuration.
+class PolicyBook:
+    """Knows which policies hold: the tools' own, and over them those of the configuration; reads them when they change.
 
     Raises:
         ConfigurationError: one of them is none.
     """
-    given = policies_of(config.policies)
-    own = {
-        name: tool.spec.intervention
-        for name, tool in tools.items()
-        if is_described(tool) and tool.spec.intervention is not None
-    }
-    table: dict[str, Policy] = {**policies_of(own).tools, **given.tools}
-    lists = {name: tuple(each) for name, each in (("allow", config.allow), ("deny", config.deny)) if each is not None}
-    return msgspec.structs.replace(given, tools=table, **lists)
+
+    def __init__(self, config: AgentRuntimeConfig) -> None:
+        self._given = policies_of(config.policies)
+        self._allow = self._given.allow if config.allow is None else config.allow
+        self._deny = self._given.deny if config.deny is None else config.deny
+        self._own: Mapping[str, object] = {}
+        self._policies = self._read()
+
+    def policies(self, tools: Mapping[str, Tool]) -> Policies:
+        """Return the policies that hold for these tools, or raise `ConfigurationError`."""
+        own = {
+            name: tool.spec.intervention
+            for name, tool in tools.items()
+            if is_described(tool) and tool.spec.intervention is not None
+        }
+        if own != self._own:
+            self._own = own
+            self._policies = self._read()
+        return self._policies
+
+    def _read(self) -> Policies:
+        return policies_of({"tools": {**self._own, **self._given.tools}, "allow": self._allow, "deny": self._deny})
 
 
 def _check_table(whose: str, name: str, table: object) -> Mapping[str, Any]:
-    if not isinstance(table, Mapping):
+    if not is_mapping(table):
         msg = f"{name} of the {whose} are a mapping of instruction types, not {table!r}"
         raise ConfigurationError(msg)
-    functions = dict[str, Any](table)
+    functions: dict[str, Any] = dict(table)
     for kind, executor in functions.items():
         if not callable(executor):
             msg = f"executor {kind!r} of the {whose} cannot be called: {executor!r}"
@@ -203,19 +221,18 @@ def _check_table(whose: str, name: str, table: object) -> Mapping[str, Any]:
     return functions
 
 
-def _check_callable(name: str, value: Any) -> Any:  # noqa: ANN401 - as it comes
+def _check_callable(name: str, value: object) -> None:
     if value is not None and not callable(value):
         msg = f"{name} is a function, not {value!r}"
         raise ConfigurationError(msg)
-    return value
 
 
 def _prices(prices: object) -> Mapping[str, Price]:
-    if not isinstance(prices, Mapping):
+    if not is_mapping(prices):
         msg = f"prices are a mapping of models' names, not {prices!r}"
         raise ConfigurationError(msg)
     made: dict[str, Price] = {}
-    for model, price in dict[str, object](prices).items():
+    for model, price in prices.items():
         try:
             made[model] = price if isinstance(price, Price) else msgspec.convert(price, Price)
         except msgspec.ValidationError as broken:

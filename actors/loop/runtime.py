@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, overload
 
 from reenact.actors.loop.calling import Failure, call, outcome, takes_context
-from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, config_of, effective_policies, new_id, utc_now
+from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, PolicyBook, config_of, new_id, utc_now
 from reenact.actors.loop.executors import Hands, UsedError, execute, run_approved
 from reenact.actors.loop.stepping import Step, StepResult
 from reenact.domain.errors import CallNotPendingError, DeadlockError, ReenactError
@@ -54,7 +54,8 @@ class AgentRuntime:
         self.config = config_of(config)
         self._view = AgentView(agent)
         self._built_in: dict[str, Any] = {name: self._built_in_executor(name) for name in KINDS}
-        effective_policies(self.config, self._view.tools)
+        self._book = PolicyBook(self.config)
+        self._book.policies(self._view.tools)
 
     @staticmethod
     def create_initial_state(
@@ -258,7 +259,7 @@ class AgentRuntime:
         return executor
 
     def _hands(self, step: Step) -> Hands:
-        policies = effective_policies(self.config, self._view.tools)
+        policies = self._book.policies(self._view.tools)
         return Hands(self._view, self.config, policies, self.executors, step.now)
 
     def _decide(self, state: AgentState, decide: Callable[[], Iterable[LoopEvent]]) -> StepResult:

@@ -14,7 +14,7 @@ from reenact.domain.loop.events import LoopEvent
 from reenact.domain.loop.faults import info_of
 from reenact.domain.loop.folding import after, recorded
 from reenact.domain.loop.progress import Done, Failed, StepCompleted
-from reenact.domain.loop.rounds import given_up
+from reenact.domain.loop.rounds import Stage, given_up
 from reenact.domain.loop.state import AgentContext, AgentState, next_context
 from reenact.domain.loop.values import FrozenList, frozen
 
@@ -90,7 +90,8 @@ class Step:
     def result(self) -> StepResult:
         """Return what the step has come to. Calls that still wait when the conversation is done are answered so."""
         if self.state.status == "done" and self.state.pending_tool_calls:
-            self.take(given_up(self.state.round, "was not run: the conversation is done", stages=("waiting",)))
+            waiting: tuple[Stage, ...] = ("waiting",)
+            self.take(given_up(self.state.round, "it was not run, for the conversation is done", stages=waiting))
         if not self.events:
             self.take([StepCompleted()])
         events = with_final_state(self.events, self.state)

@@ -65,8 +65,9 @@ async def _limited(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the 
     seconds = tool.spec.timeout if is_described(tool) else None
     if seconds is None:
         return await _called(tool, call)
+    limit = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds) as limit:
+        async with limit:
             return await _called(tool, call)
     except TimeoutError:
         if limit.expired():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, get_args
 
@@ -13,14 +12,17 @@ from reenact.domain.loop.changes import difference
 from reenact.domain.loop.events import LoopEvent
 from reenact.domain.loop.faults import InvalidOutcomeError, info_of
 from reenact.domain.loop.folding import after
+from reenact.domain.loop.growing import is_list
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.progress import AgentEvent, Custom, Done, StepCompleted
 from reenact.domain.loop.state import AgentContext, AgentState
 from reenact.domain.loop.storing import event_from, sealed
-from reenact.domain.loop.values import frozen_object
+from reenact.domain.loop.values import frozen_object, is_mapping
 
 KNOWN: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)) - {"custom"}
 """The types of the events that have a meaning here."""
+_PAIR: Final = 2
+_TRIPLE: Final = 3
 
 
 def stamped(event: LoopEvent, step: int, now: datetime) -> LoopEvent:
@@ -40,8 +42,8 @@ def adopted(
     Raises:
         InvalidOutcomeError: it is something else, or holds what cannot be recorded.
     """
-    told, new_state, context = _parts(returned)
     try:
+        told, new_state, context = _parts(returned)
         events = [stamped(_event(each, before), step, now) for each in told]
         if context is not None:
             new_state = (new_state or after(before, events)).replace(phase=context.phase, payload=context.payload)
@@ -69,34 +71,34 @@ def context_given(value: object) -> AgentContext:
 
 
 def _parts(returned: object) -> tuple[list[object], AgentState | None, AgentContext | None]:
-    match returned:
-        case {"events": told} if isinstance(returned, Mapping):
-            new_state = returned.get("new_state", returned.get("newState"))
-            context = returned.get("next_context", returned.get("nextContext"))
-        case (told, new_state):
-            context = None
-        case (told, new_state, context):
-            pass
-        case _ if hasattr(returned, "events") and hasattr(returned, "new_state"):
-            told, new_state = getattr(returned, "events", None), getattr(returned, "new_state", None)
-            context = getattr(returned, "next_context", None)
-        case _:
-            msg = f"an executor returns `(events, new_state)`, not {returned!r}"
-            raise InvalidOutcomeError(msg)
-    if not isinstance(told, list | tuple) or not isinstance(new_state, AgentState | None):
+    told: Any
+    new_state: Any
+    context: Any = None
+    if is_mapping(returned) and "events" in returned:
+        told, new_state = returned["events"], returned.get("new_state", returned.get("newState"))
+        context = returned.get("next_context", returned.get("nextContext"))
+    elif is_list(returned) and len(returned) in (_PAIR, _TRIPLE):
+        told, new_state, context = (*returned, None)[:_TRIPLE]
+    elif hasattr(returned, "events") and hasattr(returned, "new_state"):
+        told, new_state = getattr(returned, "events", None), getattr(returned, "new_state", None)
+        context = getattr(returned, "next_context", None)
+    else:
+        msg = f"an executor returns `(events, new_state)`, not {returned!r}"
+        raise InvalidOutcomeError(msg)
+    if not is_list(told) or not isinstance(new_state, AgentState | None):
         msg = f"an executor returns a list of events and an `AgentState`, not {told!r} and {new_state!r}"
         raise InvalidOutcomeError(msg)
-    return list[object](told), new_state, None if context is None else context_given(context)
+    return list(told), new_state, None if context is None else context_given(context)
 
 
 def _event(value: object, state: AgentState) -> LoopEvent:
     if isinstance(value, LoopEvent):
         return value
-    kind = value.get("type") if isinstance(value, Mapping) else None
-    if not isinstance(value, Mapping) or not isinstance(kind, str) or not kind:
+    kind = value.get("type") if is_mapping(value) else None
+    if not is_mapping(value) or not isinstance(kind, str) or not kind:
         msg = f"an event is a mapping with a `type`, or an event of `reenact.loop`; not {value!r}"
         raise InvalidOutcomeError(msg)
-    told = {snake(str(name)): _value(each) for name, each in dict[object, object](value).items()}
+    told = {snake(str(name)): _value(each) for name, each in value.items()}
     if kind in KNOWN:
         try:
             return event_from({"session_id": state.session_id, **told})

@@ -57,11 +57,12 @@ def question_of(arguments: Mapping[str, Any]) -> Question | str:
         return f"{ASK_USER}: argument `prompt` must be the text of the question"
     if options is None:
         return Question(prompt)
-    if not isinstance(options, list) or not options or not all(isinstance(one, str) and one for one in options):
+    texts = _texts(options)
+    if not texts:
         return f"{ASK_USER}: argument `options` must be a list of texts with at least one in it, or be left out"
     if not isinstance(multi, bool):
         return f"{ASK_USER}: argument `multi` must be true or false"
-    return Question(prompt, tuple(Option(one, one) for one in options), multi)
+    return Question(prompt, tuple(Option(text, text) for text in texts), multi)
 
 
 def chosen(question: Question, value: object) -> Any:  # noqa: ANN401 - any JSON value
@@ -75,15 +76,24 @@ def chosen(question: Question, value: object) -> Any:  # noqa: ANN401 - any JSON
         return InvalidAnswerError(f"the question {question.prompt!r} is answered with text, not {value!r}")
     if not question.multi:
         return _one(question.options, value)
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+    if not isinstance(value, list | tuple):
         return InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
-    picked = [_one(question.options, one) for one in value]
+    picked = [_one(question.options, one) for one in msgspec.convert(value, list[Any])]
     refused = next((one for one in picked if isinstance(one, InvalidAnswerError)), None)
     if refused is not None:
         return refused
     if len({compact(one) for one in picked}) < len(picked):
         return InvalidAnswerError(f"an option is selected twice in {value!r}")
     return picked
+
+
+def _texts(value: object) -> Sequence[str]:
+    """Return the texts, or none at all if one of them is empty, or is no text."""
+    try:
+        texts = msgspec.convert(value, list[str])
+    except msgspec.ValidationError:
+        return ()
+    return texts if all(texts) else ()
 
 
 def _one(options: Sequence[Option], value: object) -> Any:  # noqa: ANN401 - any JSON value

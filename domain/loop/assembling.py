@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidChunkError
-from reenact.domain.loop.values import Frozen, FrozenList, frozen, frozen_object
+from reenact.domain.loop.values import Frozen, FrozenList, frozen, frozen_object, is_mapping
 
 
 class Assembly:
@@ -29,7 +28,7 @@ class Assembly:
         Raises:
             InvalidChunkError: it is no mapping, or holds under one of these names what cannot stand there.
         """
-        if not isinstance(chunk, Mapping) and not hasattr(chunk, "model_dump"):
+        if not is_mapping(chunk) and not hasattr(chunk, "model_dump"):
             msg = f"a model yields mappings with `content` or `tool_calls`, not {chunk!r}"
             raise InvalidChunkError(msg)
         try:
@@ -71,11 +70,11 @@ class Assembly:
     def _take_piece(self, piece: Frozen) -> None:
         call = self._places.get(piece["index"])
         if call is None:
-            call = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            call = dict[str, Any](id="", type="function", function=dict[str, Any](name="", arguments=""))
             self._places[piece["index"]] = call
             self._calls = [self._places[index] for index in sorted(self._places)]
-        function = piece.get("function")
-        told: Mapping[str, Any] = function if isinstance(function, Frozen) else {}
+        told = piece.get("function")
+        told = told if isinstance(told, Frozen) else Frozen()
         for name in ("id", "type"):
             if isinstance(piece.get(name), str) and piece[name]:
                 call[name] = piece[name]
@@ -96,5 +95,5 @@ class Assembly:
 
 def model_of(payload: object) -> str:
     """Return the model that a payload names, or `unknown`."""
-    named = payload.get("model") if isinstance(payload, Mapping) else getattr(payload, "model", None)
+    named = payload.get("model") if is_mapping(payload) else getattr(payload, "model", None)
     return named if isinstance(named, str) and named else "unknown"

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidToolCallError
-from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, thawed
+from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping, thawed
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 _TOOL_USE: Final = "tool_use"
@@ -74,15 +74,15 @@ def call_of(value: object) -> ToolCall:
     """Return the call that a mapping in either shape asks for, or raise `InvalidToolCallError`."""
     if isinstance(value, ToolCall):
         return value
-    if isinstance(value, Mapping):
-        return ToolCall(dict[str, Any](value))
+    if is_mapping(value):
+        return ToolCall(value)
     msg = f"a call of a tool is a mapping with an id and a function, or a `ToolCall`, not {value!r}"
     raise InvalidToolCallError(msg)
 
 
 def looks_like_a_call(value: object) -> bool:
     """Return whether somebody who hands this in means a call."""
-    return isinstance(value, Mapping) and ("function" in value or value.get("type") in ("function", _TOOL_USE))
+    return is_mapping(value) and ("function" in value or value.get("type") in ("function", _TOOL_USE))
 
 
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
@@ -97,14 +97,14 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
 
 def decoded(arguments: object, name: str) -> Frozen:
     """Return the arguments as an object, or raise `InvalidToolCallError` naming the tool."""
-    value = arguments
+    value: Any = arguments
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments, parse_constant=_refuse_constant) if arguments else {}
         except (ValueError, RecursionError) as broken:
             msg = f"the arguments of {name} are no JSON: {broken}"
             raise InvalidToolCallError(msg) from None
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         msg = f"the arguments of {name} are an object of JSON, not {value!r}"
         raise InvalidToolCallError(msg)
     try:

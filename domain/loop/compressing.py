@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from reenact.domain.loop.growing import Growing
 from reenact.domain.loop.instructions import CompressContext
 from reenact.domain.loop.progress import CompressionComplete
-from reenact.domain.loop.values import Frozen
+from reenact.domain.loop.values import Frozen, is_mapping
 
 Part: TypeAlias = tuple[int, int]
 """The place of the first message of a part, and that of the first behind it."""
@@ -30,7 +30,7 @@ def part_to_replace(messages: Sequence[Frozen], keep: int) -> Part:
 
 def request_for_summary(messages: Sequence[Frozen], part: Part, instruction: CompressContext) -> dict[str, Any]:
     """Return the payload that asks a model for the summary: the instruction's own, with the messages."""
-    own: dict[str, Any] = dict(instruction.payload) if isinstance(instruction.payload, dict) else {}
+    own: dict[str, Any] = dict(instruction.payload) if is_mapping(instruction.payload) else {}
     asked = {"role": "user", "content": instruction.prompt}
     return {**own, "messages": [*messages[: part[1]], asked]}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,7 +14,7 @@ from reenact.domain.loop.people import Approval
 from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.progress import MessageAdded
 from reenact.domain.loop.state import AgentContext, AgentState, context_of, message_of
-from reenact.domain.loop.values import Frozen
+from reenact.domain.loop.values import Frozen, is_mapping
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,13 @@ def meaning_of(state: AgentState, given: object, policies: Policies) -> Meaning:
     if given is None:
         people.check_free(state)
         return Consult(context_of(state))
-    if isinstance(given, AgentContext) or (isinstance(given, Mapping) and "phase" in given):
+    if isinstance(given, AgentContext) or (is_mapping(given) and "phase" in given):
         people.check_free(state)
         told = context_given(given)
         return Consult(AgentContext(told.phase, told.payload, told.session or state.session))
-    if isinstance(given, str) or (isinstance(given, Mapping) and "role" in given):
+    if isinstance(given, str) or (is_mapping(given) and "role" in given):
         people.check_free(state)
-        message = message_of(Frozen(role="user", content=given) if isinstance(given, str) else given)
+        message = message_of({"role": "user", "content": given} if isinstance(given, str) else given)
         session = Frozen({**state.session, "message_count": len(state.messages) + 1})
         return Consult(AgentContext("user_input", Frozen(message=message), session), (MessageAdded(message=message),))
     msg = f"a step is given a call of a tool, a context, a message or nothing; not {given!r}"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from reenact.domain.loop.calls import ToolCall
+from reenact.domain.loop.growing import is_list
 from reenact.domain.loop.values import Fields
 
 
@@ -78,7 +79,7 @@ class Options(tuple[Option, ...]):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(tuple[object, ...](other) if isinstance(other, list) else other)
+        return super().__eq__(tuple(other) if is_list(other) else other)
 
     def __hash__(self) -> int:
         return super().__hash__()

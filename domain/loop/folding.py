@@ -117,7 +117,7 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
 
 def _answered(draft: _Draft, event: LLMResult) -> None:
     _spend_on_model(draft, event.model, event)
-    calls = event.result.get("tool_calls") or []
+    calls: list[Any] = event.result.get("tool_calls") or []
     draft["phase"] = "llm_result"
     draft["payload"] = frozen({"result": event.result, "has_tool_calls": bool(calls), "tool_calls": calls})
     if event.appended:
@@ -147,7 +147,7 @@ def _asked(draft: _Draft, event: HumanApproveRequired) -> None:
     waiting = tuple(call for call in draft["round"].at("waiting") if call.id not in ids)
     calls = (*waiting, *(Call(asked.id, asked.name, asked.arguments) for asked in event.calls))
     asked = rounds.fold(Round(calls), (event, ToolPending(ids=tuple(call.id for call in calls))))
-    draft.update(round=asked, decided=draft["decided"] - set(ids))
+    draft.update(round=asked, decided=tuple(id_ for id_ in draft["decided"] if id_ not in ids))
     _pend(draft, (*(call for call in draft["pending_tool_calls"] if call.id not in ids), *event.pending_tool_calls))
 
 
@@ -184,9 +184,9 @@ def _decided(draft: _Draft, call_id: str, *, approved: bool) -> None:
     call = draft["round"].call(call_id)
     if call is None or call.stage == "answered":
         return
-    draft["decided"] |= {call_id}
+    draft["decided"] = tuple(sorted({*draft["decided"], call_id}))
     if approved:
-        draft["approvals"] |= {call_digest(call.name, call.arguments)}
+        draft["approvals"] = tuple(sorted({*draft["approvals"], call_digest(call.name, call.arguments)}))
 
 
 def _pend(draft: _Draft, calls: Iterable[Any]) -> None:
@@ -199,8 +199,8 @@ def _say(draft: _Draft, message: dict[str, Any]) -> None:
 
 
 def _spend_on_model(draft: _Draft, model: str, used: LLMResult | Failed | CompressionComplete) -> None:
-    draft["ledger"] = draft["ledger"].with_model(model, used.usage, used.cost)
-    draft["usage"] = Frozen(ledger.sum_of(draft["usage"], used.usage))
+    draft["ledger"] = draft["ledger"].with_model(model, used.usage or {}, used.cost)
+    draft["usage"] = Frozen(ledger.sum_of(draft["usage"], used.usage or {}))
     draft["cost"] += used.cost or 0.0
 
 

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeGuard, TypeVar, overload
 
 T = TypeVar("T")
+
+
+def is_growing(value: object) -> TypeGuard[Growing[Any]]:
+    """Return whether the value is such a sequence."""
+    return isinstance(value, Growing)
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Return whether the value can be iterated over."""
+    return isinstance(value, Iterable)
+
+
+def is_list(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Return whether the value is a list or a tuple."""
+    return isinstance(value, list | tuple)
 
 
 class Growing(Sequence[T], Generic[T]):
@@ -32,8 +47,8 @@ class Growing(Sequence[T], Generic[T]):
                 shared = {place: shared[place] for place in range(length)}
                 shared[length] = item
             length += 1
-        grown = Growing[T].__new__(Growing)
-        grown._shared, grown._length = shared, length  # noqa: SLF001 - one of its own kind
+        grown: Growing[T] = Growing()
+        grown._shared, grown._length = shared, length
         return grown
 
     def __len__(self) -> int:
@@ -56,10 +71,9 @@ class Growing(Sequence[T], Generic[T]):
             yield self._shared[place]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Growing):
-            others = Growing[T].__iter__(other)
-            return self._length == len(other) and all(mine == its for mine, its in zip(self, others, strict=True))
-        return list(self) == list[object](other) if isinstance(other, list | tuple) else NotImplemented
+        if is_growing(other) or is_list(other):
+            return self._length == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+        return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._length)

@@ -12,7 +12,8 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import ToolCall, call_of
 from reenact.domain.loop.events import Option, Options
 from reenact.domain.loop.faults import InvalidInstructionError
-from reenact.domain.loop.values import Fields, Frozen, FrozenList, frozen, frozen_object
+from reenact.domain.loop.growing import is_list
+from reenact.domain.loop.values import Fields, Frozen, FrozenList, frozen, frozen_object, is_mapping
 
 SUMMARIZE: Final = (
     "Summarize the conversation so far for somebody who is to go on with it: what was asked, what was found out and "
@@ -103,8 +104,8 @@ class RequestHumanSelect(_Instruction, frozen=True, eq=False):
         _check_question(self.type, self.prompt)
         _set(self, "options", _options(self.options))
         _set(self, "metadata", _metadata(self.metadata))
-        if not isinstance(self.multi, bool):
-            msg = f"`multi` of request_human_select is true or false, not {self.multi!r}"
+        if not isinstance(self["multi"], bool):
+            msg = f"`multi` of request_human_select is true or false, not {self['multi']!r}"
             raise InvalidInstructionError(msg)
 
 
@@ -140,7 +141,7 @@ class CompressContext(_Instruction, frozen=True, eq=False):
         if type(self.keep) is not int or self.keep < 0:
             msg = f"`keep` of compress_context is a number of messages, not {self.keep!r}"
             raise InvalidInstructionError(msg)
-        if not isinstance(self.summary, str | None) or not isinstance(self.prompt, str):
+        if not isinstance(self["summary"], str | None) or not isinstance(self["prompt"], str):
             msg = "`summary` and `prompt` of compress_context are texts"
             raise InvalidInstructionError(msg)
 
@@ -184,14 +185,14 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
 
 def instructions_of(returned: object) -> tuple[object, ...]:
     """Return the instructions that a runner has returned: one, or several in order."""
-    if isinstance(returned, list | tuple):
-        return tuple[object, ...](returned)
+    if is_list(returned):
+        return tuple(returned)
     return (returned,)
 
 
 def type_of(instruction: object) -> str:
     """Return the type of an instruction, or raise `InvalidInstructionError`."""
-    told = instruction.get("type") if isinstance(instruction, Mapping) else getattr(instruction, "type", None)
+    told = instruction.get("type") if is_mapping(instruction) else getattr(instruction, "type", None)
     if isinstance(told, str) and told:
         return told
     msg = f"a runner returns instructions, which have a `type`, or a list of them; not {instruction!r}"
@@ -203,10 +204,10 @@ def instruction_of(value: object) -> Instruction:
     kind = KINDS[type_of(value)]
     if isinstance(value, kind):
         return value
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         msg = f"{kind.type} is asked for by a `{kind.__name__}` or a mapping, not by {value!r}"
         raise InvalidInstructionError(msg)
-    told = {_field(kind, str(name)): each for name, each in dict[object, object](value).items()}
+    told: dict[str, Any] = {_field(kind, str(name)): each for name, each in value.items()}
     given = {name: each for name, each in told.items() if name in kind.__struct_fields__}
     missing = [one.name for one in msgspec.structs.fields(kind) if one.required and one.name not in given]
     if missing:
@@ -230,7 +231,7 @@ def _set(instruction: _Instruction, name: str, value: object) -> None:
 
 
 def _calls(calls: object) -> FrozenList:
-    if not isinstance(calls, list | tuple):
+    if not is_list(calls):
         msg = f"calls of tools come as a list, not as {calls!r}"
         raise InvalidInstructionError(msg)
     made = FrozenList(call_of(call) for call in calls)
@@ -253,24 +254,22 @@ def _metadata(metadata: object) -> Frozen | None:
 
 
 def _options(options: object) -> Options:
-    if not isinstance(options, list | tuple) or not options:
+    if not is_list(options) or not options:
         msg = f"`options` of request_human_select is a list with at least one option in it, not {options!r}"
         raise InvalidInstructionError(msg)
     return Options(_option(option) for option in options)
 
 
 def _option(option: object) -> Option:
-    match option:
-        case Option():
-            return option
-        case str():
-            return Option(option, option)
-        case Mapping() if isinstance(option.get("label"), str):
-            label = option["label"]
-            try:
-                return Option(label, frozen(option.get("value", label), what=f"the value of option {label!r}"))
-            except InvalidInputError as broken:
-                raise InvalidInstructionError(str(broken)) from None
-        case _:
-            msg = f"an option is a mapping with a `label` and a `value`, or a text; not {option!r}"
-            raise InvalidInstructionError(msg)
+    if isinstance(option, Option):
+        return option
+    if isinstance(option, str):
+        return Option(option, option)
+    if is_mapping(option) and isinstance(option.get("label"), str):
+        label: str = option["label"]
+        try:
+            return Option(label, frozen(option.get("value", label), what=f"the value of option {label!r}"))
+        except InvalidInputError as broken:
+            raise InvalidInstructionError(str(broken)) from None
+    msg = f"an option is a mapping with a `label` and a `value`, or a text; not {option!r}"
+    raise InvalidInstructionError(msg)

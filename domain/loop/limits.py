@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import LoopEvent, Warning  # noqa: A004 - the word of the specification
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.progress import Done, Interrupted
+from reenact.domain.loop.values import is_mapping
 
 if TYPE_CHECKING:
     from reenact.domain.loop.state import AgentState
@@ -33,10 +33,9 @@ def cost_limit_of(value: object) -> CostLimit | None:
             return value
         case int() | float():
             return CostLimit(value)
-        case Mapping():
-            told = {snake(str(name)): each for name, each in dict[object, object](value).items()}
-            most = told.get("max_total", told.get("max_total_cost"))
-            return CostLimit(most, told.get("on_exceeded", "stop"))  # type: ignore[arg-type]  # it checks by itself  # pyright: ignore[reportArgumentType]
+        case _ if is_mapping(value):
+            told: dict[str, Any] = {snake(str(name)): each for name, each in value.items()}
+            return CostLimit(told.get("max_total", told.get("max_total_cost", -1)), told.get("on_exceeded", "stop"))
         case _:
             msg = f"a cost limit is a `CostLimit`, a mapping with `max_total`, or an amount; not {value!r}"
             raise InvalidInputError(msg)
@@ -63,3 +62,5 @@ def cost_exceeded(state: AgentState) -> tuple[LoopEvent, ...]:
             return (Interrupted(reason=f"{COST_LIMIT_EXCEEDED}: {detail}"),)
         case "warn":
             return () if state.warned else (Warning(reason=COST_LIMIT_EXCEEDED, message=detail),)
+        case _:
+            assert_never(limit.on_exceeded)

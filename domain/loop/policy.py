@@ -1,52 +1,53 @@
-"""Placeholder surface: the real module replaces this file."""
+"""The intervention policy: whether a call of a tool runs, waits for a person, or is answered with an error.
+
+Decided before the call runs, from its name and its arguments alone. Deny beats everything; a tool without a policy
+runs; `required` asks unless the call is on the allow list; `first` asks unless it is there, or a person approved the
+same call before; `always` asks; `never` does not. What cannot be read or cannot be told lets no call run.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Collection, Mapping
 
-import msgspec
+from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
+from reenact.domain.loop.digests import call_digest
+from reenact.domain.loop.matchers.findings import Sight
+from reenact.domain.loop.policies import Policies
+from reenact.domain.loop.policy_reading import policies_of
+from reenact.domain.loop.policy_rules import Entry, Mode, Policy, Rule, RuleMode, Verdict
 
-Mode: TypeAlias = Literal["never", "required", "first", "always"]
-
-
-class Policy(msgspec.Struct, frozen=True):
-    mode: Mode = "required"
-    rules: tuple[Any, ...] = ()
-
-
-class Policies(msgspec.Struct, frozen=True):
-    tools: dict[str, Policy] = {}
-    allow: tuple[Any, ...] = ()
-    deny: tuple[Any, ...] = ()
-
-    @property
-    def revision(self) -> str:
-        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    decision: Literal["run", "ask", "deny"]
-    reason: str = ""
+__all__ = [
+    "BUILT_IN_DENY_LIST",
+    "Entry",
+    "Mode",
+    "Policies",
+    "Policy",
+    "Rule",
+    "RuleMode",
+    "Verdict",
+    "call_digest",
+    "judge",
+    "policies_of",
+]
 
 
-def judge(policies: Policies, name: str, arguments: Mapping[str, Any], asked: Collection[str] = ()) -> Verdict:
-    if name in policies.deny:
-        return Verdict("deny", "it is denied")
-    policy = policies.tools.get(name)
-    if policy is None or policy.mode == "never":
-        return Verdict("run")
-    if policy.mode == "first" and call_digest(name, arguments) in asked:
-        return Verdict("run")
-    return Verdict("ask", "its policy")
+def judge(
+    policies: Policies,
+    name: str,
+    arguments: Mapping[str, object],
+    asked: Collection[str] = (),
+    *,
+    cwd: str | None = None,
+    home: str | None = None,
+    resolve: Callable[[str], str] | None = None,
+) -> Verdict:
+    """Return what becomes of a call. Never raises.
 
-
-def call_digest(name: str, arguments: Mapping[str, Any], revision: str = "") -> str:
-    told = json.dumps([name, arguments, revision], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def policies_of(value: object) -> Policies:
-    return value if isinstance(value, Policies) else msgspec.convert(value, Policies)
+    `asked` holds the `call_digest(name, arguments)` of the calls that a person has approved in this session. `cwd` and
+    `home` are the absolute paths from which the tool reads relative paths and `~`. `resolve` follows symbolic links, as
+    `os.path.realpath` does; without it a path is only what is written.
+    """
+    try:
+        return policies.judge.verdict(name, arguments, asked, Sight(cwd, home, resolve))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
+        return Verdict("deny", f"the policies cannot be read: {type(error).__name__}: {error!s:.200}")

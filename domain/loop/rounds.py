@@ -359,11 +359,6 @@ def _asked(round_: Round, event: HumanApproveRequired) -> Round:
     return msgspec.structs.replace(round_, revision=event.revision)
 
 
-def _denied(call: Call, reason: str) -> ToolResult:
-    text = f"{call.name} was not run: {reason}"
-    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False)
-
-
 def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequired | HumanSelectRequired:
     if question.options is None:
         return HumanPromptRequired(session_id=session_id, prompt=question.prompt, id=call_id)

@@ -15,7 +15,7 @@ from reenact.domain.loop.asking import Question
 from reenact.domain.loop.calls import call_of
 from reenact.domain.loop.events import LoopEvent, Options
 from reenact.domain.loop.faults import ErrorInfo, info_of
-from reenact.domain.loop.growing import Growing
+from reenact.domain.loop.growing import Growing, is_growing, is_iterable
 from reenact.domain.loop.ledger import CostLimit, Ledger
 from reenact.domain.loop.limits import checked_max_steps, cost_limit_of
 from reenact.domain.loop.rounds import Round
@@ -92,8 +92,8 @@ class AgentState:
 
     session_id: str
     status: Status = "idle"
-    messages: Growing[Frozen] = field(default_factory=Growing)
-    events: Growing[LoopEvent] = field(default_factory=Growing, repr=False)
+    messages: Growing[Frozen] = field(default_factory=Growing[Frozen])
+    events: Growing[LoopEvent] = field(default_factory=Growing[LoopEvent], repr=False)
     step_count: int = 0
     max_steps: int | None = None
     pending_tool_calls: FrozenList = field(default_factory=FrozenList)
@@ -111,8 +111,8 @@ class AgentState:
     phase: Phase = "init"
     payload: Any = None
     round: Round = field(default_factory=Round)
-    approvals: frozenset[str] = frozenset()
-    decided: frozenset[str] = frozenset()
+    approvals: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
     free_steps: int = 0
     warned: bool = False
 
@@ -121,11 +121,6 @@ class AgentState:
         _check(self)
         for name, made in _normal(self):
             object.__setattr__(self, name, made)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a person has yet to decide or to answer something."""
-        return bool(self.pending_tool_calls or self.pending_prompt or self.pending_select)
 
     @property
     def session(self) -> Frozen:
@@ -143,7 +138,7 @@ class AgentState:
 
     def snapshot(self) -> AgentState:
         """Return the state without its history."""
-        return dataclasses.replace(self, events=Growing())
+        return dataclasses.replace(self, events=Growing[LoopEvent]())
 
 
 def context_of(state: AgentState) -> AgentContext:
@@ -170,12 +165,12 @@ def message_of(value: object) -> Frozen:
 
 def messages_of(values: object) -> Growing[Frozen]:
     """Return the messages of a conversation, or raise `InvalidInputError`."""
-    if isinstance(values, Growing):
-        return Growing[Frozen].__copy__(values)
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+    if is_growing(values):
+        return values
+    if isinstance(values, str | bytes | Mapping) or not is_iterable(values):
         msg = f"messages come as a list of mappings, not as {values!r}"
         raise InvalidInputError(msg)
-    return Growing(message_of(each) for each in list[object](values))
+    return Growing(message_of(each) for each in values)
 
 
 def _check(state: AgentState) -> None:
@@ -192,32 +187,33 @@ def _check(state: AgentState) -> None:
         if not isinstance(told, datetime) or told.tzinfo is None:
             msg = f"{name} is a time with a time zone, not {told!r}"
             raise InvalidInputError(msg)
-    if isinstance(state.cost, bool) or not isinstance(state.cost, int | float):
-        msg = f"cost is a number, not {state.cost!r}"
+    cost: object = vars(state)["cost"]
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        msg = f"cost is a number, not {cost!r}"
         raise InvalidInputError(msg)
 
 
 def _normal(state: AgentState) -> Iterable[tuple[str, object]]:
     """Yield the fields that hold what stands for something else, and what it stands for."""
-    if not isinstance(state.messages, Growing):
-        yield "messages", messages_of(state.messages)
-    if not isinstance(state.events, Growing):
-        yield "events", Growing[LoopEvent](state.events)
-    if not isinstance(state.pending_tool_calls, FrozenList):
-        yield "pending_tool_calls", FrozenList(call_of(call) for call in state.pending_tool_calls)
+    given: dict[str, Any] = vars(state)
+    if not isinstance(given["messages"], Growing):
+        yield "messages", messages_of(given["messages"])
+    if not isinstance(given["events"], Growing):
+        yield "events", Growing[LoopEvent](given["events"])
+    if not isinstance(given["pending_tool_calls"], FrozenList):
+        yield "pending_tool_calls", FrozenList(call_of(call) for call in given["pending_tool_calls"])
     for name in ("usage", "metadata"):
-        told: object = getattr(state, name)
-        if not isinstance(told, Frozen):
-            yield name, frozen_object({} if told is None else told, what=name)
-    if type(state.cost) is not float:
-        yield "cost", float(state.cost)
-    if not isinstance(state.cost_limit, CostLimit | None):
-        yield "cost_limit", cost_limit_of(state.cost_limit)
-    if isinstance(state.error, BaseException):
-        yield "error", info_of(state.error)
+        if not isinstance(given[name], Frozen):
+            yield name, frozen_object(given[name] or {}, what=name)
+    if type(given["cost"]) is not float:
+        yield "cost", float(given["cost"])
+    if not isinstance(given["cost_limit"], CostLimit | None):
+        yield "cost_limit", cost_limit_of(given["cost_limit"])
     for name, kind in _KINDS:
-        told = getattr(state, name)
-        if not isinstance(told, kind | None):
+        told = given[name]
+        if isinstance(told, BaseException):
+            yield name, info_of(told)
+        elif not isinstance(told, kind | None):
             yield name, _converted(name, told, kind)
     yield "payload", frozen(state.payload, what="payload")
 

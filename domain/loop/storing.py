@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, get_origin, get_type_hints
 
 import msgspec
@@ -11,10 +11,10 @@ import msgspec
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import call_of
 from reenact.domain.loop.events import LoopEvent
-from reenact.domain.loop.growing import Growing
+from reenact.domain.loop.growing import Growing, is_growing, is_list
 from reenact.domain.loop.progress import AgentEvent, Done
 from reenact.domain.loop.state import AgentState, message_of
-from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen
+from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen, is_mapping
 
 _TYPES = get_type_hints(AgentState)
 
@@ -27,7 +27,7 @@ def to_json(value: AgentState | LoopEvent | Sequence[LoopEvent]) -> str:
     """
     if isinstance(value, AgentState | LoopEvent):
         return compact(built_in(value))
-    if isinstance(value, Sequence) and all(isinstance(each, LoopEvent) for each in value):
+    if (is_growing(value) or is_list(value)) and all(isinstance(each, LoopEvent) for each in value):
         return compact([built_in(each) for each in value])
     msg = f"only a state or events can be written as JSON, not {value!r}"
     raise InvalidInputError(msg)
@@ -40,32 +40,31 @@ def from_json(text: str | bytes) -> Any:  # noqa: ANN401 - what it is stands in 
         InvalidInputError: it has not written this.
     """
     try:
-        value = json.loads(text)
+        value: object = json.loads(text)
     except (ValueError, TypeError, RecursionError) as broken:
         msg = f"this is no JSON: {broken}"
         raise InvalidInputError(msg) from None
-    match value:
-        case list():
-            return FrozenList(event_from(each) for each in value)
-        case {"session_id": _, "status": _}:
-            return state_from(value)
-        case _:
-            return event_from(value)
+    if is_list(value):
+        return FrozenList(event_from(each) for each in value)
+    is_state = is_mapping(value) and {"session_id", "status"} <= value.keys()
+    return state_from(value) if is_state else event_from(value)
 
 
 def state_from_json(text: str | bytes) -> AgentState:
     """Return the state that `to_json` has written, or raise `InvalidInputError`."""
-    return _expected(from_json(text), AgentState)
+    state: AgentState = _expected(from_json(text), AgentState)
+    return state
 
 
 def event_from_json(text: str | bytes) -> LoopEvent:
     """Return the event that `to_json` has written, or raise `InvalidInputError`."""
-    return _expected(from_json(text), LoopEvent)
+    event: LoopEvent = _expected(from_json(text), LoopEvent)
+    return event
 
 
 def built_in(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """Return a state, an event, or the value of a field as JSON."""
-    return msgspec.to_builtins(value, order="deterministic", enc_hook=_plain)
+    return msgspec.to_builtins(value, enc_hook=_plain)
 
 
 def state_from(value: object) -> AgentState:
@@ -100,24 +99,22 @@ def sealed(event: LoopEvent) -> LoopEvent:
     Raises:
         InvalidInputError: something in it is no JSON.
     """
-    if isinstance(event, Done) and isinstance(event.final_state, Mapping):
-        event = msgspec.structs.replace(event, final_state=state_from(dict[str, Any](event.final_state)))
+    if isinstance(event, Done) and is_mapping(event.final_state):
+        event = msgspec.structs.replace(event, final_state=state_from(event.final_state))
     sealed_event: LoopEvent = _sealed(event)
     return sealed_event
 
 
 def _sealed(value: Any) -> Any:  # noqa: ANN401 - any part of an event
-    match value:
-        case dict() | list():
-            return frozen(value)
-        case tuple():
-            return tuple(_sealed(each) for each in value)
-        case msgspec.Struct():
-            made = {name: _sealed(getattr(value, name)) for name in value.__struct_fields__}
-            changed = {name: each for name, each in made.items() if each is not getattr(value, name)}
-            return msgspec.structs.replace(value, **changed) if changed else value
-        case _:
-            return value
+    if isinstance(value, dict | list):
+        return frozen(value)  # pyright: ignore[reportUnknownArgumentType] - it may hold anything
+    if is_list(value):
+        return tuple(_sealed(each) for each in value)
+    if isinstance(value, msgspec.Struct):
+        made = {name: _sealed(getattr(value, name)) for name in value.__struct_fields__}
+        changed = {name: each for name, each in made.items() if each is not getattr(value, name)}
+        return msgspec.structs.replace(value, **changed) if changed else value
+    return value
 
 
 def _converted(value: object, kind: Any, what: str) -> Any:  # noqa: ANN401 - as the kind is
@@ -129,8 +126,8 @@ def _converted(value: object, kind: Any, what: str) -> Any:  # noqa: ANN401 - as
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Growing):
-        return list[object](value)
+    if is_growing(value):
+        return list(value)
     msg = f"{type(value).__name__} is no JSON"
     raise TypeError(msg)
 

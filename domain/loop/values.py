@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, Final, NoReturn, SupportsIndex
+from typing import Any, Final, NoReturn, SupportsIndex, TypeGuard
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.loop.growing import Growing
+from reenact.domain.loop.growing import Growing, is_growing, is_list
 
 DEEPEST: Final = 100
 """How deep JSON values may be nested; deeper ones would exhaust the stack of whoever compares or writes them."""
@@ -33,7 +33,7 @@ class Frozen(dict[str, Any]):
         except KeyError:
             raise AttributeError(name) from None
 
-    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none, since it can be changed
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash(frozenset(self))
 
     def __copy__(self) -> Frozen:
@@ -51,7 +51,7 @@ class Frozen(dict[str, Any]):
     def __delitem__(self, *args: _Any) -> NoReturn:
         _refuse(self)
 
-    def __ior__(self, *args: _Any) -> NoReturn:
+    def __ior__(self, *args: _Any) -> NoReturn:  # type: ignore[misc]  # it takes what `|` takes, and more
         _refuse(self)
 
     def clear(self, *args: _Any) -> NoReturn:
@@ -76,12 +76,12 @@ class FrozenList(list[_Any]):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(list(other) if isinstance(other, tuple) else other)  # pyright: ignore[reportUnknownArgumentType] - anything may be in a tuple
+        return super().__eq__(list(other) if is_list(other) else other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __hash__(self) -> int:  # type: ignore[override]  # a list has none, since it can be changed
+    def __hash__(self) -> int:  # type: ignore[override]  # a list has none  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash(tuple(self))
 
     def __copy__(self) -> FrozenList:
@@ -99,10 +99,10 @@ class FrozenList(list[_Any]):
     def __delitem__(self, *args: _Any) -> NoReturn:
         _refuse(self)
 
-    def __iadd__(self, *args: _Any) -> NoReturn:
+    def __iadd__(self, *args: _Any) -> NoReturn:  # type: ignore[misc]  # it takes what `+` takes, and more
         _refuse(self)
 
-    def __imul__(self, *args: _Any) -> NoReturn:
+    def __imul__(self, *args: _Any) -> NoReturn:  # type: ignore[misc]  # it takes what `*` takes, and more
         _refuse(self)
 
     def append(self, *args: _Any) -> NoReturn:
@@ -153,13 +153,20 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
         mine = {name: self[name] for name in self.keys()}
         if type(other) is type(self):
             return all(each == other[name] for name, each in mine.items())
-        if isinstance(other, Mapping):
-            told = dict[object, object](other)
-            return all(name in mine for name in told) and all(told.get(name) == mine[name] for name in mine)
+        if is_mapping(other):
+            return all(name in mine for name in other) and all(other.get(name) == mine[name] for name in mine)
         return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return hash(self.__struct_fields__)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Return whether the value is a mapping."""
+    return isinstance(value, Mapping)
 
 
 def frozen(value: object, *, what: str = "the value") -> Any:  # noqa: ANN401 - any JSON value
@@ -197,13 +204,11 @@ def frozen_object(value: object, *, what: str) -> Frozen:
 
 def thawed(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """Return a copy of the JSON value that can be changed: dicts and lists, to any depth."""
-    match value:
-        case dict():
-            return {name: thawed(each) for name, each in dict[str, object](value).items()}
-        case list() | Growing():
-            return [thawed(each) for each in Sequence[object].__iter__(value)]
-        case _:
-            return value
+    if is_mapping(value):
+        return {name: thawed(each) for name, each in _pairs(value)}
+    if isinstance(value, list | Growing):
+        return [thawed(each) for each in _items(value)]
+    return value
 
 
 def compact(value: object) -> str:
@@ -212,8 +217,10 @@ def compact(value: object) -> str:
 
 
 def _frozen(value: object, depth: int, other: Callable[[object], object]) -> Any:  # noqa: ANN401 - any JSON value
+    if is_growing(value):
+        return value
     match value:
-        case None | bool() | Frozen() | FrozenList() | Growing():
+        case None | bool() | Frozen() | FrozenList():
             return value
         case Enum():
             return _frozen(value.value, depth, other)
@@ -226,12 +233,12 @@ def _frozen(value: object, depth: int, other: Callable[[object], object]) -> Any
         case _ if depth >= DEEPEST:
             msg = f"it is nested deeper than {DEEPEST}"
             raise ValueError(msg)
-        case Mapping():
+        case _ if is_mapping(value):
             return Frozen({_name(name): _frozen(each, depth + 1, other) for name, each in _pairs(value)})
-        case AbstractSet():
-            return FrozenList(sorted((_frozen(each, depth + 1, other) for each in _each(value)), key=compact))
-        case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
-            return FrozenList([_frozen(each, depth + 1, other) for each in _each(value)])
+        case _ if isinstance(value, AbstractSet):
+            return FrozenList(sorted((_frozen(each, depth + 1, other) for each in _items(value)), key=compact))
+        case _ if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+            return FrozenList([_frozen(each, depth + 1, other) for each in _items(value)])
         case _:
             return _frozen(other(value), depth + 1, other)
 
@@ -252,12 +259,12 @@ def _named(value: object) -> str:
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
 
-def _pairs(value: Mapping[Any, Any]) -> Iterable[tuple[object, object]]:
-    return value.items()
+def _pairs(value: object) -> Iterable[tuple[Any, object]]:
+    return value.items() if is_mapping(value) else ()
 
 
-def _each(value: Iterable[Any]) -> Iterable[object]:
-    return value
+def _items(value: Any) -> list[object]:  # noqa: ANN401 - a collection of anything
+    return list(value)
 
 
 def _name(name: object) -> str:

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 from reenact.domain.agent import AgentInfo
+from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import (
     AgentNotFoundError,
@@ -19,6 +20,7 @@ from reenact.domain.errors import (
     InvalidAnswerError,
     InvalidInputError,
     InvalidMessageError,
+    LLMError,
     LogLockedError,
     LogTooNewError,
     LogUnusableError,
@@ -56,7 +58,9 @@ if TYPE_CHECKING:
     )
     from reenact.actors.environment.claude import ClaudeEnvironment
     from reenact.actors.environment.tools.context import ToolContext
+    from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
+    from reenact.actors.environment.tools.toolbox import Toolbox
     from reenact.actors.journal.api import Entry, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
@@ -123,6 +127,7 @@ __all__ = [
     "InvalidMessageError",
     "LLMConfig",
     "LLMDriver",
+    "LLMError",
     "LLMProvider",
     "LogLockedError",
     "LogTooNewError",
@@ -164,9 +169,11 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolContext",
+    "ToolOutcome",
     "ToolResultBlock",
     "ToolSpec",
     "ToolUseBlock",
+    "Toolbox",
     "UnhandledTypeError",
     "UnknownCommandError",
     "UnknownEventTypeError",
@@ -225,7 +232,9 @@ _LATER: Final = {
     "Tool": "reenact.actors.environment.tools.tool",
     "ToolCall": "reenact.loop",
     "ToolContext": "reenact.actors.environment.tools.context",
+    "ToolOutcome": "reenact.actors.environment.tools.outcome",
     "ToolSpec": "reenact.domain.tools",
+    "Toolbox": "reenact.actors.environment.tools.toolbox",
     "UnhandledTypeError": "reenact.actors.kernel",
     "Unsubscribe": "reenact.actors.environment.api",
     "ask_user": "reenact.domain.loop.asking",

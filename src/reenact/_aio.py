@@ -14,10 +14,13 @@ from reenact._runtime import Runtime
 from reenact.actors.bus import Handler, Subscription
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
+from reenact.domain.content import Content
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
+from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message
+from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
 
 P = ParamSpec("P")
@@ -118,6 +121,18 @@ class AsyncSessions:
         """See `Sessions.messages`."""
         return await self._threads.call(self._of.messages, session_id)
 
+    async def turns(self, session_id: str) -> list[TurnInfo]:
+        """See `Sessions.turns`."""
+        return await self._threads.call(self._of.turns, session_id)
+
+    async def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
+        """See `Sessions.tool_calls`."""
+        return await self._threads.call(self._of.tool_calls, session_id)
+
+    async def usage(self, session_id: str) -> UsageInfo:
+        """See `Sessions.usage`."""
+        return await self._threads.call(self._of.usage, session_id)
+
 
 class AsyncAgents:
     """`Agents`, awaited."""
@@ -129,11 +144,65 @@ class AsyncAgents:
         """See `Agents.get`."""
         return await self._threads.call(self._of.get, agent_id)
 
+    async def pending(self, agent_id: str | None = None, *, session_id: str | None = None) -> list[PendingCall]:
+        """See `Agents.pending`."""
+        return await self._threads.call(self._of.pending, agent_id, session_id=session_id)
+
+    async def approve(
+        self,
+        call_id: str | PendingCall,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """See `Agents.approve`."""
+        return await self._threads.call(
+            self._of.approve,
+            call_id,
+            session_id=session_id,
+            agent_id=agent_id,
+            arguments=arguments,
+            digest=digest,
+            by=by,
+        )
+
+    async def reject(
+        self,
+        call_id: str | PendingCall,
+        reason: str = "",
+        *,
+        resume: bool = True,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """See `Agents.reject`."""
+        return await self._threads.call(
+            self._of.reject, call_id, reason, resume=resume, session_id=session_id, agent_id=agent_id, by=by
+        )
+
+    async def respond(
+        self,
+        call_id: str | PendingCall,
+        value: object,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """See `Agents.respond`."""
+        return await self._threads.call(
+            self._of.respond, call_id, value, session_id=session_id, agent_id=agent_id, by=by
+        )
+
     async def list(self) -> list[AgentInfo]:
         """See `Agents.list`."""
         return await self._threads.call(self._of.list)
 
-    async def receive(self, agent_id: str, message: str) -> str:
+    async def receive(self, agent_id: str, message: Content) -> str:
         """See `Agents.receive`."""
         return await self._threads.call(self._of.receive, agent_id, message)
 

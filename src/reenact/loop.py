@@ -48,7 +48,7 @@ from reenact.domain.loop.instructions import (
     RequestHumanSelect,
 )
 from reenact.domain.loop.ledger import CostLimit, Ledger, Price, Spent
-from reenact.domain.loop.policy import BUILT_IN_DENY_LIST, Matcher, Policies, Policy, Rule
+from reenact.domain.loop.policy import BUILT_IN_DENY_LIST, Policies, Policy, Rule
 from reenact.domain.loop.progress import (
     AgentEvent,
     CompressionComplete,
@@ -103,7 +103,6 @@ __all__ = [
     "LLMStream",
     "Ledger",
     "LoopEvent",
-    "Matcher",
     "MessageAdded",
     "NoModelError",
     "NotResumableError",

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +18,8 @@ import pytest
 import reenact
 from reenact.cli import main
 from reenact.testing import FakeMessagesAPI
+from tests.cli.terminal import PROMPT, Terminal
+from tests.cli.tools import Office
 
 KEY = "sk-ant-this-is-a-secret"
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
@@ -44,6 +47,7 @@ class Outcome:
 
 
 Run: TypeAlias = Callable[..., Outcome]
+Chat: TypeAlias = Callable[..., Terminal]
 
 
 @pytest.fixture
@@ -126,3 +130,23 @@ def claude(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> Mapping[str
 
     monkeypatch.setattr("reenact.actors.environment.claude.backoff", at_once)
     return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
+
+
+@pytest.fixture
+def chat(command: list[str], environ: dict[str, str], tmp_path: Path) -> Iterator[Chat]:
+    """Return what opens a chat and waits for its prompt, or for what `until` says."""
+    with ExitStack() as chats:
+
+        def chat(*arguments: str, until: str = PROMPT, **variables: str) -> Terminal:
+            terminal = chats.enter_context(Terminal([*command, *arguments], {**environ, **variables}, tmp_path))
+            terminal.wait_for(until)
+            return terminal
+
+        yield chat
+
+
+@pytest.fixture
+def office(api: FakeMessagesAPI, claude: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """Return an agent that can send mail; what its tools add to the path of modules is gone with it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return Office(api, claude, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from reenact.cli.console import Console
 from reenact.testing import FakeMessagesAPI
-from tests.cli.conftest import Outcome, Run
+from tests.cli.conftest import Json, Outcome, Run
 
 FIELDS = [
     "type",
@@ -158,10 +158,14 @@ def test_model_and_instructions_are_those_of_the_session_unless_others_are_given
     other = run("-p", "three", "--continue", "--model", "claude-c", "--system-prompt", "Be long", **claude)
     run("-p", "four", **claude, ANTHROPIC_MODEL="claude-b")
 
-    asked = [(request.body["model"], request.body.get("system")) for request in api.requests]
+    asked = [(request.body["model"], request.system) for request in api.requests]
     assert asked == [("claude-a", "Be brief"), ("claude-a", "Be brief"), ("claude-c", "Be long"), ("claude-b", None)]
     assert "claude-a" in other.err
     assert "claude-c" in other.err
+
+
+def instructions(body: Json) -> str | None:
+    return body["system"][0]["text"] if "system" in body else None
 
 
 def test_the_mock_answers_when_it_is_wanted_although_there_is_a_key(run: Run, claude: dict[str, str]) -> None:

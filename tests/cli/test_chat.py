@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Chat, Run
 from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT, UP, Terminal
-
-Chat: TypeAlias = Callable[..., Terminal]
-
-
-@pytest.fixture
-def chat(command: list[str], environ: dict[str, str], tmp_path: Path) -> Iterator[Chat]:
-    """Return what opens a chat and waits for its prompt."""
-    with ExitStack() as chats:
-
-        def chat(*arguments: str, **variables: str) -> Terminal:
-            terminal = chats.enter_context(Terminal([*command, *arguments], {**environ, **variables}, tmp_path))
-            terminal.wait_for(PROMPT)
-            return terminal
-
-        yield chat
 
 
 def test_a_person_is_told_who_answers_and_in_which_session(chat: Chat) -> None:

@@ -11,7 +11,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from reenact.cli.chat import read_line
+from reenact.cli.editing import read_line
 from reenact.cli.failures import TerminatedError
 from reenact.cli.interrupts import cleaning_up, ending_on_request, interrupting, leaving_first
 

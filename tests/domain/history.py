@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -94,15 +95,15 @@ class Asked(msgspec.Struct, frozen=True):
         """The revision of the policies under which people were asked last."""
         return [event.revision for event in self.events if isinstance(event, HumanApproveRequired)][-1]
 
-    def arguments(self, id_: str, *, until: int | None = None) -> dict[str, object]:
+    def arguments(self, id_: str, *, until: int | None = None) -> dict[str, Any]:
         edits = (event for event in self.events[:until] if isinstance(event, ToolEdited) and event.id == id_)
         return [self.calls[id_].input, *(edit.edited for edit in edits)][-1]
 
-    def said(self) -> object:
+    def said(self) -> list[tuple[str, dict[str, Any]]]:
         """The calls as they were asked for."""
         return [(call.name, call.input) for call in self.calls.values()]
 
-    def came_to(self) -> object:
+    def came_to(self) -> list[tuple[str, dict[str, Any], object, bool]]:
         """The calls as they were decided, with their results."""
         return [
             (call.name, self.arguments(id_), content_of(self.answered[id_].result), self.answered[id_].is_error)

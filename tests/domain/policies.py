@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from reenact.domain.loop.policy import Policies, Policy
+from reenact.domain.loop.policy import Policies, Policy, Rule
 
-ANYTHING_GOES = Policies()
-PAY_IS_ASKED = Policies(tools={"pay": Policy("required")})
-ALL_IS_ASKED = Policies(tools={name: Policy("required") for name in ("look", "pay", "send")})
-FIRST_IS_ASKED = Policies(tools={"pay": Policy("first"), "look": Policy("always")})
+ANYTHING_GOES = Policies(deny=())
+PAY_IS_ASKED = Policies(tools={"pay": Policy("required")}, deny=())
+ALL_IS_ASKED = Policies(tools={name: Policy("required") for name in ("look", "pay", "send")}, deny=())
+FIRST_IS_ASKED = Policies(tools={"pay": Policy("first"), "look": Policy("always")}, deny=())
 PAY_IS_DENIED = Policies(tools={"look": Policy("required")}, deny=("pay",))
-EACH = (ANYTHING_GOES, PAY_IS_ASKED, ALL_IS_ASKED, FIRST_IS_ASKED, PAY_IS_DENIED)
+PAY_IS_LIMITED = Policies(tools={"pay": Policy("required", (Rule({"amount": 9}, "deny"),))}, deny=())
+EACH = (ANYTHING_GOES, PAY_IS_ASKED, ALL_IS_ASKED, FIRST_IS_ASKED, PAY_IS_DENIED, PAY_IS_LIMITED)

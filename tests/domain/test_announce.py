@@ -7,6 +7,7 @@ from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
+    ContextCompressed,
     Failure,
     TurnCompleted,
     TurnFailed,
@@ -15,9 +16,33 @@ from reenact.domain.agent import (
 )
 from reenact.domain.announce import about, announce, of_turn, question_of
 from reenact.domain.events import Context
-from reenact.domain.messages import Message, TextBlock, instant
-from reenact.domain.session import Session, SessionDeleted, SessionEvent
+from reenact.domain.loop.events import Option, ToolStarted
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, instant
+from reenact.domain.session import Delete, Session, SessionDeleted, SessionEvent, decide
 from tests.domain.examples import BUSY, CREATED, HELLO, IDLE, IDLE_SESSION, THINKING, accepted, session
+from tests.domain.loops import (
+    ASK,
+    ASKED,
+    AT,
+    CAREFUL,
+    HALF_WAITING,
+    LOOK,
+    PAY,
+    QUESTION,
+    RUNNING,
+    WAITING,
+    after,
+    approve,
+    asks,
+    finish,
+    interrupt,
+    reject,
+    report,
+    respond,
+    run,
+    stop,
+)
 
 SESSION = Context(container_id="c", image_id="i", session_id="s")
 AGENT = Context(container_id="c", image_id="i", session_id="s", agent_id="a")
@@ -157,3 +182,156 @@ def test_what_is_of_no_turn_is_about_the_session() -> None:
     assert of_turn(IDLE_SESSION) == about(IDLE_SESSION) == SESSION
     orphan = session(CREATED, accepted("t1"), TurnStarted("t1", 2))
     assert (of_turn(orphan).agent_id, of_turn(orphan).turn_id) == (None, "t1")
+
+
+def types(before: Session, *events: SessionEvent) -> list[str]:
+    return [data.event_type for _, data in told(before, *events)]
+
+
+def changes(before: Session, *events: SessionEvent) -> list[tuple[str, str]]:
+    heard_of = [data for _, data in told(before, *events)]
+    return [(data.previous, data.current) for data in heard_of if isinstance(data, heard.AgentStateChanged)]
+
+
+def test_calls_that_start_are_heard_of_with_the_arguments_they_run_with() -> None:
+    events = decide(ASKED, finish(asks(LOOK, PAY, text="Let me see")))
+
+    assert told(ASKED, *events)[1:] == [
+        (TURN, heard.AgentStateChanged(previous="responding", current="tool_executing")),
+        (TURN, heard.ToolStarted(id="a", name="look", input={})),
+        (TURN, heard.ToolStarted(id="b", name="pay", input={"amount": 1})),
+    ]
+
+
+def test_results_are_heard_of_one_by_one_and_then_in_the_message_that_goes_back() -> None:
+    events = decide(RUNNING, report("a"))
+
+    results = Message(
+        id="r-a", role="user", content=(ToolResultBlock("a", "sunny"),), created_at=instant(AT), turn_id="t1"
+    )
+    assert told(RUNNING, *events) == [
+        (TURN, heard.ToolResult(id="a", name="look", result="sunny")),
+        (TURN, heard.ToolResultMessage(message=results)),
+        (TURN, heard.AgentStateChanged(previous="tool_executing", current="thinking")),
+        (TURN, heard.StepStarted(turn_id="t1", step=2)),
+    ]
+
+
+def test_what_waits_for_approval_is_heard_of_before_the_turn_is_over() -> None:
+    events = decide(ASKED, finish(asks(PAY), CAREFUL))
+
+    heard_of = told(ASKED, *events)
+    assert [data.event_type for _, data in heard_of] == [
+        "assistant_message",
+        "human_approve_required",
+        "tool_pending",
+        "agent_state_changed",
+        "turn_completed",
+    ]
+    (_, required), (_, pending), (_, changed) = heard_of[1:4]
+    assert isinstance(required, heard.HumanApproveRequired)
+    assert [(call.id, call.arguments) for call in required.calls] == [("b", {"amount": 1})]
+    assert pending == heard.ToolPending(ids=("b",))
+    assert changed == heard.AgentStateChanged(previous="thinking", current="waiting_for_human_input")
+
+
+def test_questions_are_heard_of_with_their_options() -> None:
+    select = ToolUseBlock("s", "ask_user", {"prompt": "Which?", "options": ["x"], "multi": True})
+
+    (_, prompt), (_, selection) = told(ASKED, *decide(ASKED, finish(asks(ASK, select))))[1:3]
+
+    assert prompt == heard.HumanPromptRequired(id="q", prompt="Which?")
+    assert selection == heard.HumanSelectRequired(id="s", prompt="Which?", options=(Option("x", "x"),), multi=True)
+
+
+def test_a_decision_is_heard_of_before_the_turn_that_it_begins() -> None:
+    events = decide(WAITING, approve("b", arguments={"amount": 9}))
+
+    heard_of = told(WAITING, *events)
+    edited, approved, started, changed, runs = [data for _, data in heard_of]
+    assert edited == heard.ToolEdited(id="b", original={"amount": 1}, edited={"amount": 9})
+    assert isinstance(approved, heard.ToolApproved)
+    assert started == heard.TurnStarted(turn_id="t7", message_id="m-t1")
+    assert changed == heard.AgentStateChanged(previous="waiting_for_human_input", current="tool_executing")
+    assert runs == heard.ToolStarted(id="b", name="pay", input={"amount": 9})
+    assert [context.turn_id for context, _ in heard_of] == [None, None, "t7", "t7", "t7"]
+    assert heard_of[-1][0].causation_id == "m-t1"
+
+
+def test_a_rejection_is_heard_of_with_its_reason() -> None:
+    heard_of = told(WAITING, *decide(WAITING, reject("b")))
+
+    assert heard_of[0] == (AGENT, heard.ToolRejected(id="b", reason="no"))
+    assert [data.event_type for _, data in heard_of[1:]] == [
+        "tool_result",
+        "turn_started",
+        "tool_result_message",
+        "agent_state_changed",
+        "step_started",
+    ]
+
+
+def test_an_answer_of_a_person_is_heard_of() -> None:
+    assert told(QUESTION, *decide(QUESTION, respond("q", "this one")))[0] == (
+        AGENT,
+        heard.HumanResponded(id="q", value="this one"),
+    )
+
+
+def test_an_agent_that_waits_no_longer_is_idle_once_the_results_are_told() -> None:
+    events = decide(WAITING, interrupt())
+
+    assert told(WAITING, *events)[-1] == (
+        AGENT,
+        heard.AgentStateChanged(previous="waiting_for_human_input", current="idle"),
+    )
+    assert types(WAITING, *events) == ["tool_result", "tool_result_message", "agent_state_changed"]
+
+
+def test_an_agent_of_a_session_with_waiting_calls_waits_from_its_first_moment() -> None:
+    stopped = after(WAITING, stop())
+
+    assert types(stopped, *decide(stopped, run(CAREFUL))) == ["agent_started", "agent_state_changed"]
+    assert changes(stopped, AgentStarted("b")) == [("idle", "waiting_for_human_input")]
+
+
+def test_a_turn_that_is_stopped_while_calls_wait_leaves_the_agent_waiting() -> None:
+    events = decide(HALF_WAITING, stop())
+
+    assert changes(HALF_WAITING, *events) == [
+        ("tool_executing", "waiting_for_human_input"),
+        ("waiting_for_human_input", "stopped"),
+    ]
+
+
+def test_a_deletion_without_an_agent_tells_of_the_calls_but_of_no_state() -> None:
+    stopped = after(WAITING, stop())
+
+    events = decide(stopped, Delete(session_id="s", at=AT))
+
+    assert types(stopped, *events) == ["tool_result", "tool_result_message", "session_deleted"]
+
+
+def test_a_turn_that_ends_in_the_state_the_agent_rests_in_changes_no_state() -> None:
+    assert types(THINKING, TurnCompleted("t1", "completed", "end_turn", {}, 0.5, "idle")) == ["turn_completed"]
+
+
+def test_a_warning_is_heard_of() -> None:
+    warning = LimitWarning(reason="cost_limit_exceeded", message="too much")
+
+    assert told(THINKING, warning) == [(TURN, heard.Warned(reason="cost_limit_exceeded", message="too much"))]
+
+
+def test_a_summary_is_heard_of_with_how_much_it_leaves() -> None:
+    compressed = ContextCompressed("t1", "so far", 1, {"input_tokens": 1}, "m", None, 2)
+
+    assert told(THINKING, compressed) == [
+        (TURN, heard.ContextCompressed(summary="so far", kept=0, usage={"input_tokens": 1}, model="m"))
+    ]
+
+
+def test_a_call_that_nobody_asked_for_starts_without_arguments() -> None:
+    assert told(THINKING, ToolStarted(id="z", name="look"))[-1] == (
+        TURN,
+        heard.ToolStarted(id="z", name="look", input={}),
+    )

@@ -10,17 +10,21 @@ from reenact.domain import errors
 from reenact.domain.errors import (
     AgentNotFoundError,
     AlreadyExistsError,
+    CallNotPendingError,
     ConflictError,
     ContainerNotFoundError,
     ImageNotFoundError,
     InvalidMessageError,
+    LLMError,
     LogLockedError,
     LogTooNewError,
     LogUnusableError,
+    MailboxFullError,
     NotFoundError,
     ReenactError,
     RequestTimeoutError,
     SessionNotFoundError,
+    StaleApprovalError,
     StorageError,
     StorageFullError,
     UnknownScenarioError,
@@ -57,6 +61,13 @@ def test_what_is_not_found_is_named(error: NotFoundError, kind: str) -> None:
     assert isinstance(error, LookupError)
 
 
+def test_what_the_model_s_api_did_not_do_is_told_in_its_words() -> None:
+    error = LLMError("overloaded_error", "try later", retryable=True)
+
+    assert (error.type, error.message, error.retryable) == ("overloaded_error", "try later", True)
+    assert str(error) == "overloaded_error: try later"
+
+
 def test_errors_are_the_built_in_ones_too() -> None:
     assert issubclass(InvalidMessageError, ValueError)
     assert issubclass(RequestTimeoutError, TimeoutError)
@@ -74,3 +85,20 @@ def test_errors_say_their_values() -> None:
     assert (unknown.name, unknown.known, "a, b" in str(unknown)) == ("x", ("a", "b"), True)
     assert (conflict.stream, conflict.expected, conflict.actual) == ("session/s", 1, 2)
     assert "session 's'" in str(exists)
+
+
+def test_errors_about_calls_name_the_call_and_what_to_do() -> None:
+    settled, stale = CallNotPendingError("a"), StaleApprovalError("b", "the policies have changed")
+
+    assert (settled.call_id, settled.code, isinstance(settled, LookupError)) == ("a", "call_not_pending", True)
+    assert str(settled) == (
+        "call 'a' cannot be decided like that: it was decided already, or never asked for; see what is pending"
+    )
+    assert (stale.call_id, stale.code) == ("b", "stale_approval")
+    assert str(stale) == "the approval of call 'b' does not hold: the policies have changed; look at the call again"
+
+
+def test_a_full_mailbox_says_how_much_it_holds() -> None:
+    full = MailboxFullError(7)
+
+    assert (full.limit, str(full).startswith("7 messages wait already")) == (7, True)

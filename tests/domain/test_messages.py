@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import (
     MAX_MESSAGE_BYTES,
+    Block,
     Message,
     OpaqueBlock,
     Said,
     TextBlock,
     ThinkingBlock,
+    ToolResultBlock,
     ToolUseBlock,
     check_message,
     check_text,
@@ -95,6 +98,17 @@ def test_the_text_of_a_message_is_what_was_said_aloud() -> None:
 )
 def test_blank_is_what_says_nothing_at_all(blocks: tuple[TextBlock | ThinkingBlock, ...], *, blank: bool) -> None:
     assert is_blank(blocks) == blank
+
+
+def test_messages_stored_before_blocks_had_more_fields_are_read() -> None:
+    stored = b"""[{"type":"tool_use","id":"c","name":"bash","input":{}},
+        {"type":"tool_result","tool_use_id":"c","content":"ok","is_error":false},
+        {"type":"text","text":"Hi"},{"type":"thinking","thinking":"hm","signature":null}]"""
+
+    blocks = msgspec.json.decode(stored, type=tuple[Block, ...])
+
+    assert blocks == (ToolUseBlock("c", "bash", {}), ToolResultBlock("c", "ok"), TextBlock("Hi"), ThinkingBlock("hm"))
+    assert msgspec.json.decode(msgspec.json.encode(blocks)) == msgspec.json.decode(stored)
 
 
 def test_times_are_in_utc_to_the_microsecond() -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from reenact.actors.environment.api import (
+    CountsTokens,
     Environment,
     EnvironmentConfig,
     EnvironmentFactory,
@@ -27,9 +28,9 @@ from reenact.actors.environment.claude import (
 from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.outside import OutsideLoop
 from reenact.domain.answer import Complete
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, LLMError
 from reenact.domain.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
-from reenact.domain.messages import Said, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.testing import FakeError, FakeMessagesAPI, FakeReply
 from tests.environment.support import HELLO, PATIENCE, Bus, until
 
@@ -90,24 +91,43 @@ def test_an_answer_is_reported_as_it_streams(api: FakeMessagesAPI) -> None:
     ]
 
 
-def test_the_request_carries_what_was_configured(api: FakeMessagesAPI) -> None:
-    Conversation(api, model="configured", max_tokens=9000, thinking_budget=2000).ask(
-        system="Be brief.", tools=[{"name": "bash", "input_schema": {"type": "object"}}]
+def test_what_was_asked_for_and_what_was_configured_arrive(api: FakeMessagesAPI) -> None:
+    Conversation(api, model="configured", betas=("one", "two"), extra={"top_k": 5}).ask(
+        system="Be brief.", tools=[{"name": "bash", "input_schema": {"type": "object"}}], max_tokens=5
     )
-    Conversation(api, model="configured").ask(model="asked", max_tokens=5, system=" ")
+    Conversation(api).ask(model="asked")
 
-    assert api.requests[0].body == {
-        "model": "configured",
-        "max_tokens": 9000,
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
-        "stream": True,
-        "system": "Be brief.",
-        "tools": [{"name": "bash", "input_schema": {"type": "object"}}],
-        "thinking": {"type": "enabled", "budget_tokens": 2000},
-    }
-    assert api.requests[1].body["model"] == "asked"
-    assert api.requests[1].body["max_tokens"] == 5
-    assert "system" not in api.requests[1].body
+    first, second = api.requests
+    assert (first.body["model"], first.body["max_tokens"], first.body["top_k"]) == ("configured", 5, 5)
+    assert (first.body["system"][0]["text"], first.body["tools"][0]["name"]) == ("Be brief.", "bash")
+    assert first.headers["anthropic-beta"] == "one,two"
+    assert second.body["model"] == "asked"
+    assert "anthropic-beta" not in second.headers
+
+
+def test_an_answer_that_comes_whole_is_reported_like_one_that_streams(api: FakeMessagesAPI) -> None:
+    api.error(529)
+    api.reply(whole=True, thinking="hm", text="Hello", tools=[("bash", {"a": 1})], stop_reason="tool_use")
+
+    heard = Conversation(api).ask()
+
+    assert said(heard) == "Hello"
+    assert heard[-1] == Complete(
+        stop_reason="tool_use",
+        content=(
+            ThinkingBlock("hm", "signature"),
+            TextBlock("Hello"),
+            ToolUseBlock("toolu_fake_1", "bash", {"a": 1}),
+        ),
+    )
+
+
+def test_a_whole_answer_that_gives_no_reason_for_its_end_is_not_complete(api: FakeMessagesAPI) -> None:
+    api.reply(whole=True, text="Hello", stop_reason=None)
+
+    heard = Conversation(api).ask()
+
+    assert (said(heard), failure(heard).type) == ("Hello", "incomplete_stream")
 
 
 @pytest.mark.parametrize("chunk_size", [None, 1, 7])
@@ -278,6 +298,119 @@ def test_a_message_that_is_paused_again_and_again_ends_at_last(api: FakeMessages
 
     assert heard[-1] == Complete(stop_reason="pause_turn", content=(TextBlock("x"),) * MAX_CONTINUATIONS)
     assert len(api.requests) == MAX_CONTINUATIONS
+
+
+def test_a_paused_message_goes_on_in_the_same_container(api: FakeMessagesAPI) -> None:
+    container = {"id": "c", "expires_at": "2026-01-01T00:00:00Z"}
+    api.reply("one", stop_reason="pause_turn", container=container)
+    api.reply(" two")
+
+    heard = Conversation(api).ask()
+
+    assert isinstance(heard[-1], Complete)
+    assert heard[-1].content[-1] == OpaqueBlock({**container, "type": "container"})
+    assert [request.body.get("container") for request in api.requests] == [None, "c"]
+
+
+def test_what_the_api_s_own_tools_did_comes_back_and_goes_back_unmodified(api: FakeMessagesAPI) -> None:
+    content: list[dict[str, Any]] = [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"type": "web_search_result", "url": "u"}]},
+        {"type": "mcp_tool_use", "id": "m", "name": "echo", "server_name": "e", "input": {}},
+        {"type": "mcp_tool_result", "tool_use_id": "m", "is_error": False, "content": []},
+        {"type": "compaction", "content": "So far so good."},
+        {"type": "text", "text": "Found.", "citations": [{"type": "web_search_result_location", "url": "u"}]},
+    ]
+    api.reply(content=content)
+
+    answer = Conversation(api).ask()[-1]
+    assert isinstance(answer, Complete)
+    Conversation(api).ask([*HELLO, Said("assistant", answer.content), *HELLO])
+
+    assert api.requests[-1].body["messages"][1]["content"] == content
+
+
+THOUGHTFUL = (
+    *HELLO,
+    Said("assistant", (ThinkingBlock("hm", "sig"), TextBlock("Hi"))),
+    Said("user", (TextBlock("And?"),)),
+)
+BOUND = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."
+
+
+def test_thoughts_that_the_api_does_not_accept_any_more_are_left_out(api: FakeMessagesAPI) -> None:
+    api.error(400, message=BOUND)
+    api.reply("So")
+
+    heard = Conversation(api).ask(THOUGHTFUL)
+
+    assert said(heard) == "So"
+    assert [[block["type"] for block in request.body["messages"][1]["content"]] for request in api.requests] == [
+        ["thinking", "text"],
+        ["text"],
+    ]
+
+
+def test_what_was_told_is_not_asked_for_again_without_thoughts(api: FakeMessagesAPI) -> None:
+    api.reply("one", stop_reason="pause_turn")
+    api.error(400, message=BOUND)
+
+    heard = Conversation(api).ask(THOUGHTFUL)
+
+    assert (said(heard), failure(heard).type) == ("one", "invalid_request_error")
+    assert len(api.requests) == 2
+
+
+def test_a_request_that_is_refused_without_thoughts_too_is_given_up(api: FakeMessagesAPI) -> None:
+    api.error(400, message=BOUND)
+    api.error(400, message=BOUND)
+
+    assert failure(Conversation(api).ask(THOUGHTFUL)).type == "invalid_request_error"
+    assert len(api.requests) == 2
+
+
+def counted(talk: Conversation) -> int:
+    async def count() -> int:
+        try:
+            return await talk.driver.count_tokens(messages=HELLO, system="Be brief.")
+        finally:
+            await talk.driver.aclose()
+            await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    return asyncio.run(count())
+
+
+def test_tokens_are_counted_by_the_api_with_patience(api: FakeMessagesAPI) -> None:
+    api.error(529)
+
+    tokens = counted(talk := Conversation(api, betas=("one",)))
+
+    assert tokens > 0
+    assert talk.waits == [0.5]
+    assert {request.path for request in api.requests} == {"/v1/messages/count_tokens"}
+    assert api.requests[-1].headers["anthropic-beta"] == "one"
+    assert isinstance(talk.driver, CountsTokens)
+
+
+def test_tokens_that_nobody_counts_are_an_error(api: FakeMessagesAPI) -> None:
+    api.error(400, message=f"your key {KEY} is odd")
+
+    with pytest.raises(LLMError, match="odd") as refused:
+        counted(Conversation(api))
+
+    assert (refused.value.type, refused.value.retryable) == ("invalid_request_error", False)
+    assert KEY not in str(refused.value)
+
+
+def test_a_count_that_is_no_number_is_an_error(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    def many(*_: object) -> dict[str, str]:
+        return {"input_tokens": "many"}
+
+    monkeypatch.setattr(FakeMessagesAPI, "_reply_to", many)
+
+    with pytest.raises(LLMError, match="not with a number of tokens"):
+        counted(Conversation(api, max_retries=0))
 
 
 def test_an_interrupt_closes_the_stream_at_once(api: FakeMessagesAPI) -> None:

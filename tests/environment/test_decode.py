@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.claude_decode import MessageDecoder, blocks_of
+from reenact.actors.environment.claude_decode import MessageDecoder
 from reenact.actors.environment.sse import SseDecoder
-from reenact.actors.environment.wire import MalformedEventError, wire_event
+from reenact.actors.environment.wire import MalformedEventError, whole_message, wire_event
 from reenact.domain.answer import Complete
 from reenact.domain.events import (
     InputJsonDelta,
@@ -49,6 +49,9 @@ def closed(index: int) -> Json:
 
 def near_end(reason: str = "end_turn", **usage: object) -> Json:
     return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+
+
+STOP_NOW: Json = near_end("tool_use")
 
 
 def decoded(*events: Json) -> tuple[MessageDecoder, list[StreamData]]:
@@ -178,6 +181,49 @@ TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
             OpaqueBlock({"type": "compaction", "content": "short"}),
         ],
         [],
+    ),
+    "a thought that is not shown": (
+        [opened(0, type="thinking", thinking=""), delta(0, "signature_delta", signature="sig"), closed(0)],
+        [ThinkingBlock("", "sig")],
+        [ThinkingStart(), ThinkingEnd(signature="sig")],
+    ),
+    "a tool of an MCP server": (
+        [
+            opened(0, type="mcp_tool_use", id="m", name="echo", server_name="e", input={}),
+            delta(0, "input_json_delta", partial_json='{"a": 1}'),
+            closed(0),
+            opened(1, type="mcp_tool_result", tool_use_id="m", is_error=False, content=[{"type": "text"}]),
+            closed(1),
+        ],
+        [
+            OpaqueBlock({"type": "mcp_tool_use", "id": "m", "name": "echo", "server_name": "e", "input": {"a": 1}}),
+            OpaqueBlock(
+                {"type": "mcp_tool_result", "tool_use_id": "m", "is_error": False, "content": [{"type": "text"}]}
+            ),
+        ],
+        [],
+    ),
+    "a search that waits for a call": (
+        [
+            opened(0, type="tool_use", id="t", name="bash", input={}),
+            delta(0, "input_json_delta", partial_json="{}"),
+            closed(0),
+            opened(1, **SEARCH),
+            closed(1),
+        ],
+        [ToolUseBlock("t", "bash", {}), OpaqueBlock(SEARCH)],
+        [InputJsonDelta(id="t", partial_json="{}"), ToolCall(id="t", name="bash", input={})],
+    ),
+    "another model that takes over": (
+        [
+            opened(0, **{"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}),
+            closed(0),
+            opened(1, type="text", text=""),
+            delta(1, "text_delta", text="Hi"),
+            closed(1),
+        ],
+        [OpaqueBlock({"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}), TextBlock("Hi")],
+        [TextDelta(text="Hi")],
     ),
     "a server's call that was cut": (
         [opened(0, **SEARCH), delta(0, "input_json_delta", partial_json='{"query'), closed(0)],
@@ -331,19 +377,143 @@ def test_an_unknown_event_may_look_as_it_likes() -> None:
         assert wire_event("news", data) is None
 
 
-def test_a_whole_message_has_the_same_blocks() -> None:
-    content: list[Json] = [
+WHOLE: Json = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude",
+    "content": [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "text", "text": "Hi", "citations": [{"url": "u"}]},
         SEARCH,
         RESULT,
         {"type": "tool_use", "id": "t", "name": "bash", "input": {}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 7, "output_tokens": 9},
+}
+
+
+def taken(message: Json) -> list[StreamData]:
+    """Return what is reported of a message that was sent whole."""
+    said: list[StreamData] = []
+    decoder = MessageDecoder(lambda event: said.append(event) if isinstance(event, StreamData) else None)
+    for event in whole_message(json.dumps(message).encode()):
+        decoder.take(event)
+    return said
+
+
+def test_a_message_that_was_sent_whole_is_reported_like_one_that_streams() -> None:
+    assert taken(WHOLE) == [
+        MessageStart(message_id="msg_1", model="claude"),
+        ThinkingStart(),
+        ThinkingDelta(text="hm"),
+        ThinkingEnd(signature="sig"),
+        TextDelta(text="Hi"),
+        ToolCall(id="t", name="bash", input={}),
+        MessageDelta(usage={"input_tokens": 7, "output_tokens": 9}),
+        Complete(
+            stop_reason="tool_use",
+            content=(
+                ThinkingBlock("hm", "sig"),
+                TextBlock("Hi", ({"url": "u"},)),
+                OpaqueBlock(SEARCH),
+                OpaqueBlock(RESULT),
+                ToolUseBlock("t", "bash", {}),
+            ),
+        ),
     ]
 
-    assert blocks_of({"content": content, "stop_reason": "tool_use"}) == (
-        ThinkingBlock("hm", "sig"),
-        TextBlock("Hi", ({"url": "u"},)),
-        OpaqueBlock(SEARCH),
-        OpaqueBlock(RESULT),
-        ToolUseBlock("t", "bash", {}),
+
+@pytest.mark.parametrize("last", [{"type": "tool_use", "id": "t", "name": "rm", "input": {"path": "/"}}, SEARCH])
+@pytest.mark.parametrize("reason", ["max_tokens", "refusal", "model_context_window_exceeded"])
+def test_of_a_whole_message_that_was_cut_the_last_call_is_none_though_it_looks_whole(reason: str, last: Json) -> None:
+    said = taken({**WHOLE, "content": [{"type": "text", "text": "Hi"}, last], "stop_reason": reason})
+
+    assert said[-1] == Complete(stop_reason=reason, content=(TextBlock("Hi"),))
+    assert not any(isinstance(event, ToolCall) for event in said)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"content": 5}', b'{"content": [1]}', b"<html>", b"\xff"])
+def test_what_is_no_message_is_told_so(body: bytes) -> None:
+    with pytest.raises(MalformedEventError):
+        whole_message(body)
+
+
+def test_an_error_that_was_sent_whole_is_one() -> None:
+    (event,) = whole_message(b'{"type": "error", "error": {"type": "overloaded_error", "message": "later"}}')
+
+    assert event.error is not None
+    assert (event.type, event.error.type, event.error.message) == ("error", "overloaded_error", "later")
+
+
+def test_what_else_the_api_says_of_a_call_is_kept_with_it() -> None:
+    caller = {"type": "code_execution_20250825", "tool_id": "s"}
+
+    _, said = decoded(
+        START, opened(0, type="tool_use", id="t", name="x", input={}, caller=caller), closed(0), STOP_NOW, STOP
     )
+
+    assert said[-1] == Complete(stop_reason="tool_use", content=(ToolUseBlock("t", "x", {}, {"caller": caller}),))
+
+
+def test_where_code_was_run_stands_at_the_end_of_an_answer_that_says_something() -> None:
+    ran = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": {"id": "c", "expires_at": "x"}}}
+    container = OpaqueBlock({"id": "c", "expires_at": "x", "type": "container"})
+
+    _, said = decoded(START, opened(0, type="text", text="Hi"), closed(0), ran, STOP)
+    _, nothing = decoded(START, ran, STOP)
+    whole = taken({**WHOLE, "content": [{"type": "text", "text": "Hi"}], "container": {"id": "c", "expires_at": "x"}})
+
+    assert said[-1] == Complete(stop_reason="end_turn", content=(TextBlock("Hi"), container))
+    assert nothing[-1] == Complete(stop_reason="end_turn", content=())
+    assert whole[-1] == Complete(stop_reason="tool_use", content=(TextBlock("Hi"), container))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [opened(0, **SEARCH), closed(0), opened(1, **RESULT), closed(1)],
+        [opened(0, type="redacted_thinking", data="x"), closed(0)],
+        [opened(0, type="text", text="Hi"), delta(0, "citations_delta", citation={"url": "u"}), closed(0)],
+    ],
+)
+def test_a_signature_is_not_told_of_a_thought_that_follows_what_is_not(before: list[Json]) -> None:
+    """A message that is cut short is gathered from what was told: the thought would stand after other words there."""
+    thought = opened(9, type="thinking", thinking="so", signature="sig")
+
+    _, said = decoded(START, *before, thought, closed(9), near_end(), STOP)
+
+    assert [event.signature for event in said if isinstance(event, ThinkingEnd)] == [None]
+    assert isinstance(said[-1], Complete)
+    assert said[-1].content[-1] == ThinkingBlock("so", "sig")
+
+
+def test_a_signature_is_not_told_either_after_a_pause() -> None:
+    decoder, said = decoded(START, opened(0, **SEARCH), closed(0), near_end("pause_turn"), STOP)
+
+    decoder.proceed()
+    for event in (START, opened(0, type="thinking", thinking="so", signature="sig"), closed(0), near_end(), STOP):
+        wired = wire_event("", json.dumps(event).encode())
+        assert wired is not None
+        decoder.take(wired)
+
+    assert [event.signature for event in said if isinstance(event, ThinkingEnd)] == [None]
+    assert said[-1] == Complete(stop_reason="end_turn", content=(OpaqueBlock(SEARCH), ThinkingBlock("so", "sig")))
+
+
+def test_a_summary_of_the_server_s_keeps_what_is_sealed_in_it() -> None:
+    sealed = delta(0, "compaction_delta", encrypted_content="xyz")
+
+    _, said = decoded(START, opened(0, type="compaction", content=None), sealed, closed(0), near_end(), STOP)
+
+    assert said[-1] == Complete(
+        stop_reason="end_turn",
+        content=(OpaqueBlock({"type": "compaction", "content": None, "encrypted_content": "xyz"}),),
+    )
+
+
+def test_a_call_of_the_server_s_own_that_is_never_closed_is_none() -> None:
+    _, said = decoded(START, opened(0, **SEARCH), near_end("max_tokens"), STOP)
+
+    assert said[-1] == Complete(stop_reason="max_tokens", content=())

@@ -14,9 +14,11 @@ from reenact.testing.fake_api import FakeRequest
 QUESTION: dict[str, Any] = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}
 
 
-def post(api: FakeMessagesAPI, body: object, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+def post(
+    api: FakeMessagesAPI, body: object, headers: Mapping[str, str] | None = None, path: str = "/v1/messages"
+) -> httpx2.Response:
     standard = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
-    return httpx2.post(f"{api.url}/v1/messages", json=body, headers=standard if headers is None else headers)
+    return httpx2.post(f"{api.url}{path}", json=body, headers=standard if headers is None else headers)
 
 
 def test_the_sdk_understands_an_answer_that_streams_and_one_that_does_not(api: FakeMessagesAPI) -> None:
@@ -44,6 +46,14 @@ def test_requests_are_kept_without_their_key(api: FakeMessagesAPI) -> None:
     assert "x-api-key" not in api.requests[0].headers
 
 
+def test_the_system_prompt_of_a_request_is_a_text_however_it_came(api: FakeMessagesAPI) -> None:
+    blocks = [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]
+    for system in ({}, {"system": "Be brief."}, {"system": blocks}):
+        post(api, {**QUESTION, **system})
+
+    assert [request.system for request in api.requests] == [None, "Be brief.", "Be brief."]
+
+
 def test_the_script_is_played_in_order_and_then_the_default() -> None:
     with FakeMessagesAPI(default=FakeReply(text="default")) as api:
         api.reply("first")
@@ -65,30 +75,135 @@ def test_the_default_may_depend_on_the_request() -> None:
         assert post(api, QUESTION).json()["content"] == [{"type": "text", "text": "Hi"}]
 
 
-TOOL: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "bash", "input": {}}
+def test_who_asked_for_a_stream_may_be_answered_with_the_whole_message(api: FakeMessagesAPI) -> None:
+    container = {"id": "c", "expires_at": "2026-01-01T00:00:00Z"}
+    api.script([FakeReply(text="Hello", container=container, whole=whole) for whole in (True, False)])
+
+    whole, streamed = (post(api, {**QUESTION, "stream": True}) for _ in range(2))
+
+    assert whole.headers["content-type"] == "application/json"
+    assert (whole.json()["content"], whole.json()["container"]) == ([{"type": "text", "text": "Hello"}], container)
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    assert '"container": {"id": "c"' in streamed.text.partition("message_delta")[2]
+
+
+def test_tokens_are_counted_more_for_more(api: FakeMessagesAPI) -> None:
+    body = {name: value for name, value in QUESTION.items() if name != "max_tokens"}
+    longer = {**body, "system": "Be brief. " * 10}
+    api.error(529)
+
+    refused, short, long = (post(api, one, path="/v1/messages/count_tokens") for one in (body, body, longer))
+
+    assert refused.status_code == 529
+    assert 0 < short.json()["input_tokens"] < long.json()["input_tokens"]
+    assert post(api, QUESTION, path="/v1/messages/count_tokens").status_code == 400
+    assert post(api, QUESTION, path="/v1/other").status_code == 404
+
+
+CALL: dict[str, Any] = {"type": "tool_use", "id": "t", "name": "bash", "input": {}}
 RESULT: dict[str, Any] = {"type": "tool_result", "tool_use_id": "t", "content": "ok"}
+SEARCH: dict[str, Any] = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+FOUND: dict[str, Any] = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+BY_CODE: dict[str, Any] = {**CALL, "caller": {"type": "code_execution_20250825", "tool_id": "s"}}
+THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": "s"}
+BASH: dict[str, Any] = {"name": "bash", "input_schema": {"type": "object"}}
+MARK: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+HOUR: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+TEXT: dict[str, Any] = {"type": "text", "text": "Hi"}
 
 
-def turns(*contents: object) -> dict[str, object]:
+def turns(*contents: object, **fields: object) -> dict[str, Any]:
+    """Return a request with these messages, which users and the model say in turns."""
     roles = ("user", "assistant")
-    return {**QUESTION, "messages": [{"role": roles[n % 2], "content": content} for n, content in enumerate(contents)]}
+    said = [{"role": roles[n % 2], "content": content} for n, content in enumerate(contents)]
+    return {**QUESTION, "messages": said, "tools": [BASH], **fields}
+
+
+def image(**source: object) -> dict[str, Any]:
+    return {"type": "image", "source": source}
+
+
+def document(**source: object) -> dict[str, Any]:
+    return {"type": "document", "source": source}
+
+
+def failed(content: object) -> dict[str, Any]:
+    return turns("Hi", [CALL], [{**RESULT, "content": content, "is_error": True}])
 
 
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
         ({}, "model"),
+        ({**QUESTION, "top_x": 1}, "top_x: Extra inputs"),
+        ({**QUESTION, "max_tokens": 0}, "max_tokens"),
         ({**QUESTION, "messages": []}, "at least one"),
+        ({**QUESTION, "messages": ["Hi"]}, "expected shape"),
+        ({**QUESTION, "messages": [{"role": "system", "content": "Hi"}]}, "expected shape"),
+        ({**QUESTION, "messages": [{"role": "user", "content": ["Hi"]}]}, "expected shape"),
         ({**QUESTION, "messages": [{"role": "assistant", "content": "Hi"}]}, "user role"),
+        ({**QUESTION, "system": " "}, "system"),
+        ({**QUESTION, "system": []}, "system"),
         (turns(" "), "`text`"),
         (turns([]), "empty"),
-        (turns("Hi", [{"type": "thinking", "thinking": "hm"}], "Hi"), "`thinking`"),
+        (turns([{"type": "news"}]), "'news'"),
+        (turns([CALL]), "'tool_use' does not match"),
+        (turns("Hi", [image(type="url"), TEXT], "Hi"), "'image' does not match"),
+        (turns([image(type="base64", media_type="image/bmp", data="eA==")]), "`image`"),
+        (turns([image(type="base64", media_type="image/png", data="?")]), "`image`"),
+        (turns([image(type="text")]), "`image`"),
+        (turns([document(type="base64", media_type="image/png", data="eA==")]), "`document`"),
+        (turns([document(type="text", data="x")]), "`document`"),
+        (turns([document(type="news")]), "`document`"),
+        (turns("Hi", [{"type": "thinking", "thinking": "hm"}, TEXT], "Hi"), "`thinking`"),
+        (turns("Hi", [{"type": "redacted_thinking"}, TEXT], "Hi"), "`redacted_thinking`"),
+        (turns("Hi", [{"type": "compaction", "content": ""}, TEXT], "Hi"), "`compaction`"),
+        (turns("Hi", [TEXT, THOUGHT], "Hi"), "final block"),
         (turns("Hi", "Hm "), "trailing"),
-        (turns("Hi", [TOOL]), "without `tool_result`"),
-        (turns("Hi", [TOOL, TOOL], [RESULT]), "unique"),
-        (turns("Hi", [TOOL], [RESULT, RESULT]), "single result"),
+        (turns("Hi", "Hm", model="claude-sonnet-4-6"), "prefill"),
+        (turns("Hi", "Hm", thinking={"type": "adaptive"}), "prefill"),
+        (turns("Hi", [CALL]), "without `tool_result`"),
+        (turns("Hi", [CALL, TEXT], [RESULT]), "without `tool_result`"),
+        (turns("Hi", [CALL, CALL], [RESULT]), "unique"),
+        (turns("Hi", [CALL], [RESULT], [CALL], [RESULT]), "unique"),
+        (turns("Hi", [{**CALL, "id": "t|1"}], [{**RESULT, "tool_use_id": "t|1"}]), "`tool_use`"),
+        (turns("Hi", [{**CALL, "name": ""}], [RESULT]), "`tool_use`"),
+        (turns("Hi", [CALL], [RESULT, RESULT]), "single result"),
         (turns([RESULT]), "unexpected"),
-        (turns("Hi", [TOOL], [{"type": "text", "text": "and"}, RESULT]), "before other content"),
+        (turns("Hi", [CALL], [{"type": "tool_result"}]), "`tool_result`"),
+        (turns("Hi", [CALL], [TEXT, RESULT]), "before other content"),
+        (turns("Hi", [CALL], [{**RESULT, "content": [{"type": "text", "text": ""}]}]), "`tool_result`"),
+        (failed(""), "`tool_result`"),
+        (failed([]), "`tool_result`"),
+        (failed([TEXT, image(type="url")]), "`tool_result`"),
+        (turns("Hi", [CALL], [RESULT], tools=[]), "must define tools"),
+        (turns("Hi", [SEARCH, TEXT], "Hi"), "`s` was found without"),
+        (turns("Hi", [SEARCH, CALL], [RESULT, TEXT]), "`s` was found without"),
+        (turns("Hi", [SEARCH, CALL], [RESULT], "Lost", "Hi"), "`s` was found without"),
+        (turns("Hi", [FOUND, TEXT], "Hi"), "`web_search_tool_result` blocks"),
+        (turns("Hi", [SEARCH, FOUND, SEARCH, FOUND], "Hi"), "unique"),
+        (turns("Hi", [BY_CODE], [RESULT]), "`s` is not running"),
+        (turns("Hi", [SEARCH, BY_CODE], [RESULT]), "container"),
+        (turns("Hi", tools=[{**BASH, "name": "my tool"}]), "tools.0.name"),
+        (turns("Hi", tools=[{"name": "bash"}]), "input_schema"),
+        (turns("Hi", tools=[BASH, BASH]), "unique"),
+        (turns("Hi", tools=[], tool_choice={"type": "any"}), "while providing tools"),
+        (turns("Hi", tool_choice={"type": "tool", "name": "x"}), "'x' not found"),
+        (turns("Hi", thinking={"type": "adaptive"}, model="claude-sonnet-4-5"), "adaptive"),
+        (turns("Hi", thinking={"type": "enabled", "budget_tokens": 2000}, model="claude-opus-4-7"), "enabled"),
+        (turns("Hi", thinking={"type": "enabled", "budget_tokens": 5}), "1024"),
+        (turns("Hi", thinking={"type": "enabled", "budget_tokens": 2000}, max_tokens=2000), "`max_tokens`"),
+        (turns("Hi", thinking={"type": "adaptive"}, temperature=0.5), "`temperature`"),
+        (turns("Hi", thinking={"type": "adaptive"}, tool_choice={"type": "any"}), "forces tool use"),
+        (
+            turns("Hi", [CALL], [RESULT], thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000),
+            "found `tool_use`",
+        ),
+        (turns([{**TEXT, **MARK}] * 5), "maximum of 4"),
+        (turns([{**TEXT, **MARK}] * 4, **MARK), "maximum of 4"),
+        (turns("Hi", [{**THOUGHT, **MARK}, TEXT], "Hi"), "thinking"),
+        (turns("Hi", tools=[{**BASH, **MARK, "defer_loading": True}]), "defer_loading"),
+        (turns([{**TEXT, **HOUR}], tools=[{**BASH, **MARK}]), "must not come after"),
     ],
 )
 def test_what_the_api_would_refuse_is_refused(body: object, complaint: str, api: FakeMessagesAPI) -> None:
@@ -98,10 +213,45 @@ def test_what_the_api_would_refuse_is_refused(body: object, complaint: str, api:
     assert complaint in refused.json()["error"]["message"]
 
 
-def test_a_right_conversation_is_not_refused(api: FakeMessagesAPI) -> None:
-    body = turns("Hi", [{"type": "thinking", "thinking": "", "signature": "s"}, TOOL], [RESULT], "Done")
+@pytest.mark.parametrize(
+    "body",
+    [
+        turns("Hi", [THOUGHT, CALL], [RESULT], "Done"),
+        turns("Hi", [CALL], [{**RESULT, "content": [TEXT, image(type="url", url="https://x")]}]),
+        turns("Hi", [SEARCH, FOUND, TEXT], "Hi"),
+        turns("Hi", [SEARCH, CALL], [RESULT]),
+        turns("Hi", [SEARCH, CALL], [RESULT], [FOUND, TEXT], "Hi"),
+        turns("Hi", [SEARCH, BY_CODE], [RESULT], container="c"),
+        turns(
+            "Hi", [SEARCH, BY_CODE], [RESULT], [{**BY_CODE, "id": "u"}], [{**RESULT, "tool_use_id": "u"}], container="c"
+        ),
+        turns("Hi", [TEXT, SEARCH], model="claude-opus-5"),
+        turns("Hi", "Hm", model="claude-sonnet-4-5-20250929"),
+        turns("Hi", [THOUGHT, CALL], [RESULT], thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000),
+        turns([{**TEXT, **MARK}], tools=[{**BASH, **HOUR}], system=[{**TEXT, **HOUR}]),
+        turns([document(type="text", media_type="text/plain", data="x"), {"type": "container_upload", "file_id": "f"}]),
+    ],
+)
+def test_what_the_api_accepts_is_accepted(body: object, api: FakeMessagesAPI) -> None:
+    assert post(api, body).json()["type"] == "message"
 
-    assert post(api, body).status_code == 200
+
+def test_a_thought_must_come_back_as_it_was_sent(api: FakeMessagesAPI) -> None:
+    api.reply(thinking="hm", signature="sig")
+    post(api, QUESTION)
+
+    same, other = (
+        post(api, turns("Hi", [{"type": "thinking", "thinking": thought, "signature": "sig"}, TEXT], "Hi"))
+        for thought in ("hm", "hum")
+    )
+
+    assert same.status_code == 200
+    assert "cannot be modified" in other.json()["error"]["message"]
+
+
+def test_who_is_not_strict_accepts_all() -> None:
+    with FakeMessagesAPI(strict=False) as api:
+        assert post(api, turns(" ")).status_code == 200
 
 
 def test_headers_are_required_and_the_key_is_checked() -> None:

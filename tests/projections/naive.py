@@ -47,7 +47,6 @@ from tests.projections.histories import Recorded
 
 E = TypeVar("E")
 Rows = Sequence[Recorded]
-BEGINNINGS: Final = TurnStarted | TurnContinued
 DECIDED: Final[dict[type, Decision]] = {
     ToolEdited: "edited",
     ToolApproved: "approved",
@@ -125,9 +124,7 @@ def _agent(rows: Rows, start: Recorded, event: AgentStarted) -> AgentInfo:
     since = [row for row in mine if row.position > start.position]
     over = {done.turn_id for _, done in of(mine, TurnCompleted)}
     begun = {started.turn_id for _, started in of(mine, TurnStarted)}
-    under_way = [
-        row.event.turn_id for row in since if isinstance(row.event, BEGINNINGS) and row.event.turn_id not in over
-    ]
+    under_way = [turn_id for _, turn_id in _beginnings(since) if turn_id not in over]
     return AgentInfo(
         id=event.agent_id,
         session_id=session.session_id,
@@ -138,6 +135,13 @@ def _agent(rows: Rows, start: Recorded, event: AgentStarted) -> AgentInfo:
         queued=sum(accepted.turn_id not in begun | over for _, accepted in of(mine, MessageAccepted)),
         started_at=instant(start.recorded_at),
     )
+
+
+def _beginnings(rows: Rows) -> list[tuple[Recorded, str]]:
+    """Return where turns begin, and which."""
+    begun = [(row, event.turn_id) for row, event in of(rows, TurnStarted)]
+    begun += [(row, event.turn_id) for row, event in of(rows, TurnContinued)]
+    return sorted(begun, key=lambda one: one[0].position)
 
 
 def _activity(since: Rows) -> AgentState:
@@ -217,14 +221,13 @@ def _turn(mine: Rows, turn_id: str, message_id: str) -> Turn:
 
 def _cost(mine: Rows, turn_id: str) -> float | None:
     """Return what the turn under way has cost so far."""
-    begin = next(
-        (row.position for row in mine if isinstance(row.event, BEGINNINGS) and row.event.turn_id == turn_id), None
-    )
+    begin = next((row.position for row, begun in _beginnings(mine) if begun == turn_id), None)
     if begin is None:
         return None
-    spenders = AnswerRecorded | ContextCompressed | ToolResult
-    costs = [row.event.cost for row in mine if row.position > begin and isinstance(row.event, spenders)]
-    known = [cost for cost in costs if cost is not None]
+    costs = [(row.position, event.cost) for row, event in of(mine, AnswerRecorded)]
+    costs += [(row.position, event.cost) for row, event in of(mine, ContextCompressed)]
+    costs += [(row.position, event.cost) for row, event in of(mine, ToolResult)]
+    known = [cost for position, cost in sorted(costs) if position > begin and cost is not None]
     return reduce(add, known) if known else None
 
 
@@ -339,7 +342,7 @@ def _add(
 def unfinished(rows: Rows) -> list[str]:
     over = {done.turn_id for _, done in of(rows, TurnCompleted)}
     stopped = {event.agent_id for _, event in of(rows, AgentStopped)}
-    at_work = {row.stream for row in rows if isinstance(row.event, BEGINNINGS) and row.event.turn_id not in over}
+    at_work = {row.stream for row, turn_id in _beginnings(rows) if turn_id not in over}
     at_work |= {row.stream for row, event in of(rows, AgentStarted) if event.agent_id not in stopped}
     return [created.session_id for row, created in of(rows, SessionCreated) if row.stream in at_work]
 

@@ -1,4 +1,4 @@
-"""A process that is killed around a tool's run: what ran, ran once, or once more with the same key; nobody is lied to."""
+"""A process is killed around a tool's run: what ran, ran once, or once more with the same key; nobody is lied to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A process whose agent pays with a tool, to be killed: by itself at a point that it was told, or by its parent.
 
 Arguments: the log, the file of effects, `close` or `resume`, and the point. A run of a tool is a line in the file of
-effects, `[name, call id, key]`, written before the tool returns. On standard output: `["said", turn id]` for each message.
+effects, `[name, call id, key]`, written before it returns. On standard output: `["said", turn id]` for each message.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def test_whoever_means_an_agent_that_is_gone_leaves_the_next_one_alone(
     runtime.agents.destroy(agent)
     _, turn_id, ears = begin(runtime, mock)
 
-    session = runtime._do._session("s")
+    session = runtime._do.actor_of("s")
     session.ask(Interrupt(agent_id=agent, reason="user", at=0))  # as when it was sent just before the agent ended
     session.ask(Stop(agent_id=agent, reason="destroyed", at=0))
     mock.gate.open()

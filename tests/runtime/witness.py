@@ -163,9 +163,12 @@ def check_rows(runtime: Runtime, states: dict[str, Session]) -> None:
         assert kept.sessions() == anew.sessions()
         assert kept.agents() == anew.agents()
         assert kept.unfinished() == anew.unfinished()
+        assert kept.pending() == anew.pending()
         for session_id in states:
             assert kept.messages(session_id) == anew.messages(session_id)
             assert kept.turns_of(session_id) == anew.turns_of(session_id)
+            assert kept.tool_calls(session_id) == anew.tool_calls(session_id)
+            assert kept.usage(session_id) == anew.usage(session_id)
 
 
 def copy_files(log: Path, directory: Path) -> Path:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import FrameType, MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeGuard, TypeVar, overload
 
 from reenact.actors.environment.tools.arguments import read_arguments
 from reenact.actors.environment.tools.context import ToolContext
@@ -29,21 +29,23 @@ class Tool(Generic[P, R]):
     Called like a function it is the function. As an attribute of an instance it is a tool of that instance.
     """
 
+    __name__: str
+
     def __init__(self, function: Callable[P, R], spec: ToolSpec, parameters: Parameters, *, bound: bool = True) -> None:
         functools.update_wrapper(self, function)
         self.spec = spec
-        self._function = function
+        self.function = function
         self._parameters = parameters
         self._bound = bound
         self._is_async = inspect.iscoroutinefunction(_written(function))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._function(*args, **kwargs)
+        return self.function(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> Tool[..., R]:
         if instance is None or self._bound:
             return self
-        return Tool(MethodType(self._function, instance), self.spec, self._parameters)
+        return Tool(MethodType(self.function, instance), self.spec, self._parameters)
 
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
@@ -68,9 +70,17 @@ class Tool(Generic[P, R]):
         values = read_arguments(self.spec.name, self._parameters, arguments)
         if self._parameters.context:
             values[self._parameters.context] = context or ToolContext()
-        call: AnyFunction = functools.partial(self._function, **values)
+        call: AnyFunction = functools.partial(self.function, **values)
         result = call() if self._is_async else await in_thread(call, f"reenact-tool-{self.spec.name}")
         return await awaited(result) if inspect.isawaitable(result) else result
+
+
+AnyTool: TypeAlias = Tool[..., Any]
+
+
+def is_tool(one: object) -> TypeGuard[AnyTool]:
+    """Return whether this was made by `tool`."""
+    return isinstance(one, Tool)
 
 
 @overload
@@ -133,6 +143,7 @@ def _made(
     settings: Mapping[str, Any],
     names: Mapping[str, Any],
 ) -> Tool[..., Any]:
+    function = _inner(function)
     _check_kind(function)
     called = name if name is not None else _name_of(function)
     text, docs = read_docstring(inspect.getdoc(_written(function)))
@@ -151,6 +162,12 @@ def _names_around(frame: FrameType | None) -> Mapping[str, Any]:
     """Return what the caller of the function in this frame knows by name: classes may be local to it."""
     caller = None if frame is None else frame.f_back
     return {} if caller is None else dict(caller.f_locals)
+
+
+def _inner(function: AnyFunction) -> AnyFunction:
+    """Return the function behind a tool that is made a tool again."""
+    inner: AnyFunction = function.function if isinstance(function, Tool) else function
+    return inner
 
 
 def _check_kind(function: object) -> None:

@@ -85,12 +85,60 @@ def _talk(
     timeout: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", help="Interrupt an answer that takes longer.")
     ] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools",
+            metavar="FILE.py|MODULE[:NAME]",
+            help="Python functions that the agent may call: every @tool there, or the one named. Repeatable.",
+        ),
+    ] = None,
+    allow_tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-tool",
+            metavar="NAME",
+            help="Where no person is to approve calls of this tool, approve them; * is a wildcard. Repeatable.",
+        ),
+    ] = None,
+    mcp_config: Annotated[
+        str | None,
+        typer.Option(
+            "--mcp-config", metavar="FILE.json", help='Servers with more tools: {"mcpServers": {NAME: {"command": …}}}.'
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", metavar="FILE.json", help="Which calls are denied, and which a person is asked about."
+        ),
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option("--max-steps", metavar="N", help="Ask the model at most so often in a turn.")
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", metavar="AMOUNT", help="Stop when the session has cost more; needs --price."),
+    ] = None,
+    prices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--price", metavar="MODEL=IN,OUT", help="What a million tokens of a model cost, in and out. Repeatable."
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> Command | None:
     """Talk to an agent whose every event is kept.
 
     With a terminal this is a chat. Without one, each line of standard input is a prompt.
+
+    An agent with tools: write functions with `from reenact import tool` and `@tool` into tools.py, then
+
+    reenact --tools tools.py -p "What is the weather in Rome?"
+
+    Calls that need approval, as @tool(intervention="required") or --policy say, are asked about in the chat; where no
+    person is, they are rejected unless --allow-tool names them.
     """
     del debug  # it is looked for before anything can go wrong
     if version:
@@ -105,6 +153,10 @@ def _talk(
         raise typer.BadParameter("--continue and --resume name two sessions; give one of them")
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
         raise typer.BadParameter(f"--timeout is a number of seconds above 0, not {timeout:g}")
+    if max_cost is not None and not (max_cost >= 0 and math.isfinite(max_cost)):
+        raise typer.BadParameter(f"--max-cost is an amount of 0 or more, not {max_cost:g}")
+    if max_steps is not None and max_steps < 1:
+        raise typer.BadParameter(f"--max-steps is a number from 1 on, not {max_steps}")
     options = TalkOptions(
         prompt=prompt,
         output_format=output_format,
@@ -114,6 +166,13 @@ def _talk(
         model=model,
         system_prompt=system_prompt,
         timeout=timeout,
+        tools=tuple(tools or ()),
+        allow_tools=tuple(allow_tools or ()),
+        mcp_config=mcp_config,
+        policy=policy,
+        max_steps=max_steps,
+        max_cost=max_cost,
+        prices=tuple(prices or ()),
     )
 
     def talk(console: Console) -> int:
@@ -167,7 +226,7 @@ def _log(
 
 @app.command("sessions")
 def _sessions(*, context: typer.Context, database: Database = None, output_format: Lines = ListFormat.TEXT) -> Command:
-    """List the sessions, the newest first: id, beginning, messages, first words."""
+    """List the sessions, the newest first: id, beginning, messages, first words, and if one waits for a person."""
     options = SessionsOptions(database=database or context.obj, output_format=output_format)
 
     def sessions(console: Console) -> int:

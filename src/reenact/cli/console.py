@@ -33,13 +33,14 @@ class Console:
         self.in_ci = in_ci
         self.debug = debug
         self._nowhere = io.StringIO()
+        self._out: TextIO | None = None
         key = environ.get(_SECRET, "").strip()
         self._key = key if len(key) >= _SECRET_LENGTH else ""
 
     @property
     def out(self) -> TextIO:
         """Where the result goes."""
-        return sys.stdout or self._nowhere
+        return self._out or sys.stdout or self._nowhere
 
     @property
     def err(self) -> TextIO:
@@ -59,6 +60,16 @@ class Console:
     def input(self) -> io.BufferedIOBase | io.BytesIO:
         """Return what standard input holds, as bytes; nothing if it is closed."""
         return io.BytesIO() if sys.stdin is None else _bytes_of(sys.stdin)
+
+    @contextlib.contextmanager
+    def guarding_output(self) -> Generator[None]:
+        """Let what tools print go to standard error: standard output has the result and nothing else."""
+        before, self._out = sys.stdout, sys.stdout
+        sys.stdout = self.err
+        try:
+            yield
+        finally:
+            sys.stdout, self._out = before, None
 
     def write(self, text: str) -> None:
         """Let a part of the result be read at once."""

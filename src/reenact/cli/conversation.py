@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
-import msgspec
-
 from reenact._runtime import Runtime
-from reenact.cli.failures import INTERRUPTED, AnswerLostError, Problem, problem_of_turn, timed_out
+from reenact.cli.answer import Answer, Hearing
+from reenact.cli.decisions import Decision, carry_out
+from reenact.cli.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
 from reenact.cli.interrupts import interrupting
 from reenact.domain.errors import ReenactError, SessionNotFoundError
-from reenact.domain.events import AssistantMessage, Envelope, ErrorMessage, TurnCompleted
+from reenact.domain.events import Envelope
 from reenact.domain.image import Image
-from reenact.domain.messages import Usage
+from reenact.domain.people import PendingCall
 
 CONTAINER: Final = "default"
 IMAGE: Final = "chat"
@@ -26,19 +27,6 @@ class Hear(Protocol):
     """Hears an event of the session; `is_own` when it is of the turn that answers the question."""
 
     def __call__(self, event: Envelope, *, is_own: bool) -> None: ...
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a question."""
-
-    session_id: str
-    agent_id: str
-    turn_id: str
-    text: str
-    stop_reason: str | None
-    usage: Usage
-    duration: float
-    problem: Problem | None
 
 
 class _Interrupt:
@@ -76,59 +64,62 @@ class Conversation:
             self._agent_id = self.runtime.sessions.run(self.session_id)
         return self._agent_id
 
+    def pending(self) -> list[PendingCall]:
+        """Return what waits for a person, in the order of the calls."""
+        return [] if self.is_new else self.runtime.agents.pending(session_id=self.session_id)
+
     def ask(self, question: str, hear: Hear, *, timeout: float | None = None) -> Answer:
         """Ask, let every event of the session be heard as it happens, and return when the question's turn is over.
 
         Ctrl+C interrupts the turn; a second one raises `KeyboardInterrupt`. So does the end of `timeout` seconds.
+
+        Raises:
+            WaitsForPersonError: the session takes up no question before a person has decided about its calls.
         """
+        if pending := self.pending():
+            raise WaitsForPersonError(self.session_id, len(pending))
+        return self._begin(lambda agent_id: [self.runtime.agents.receive(agent_id, question)], (), hear, timeout)
+
+    def decide(self, decisions: Sequence[Decision], hear: Hear, *, timeout: float | None = None) -> Answer:
+        """Tell the agent what a person has decided about its calls, and hear out what follows, as `ask` does."""
+
+        def begin(_agent_id: str) -> list[str]:
+            begun = [carry_out(decision, self.runtime.agents) for decision in decisions]
+            return [turn_id for turn_id in begun if turn_id is not None]
+
+        return self._begin(begin, [decision.call for decision in decisions], hear, timeout)
+
+    def _begin(
+        self,
+        begin: Callable[[str], Sequence[str]],
+        pending: Sequence[PendingCall],
+        hear: Hear,
+        timeout: float | None,
+    ) -> Answer:
         with interrupting(lambda: self._heard.put(_Interrupt())):
             agent_id = self.run()
             try:
-                turn_id = self.runtime.agents.receive(agent_id, question)
-                return self._hear_out(agent_id, turn_id, hear, timeout)
+                turn_ids = begin(agent_id)
+                hearing = Hearing(self.session_id, agent_id, turn_ids, pending)
+                return self._hear_out(hearing, hear, timeout) if turn_ids else hearing.stopped()
             except ReenactError:
                 self._agent_id = None  # it may have ended; the next question asks for one that is live
                 raise
 
-    def _hear_out(self, agent_id: str, turn_id: str, hear: Hear, timeout: float | None) -> Answer:
+    def _hear_out(self, hearing: Hearing, hear: Hear, timeout: float | None) -> Answer:
         deadline = None if timeout is None else time.monotonic() + timeout
-        text: list[str] = []
-        failure: Problem | None = None
         why_ended = INTERRUPTED
         while True:
-            heard = self._next(agent_id, deadline)
+            heard = self._next(hearing.agent_id, deadline)
             if not isinstance(heard, Envelope):
                 if timeout is not None and heard is None:
                     why_ended, deadline = timed_out(timeout), None
-                self.runtime.agents.interrupt(agent_id)
-                continue
-            if heard.context.session_id != self.session_id:
-                continue
-            is_own = heard.context.turn_id == turn_id
-            hear(heard, is_own=is_own)
-            if not is_own:
-                continue
-            match heard.data:
-                case AssistantMessage(message=message):
-                    text.append(message.text)
-                case ErrorMessage():
-                    failure = problem_of_turn(heard.data.type, heard.data.message)
-                case TurnCompleted():
-                    return self._answer(agent_id, "".join(text), heard.data, failure or why_ended)
-                case _:
-                    pass
-
-    def _answer(self, agent_id: str, text: str, turn: TurnCompleted, why_ended: Problem) -> Answer:
-        return Answer(
-            session_id=self.session_id,
-            agent_id=agent_id,
-            turn_id=turn.turn_id,
-            text=text,
-            stop_reason=turn.stop_reason,
-            usage=turn.usage,
-            duration=turn.duration,
-            problem=None if turn.outcome in ("completed", "waiting") else why_ended,
-        )
+                self.runtime.agents.interrupt(hearing.agent_id)
+            elif heard.context.session_id == self.session_id:
+                hear(heard, is_own=hearing.is_own(heard))
+                answer = hearing.hear(heard, why_ended)
+                if answer is not None:
+                    return answer
 
     def _next(self, agent_id: str, deadline: float | None) -> Envelope | _Interrupt | None:
         """Return what is heard next, None if the deadline passes before.

@@ -54,6 +54,20 @@ class NoInputError(ConfigurationError):
     code = "no_input"
 
 
+class WaitsForPersonError(ReenactError):
+    """The session goes on when a person has decided about its calls, and takes up no question before."""
+
+    code = "waiting_for_human_input"
+
+    def __init__(self, session_id: str, calls: int) -> None:
+        what = "a call waits" if calls == 1 else f"{calls} calls wait"
+        super().__init__(
+            f"{what} for a person in session {session_id}, which takes up nothing else before; "
+            f"`reenact --resume {session_id}` asks about what waits, and /pending does"
+        )
+        self.session_id = session_id
+
+
 class AnswerLostError(ReenactError):
     """The agent ended without a word about the turn, because the log could not be written."""
 
@@ -64,7 +78,14 @@ class TerminatedError(BaseException):
     """The process was asked to end."""
 
 
-_USAGE: Final = (InvalidInputError, NotFoundError, AlreadyExistsError, LogLockedError, LogUnusableError)
+_USAGE: Final = (
+    InvalidInputError,
+    NotFoundError,
+    AlreadyExistsError,
+    LogLockedError,
+    LogUnusableError,
+    WaitsForPersonError,
+)
 
 _OF_TURNS: Final = {
     "authentication_error": ExitCode.AUTHENTICATION,
@@ -85,6 +106,11 @@ _OF_TURNS: Final = {
 UNEXPECTED: Final = "internal_error"
 """The type of a failure that nobody has thought of."""
 INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
+UNAPPROVED: Final = Problem(
+    ExitCode.USAGE,
+    "unapproved_tool_calls",
+    "the model went on to ask for calls that no person is there to approve; --allow-tool NAME allows them",
+)
 
 
 def problem_of_turn(error_type: str, message: str) -> Problem:

@@ -34,6 +34,18 @@ class TalkOptions:
     model: str | None = None
     system_prompt: str | None = None
     timeout: float | None = None
+    tools: tuple[str, ...] = ()
+    allow_tools: tuple[str, ...] = ()
+    mcp_config: str | None = None
+    policy: str | None = None
+    max_steps: int | None = None
+    max_cost: float | None = None
+    prices: tuple[str, ...] = ()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the session is one that there is already."""
+        return self.continue_latest or self.resume is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from reenact.cli.answer import BETWEEN_MESSAGES, Answer
+from reenact.cli.calls import CallMade
 from reenact.cli.console import Console
-from reenact.cli.conversation import Answer
 from reenact.cli.failures import Problem
 from reenact.cli.options import OutputFormat
-from reenact.domain.events import Envelope, TextDelta
+from reenact.domain.events import AssistantMessage, Envelope, TextDelta
 from reenact.domain.messages import Usage
+from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REPEATED
+
+_LIMITS: Final = {
+    COST_LIMIT: "The session has spent what it may spend (--max-cost), so its agent has stopped.",
+    MAX_STEPS: "The model was asked as often as one turn may ask it (--max-steps), so the agent has stopped.",
+    REPEATED: "The model asked for the same calls with the same results again and again, so the agent has stopped.",
+}
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
-    """What a program reads at the end. `cost` is null while no prices are known, and this version runs no tools."""
+    """What a program reads at the end. `cost` is null if no prices are known."""
 
     success: bool
     result: str | None = None
@@ -26,7 +34,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="r
     usage: Usage | None = None
     cost: float | None = None
     duration: float | None = None
-    tool_calls: tuple[Any, ...] = ()
+    tool_calls: tuple[CallMade, ...] = ()
     error: Problem | None = None
 
 
@@ -48,20 +56,23 @@ class TextOutput:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last = "\n"
+        self._between = False
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print the text of a delta."""
+        if is_own and isinstance(event.data, AssistantMessage):
+            self._between = self._between or bool(event.data.message.text)
         if is_own and isinstance(event.data, TextDelta) and event.data.text:
-            self._console.write(event.data.text)
+            between, self._between = BETWEEN_MESSAGES if self._between else "", False
+            self._console.write(f"{between}{event.data.text}")
             self._last = event.data.text[-1]
 
     def end(self, answer: Answer) -> None:
         """End the line, and say why the answer is not whole."""
         if self._last != "\n":
             self._console.write("\n")
-            self._last = "\n"
-        if answer.problem is not None:
-            self._console.report(answer.problem)
+        self._last, self._between = "\n", False
+        _tell(answer, self._console)
 
 
 class JsonOutput:
@@ -76,8 +87,7 @@ class JsonOutput:
     def end(self, answer: Answer) -> None:
         """Print the object; a failure is told to people as well."""
         write_result(self._console, result_of(answer))
-        if answer.problem is not None:
-            self._console.report(answer.problem)
+        _tell(answer, self._console)
 
 
 class StreamJsonOutput(JsonOutput):
@@ -109,9 +119,16 @@ def result_of(answer: Answer) -> Result:
         turn_id=answer.turn_id,
         stop_reason=answer.stop_reason,
         usage=answer.usage,
+        cost=answer.cost,
+        tool_calls=answer.tool_calls,
         duration=answer.duration,
         error=answer.problem,
     )
+
+
+def limit_of(stop_reason: str | None) -> str | None:
+    """Return the limit that ended an answer, in words, or None."""
+    return _LIMITS.get(stop_reason or "")
 
 
 def write_result(console: Console, result: Result) -> None:
@@ -120,3 +137,12 @@ def write_result(console: Console, result: Result) -> None:
         error = msgspec.structs.replace(result.error, message=console.without_key(result.error.message))
         result = msgspec.structs.replace(result, error=error)
     console.write_line(msgspec.json.encode(result))
+
+
+def _tell(answer: Answer, console: Console) -> None:
+    """Tell people why the answer is not whole."""
+    limit = limit_of(answer.stop_reason)
+    if answer.problem is not None:
+        console.report(answer.problem)
+    elif limit is not None:
+        console.warn(limit)

@@ -11,15 +11,18 @@ from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.answering import Answering, answering
 from reenact.cli.commands import Commands
+from reenact.cli.configuration import read_policies, read_prices, read_servers
 from reenact.cli.console import Console
 from reenact.cli.conversation import CONTAINER, IMAGE, Conversation
 from reenact.cli.failures import ExitCode, NoInputError, NothingToContinueError
 from reenact.cli.interrupts import cleaning_up
 from reenact.cli.options import OutputFormat, TalkOptions
-from reenact.cli.output import output
+from reenact.cli.script import Script
 from reenact.cli.settings import default_database, given
+from reenact.cli.tools import functions_of, load_tools
 from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.image import Image
+from reenact.domain.image import Image, define
+from reenact.domain.loop.rules import MAX_STEPS
 from reenact.domain.messages import check_message, check_text
 
 
@@ -44,10 +47,7 @@ def talk(options: TalkOptions, console: Console) -> int:
 def _ask_once(question: str, options: TalkOptions, console: Console) -> int:
     with _conversation(options, console) as (conversation, answerer):
         _announce(conversation, answerer, options, console)
-        out = output(options.output_format, console)
-        answer = conversation.ask(question, out.hear, timeout=options.timeout)
-        out.end(answer)
-    return answer.problem.code if answer.problem else ExitCode.SUCCESS
+        return Script(conversation, options, console).ask(question)
 
 
 def _ask_each_line(options: TalkOptions, console: Console) -> int:
@@ -58,51 +58,75 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
         if console.in_ci or options.output_format is not OutputFormat.TEXT:
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
-    code: int = ExitCode.SUCCESS
     with _conversation(options, console) as (conversation, answerer):
         _announce(conversation, answerer, options, console)
-        commands = Commands(conversation, console.say)
-        out = output(options.output_format, console)
+        script = Script(conversation, options, console)
+        commands = Commands(conversation, console.say, script)
         line: str | None = first
-        while line is not None:
-            if line.startswith("/"):
-                if not commands.obey(line):
-                    break
-            else:
-                answer = conversation.ask(check_message(line), out.hear, timeout=options.timeout)
-                out.end(answer)
-                problem = answer.problem
-                code = code or (problem.code if problem else ExitCode.SUCCESS)
-                if problem is not None and problem.code == ExitCode.INTERRUPTED:
-                    break
+        while line is not None and script.code != ExitCode.INTERRUPTED:
+            if not line.startswith("/"):
+                script.ask(check_message(line))
+            elif not commands.obey(line):
+                break
             line = next(lines, None)
-    return code
+        return script.code
 
 
 @contextmanager
 def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Conversation, Answering]]:
     """Open the log and choose the session: a new one, the newest, or the one that was named."""
-    goes_on = options.continue_latest or options.resume is not None
-    image = Image(id=IMAGE, model=options.model, system_prompt=options.system_prompt)
     for name, text in (("--model", options.model), ("--resume", options.resume)):
         if text is not None:
             check_text(name, text)
-    answerer, llm = answering(
-        console.environ,
-        model=options.model if goes_on else None,
-        system_prompt=options.system_prompt if goes_on else None,
+    with console.guarding_output():
+        image, prices = _image(options), read_prices(options.prices)
+        answerer, llm = answering(
+            console.environ,
+            model=options.model if options.goes_on else None,
+            system_prompt=options.system_prompt if options.goes_on else None,
+        )
+        functions = functions_of(image.tools)
+        try:
+            database = _database(options, console)
+            runtime = Runtime.open(database, environment=answerer, llm=llm, tools=functions, prices=prices)
+        except BaseException:
+            answerer.dispose()
+            raise
+        try:
+            session_id = options.resume or (_latest(runtime) if options.goes_on else _new_id())
+            yield Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on), answerer
+        finally:
+            with cleaning_up():
+                runtime.close()
+
+
+def _image(options: TalkOptions) -> Image:
+    """Return what a new session is created with; of one that goes on, only the functions of its tools are needed."""
+    if options.goes_on:
+        for option in ("mcp_config", "policy", "max_steps", "max_cost"):
+            if getattr(options, option) is not None:
+                name = f"--{option.replace('_', '-')}"
+                raise ConfigurationError(
+                    f"{name} is for a new session; one that goes on keeps what it was created with"
+                )
+    if options.max_cost is not None and not options.prices:
+        raise ConfigurationError("--max-cost needs what the model costs: --price MODEL=IN,OUT, per million tokens")
+    image = Image(
+        id=IMAGE,
+        model=options.model,
+        system_prompt=options.system_prompt,
+        tools=load_tools(options.tools),
+        mcp_servers=() if options.mcp_config is None else read_servers(options.mcp_config),
+        policies=None if options.policy is None else read_policies(options.policy),
+        max_steps=MAX_STEPS if options.max_steps is None else options.max_steps,
+        cost_limit=options.max_cost,
     )
-    try:
-        runtime = Runtime.open(_database(options, console), environment=answerer, llm=llm)
-    except BaseException:
-        answerer.dispose()
-        raise
-    try:
-        session_id = options.resume or (_latest(runtime) if goes_on else TimeOrderedIds(microseconds)("ses"))
-        yield Conversation(runtime, image, session_id=session_id, is_new=not goes_on), answerer
-    finally:
-        with cleaning_up():
-            runtime.close()
+    define(image, IMAGE)  # so that what is wrong with it is said at once
+    return image
+
+
+def _new_id() -> str:
+    return TimeOrderedIds(microseconds)("ses")
 
 
 def _database(options: TalkOptions, console: Console) -> str:

@@ -18,12 +18,15 @@ import msgspec
 
 from reenact.testing.fake_replies import FakeError, FakeReply
 from reenact.testing.fake_rules import refusal
+from reenact.testing.fake_turns import blocks_of
 
 Json: TypeAlias = dict[str, Any]
 Scripted: TypeAlias = FakeReply | FakeError
 
 _START_SECONDS = 10.0
 _MESSAGES = "/v1/messages"
+_COUNT = "/v1/messages/count_tokens"
+_BYTES_PER_TOKEN = 4
 
 
 class FakeRequest(msgspec.Struct, frozen=True):
@@ -32,6 +35,12 @@ class FakeRequest(msgspec.Struct, frozen=True):
     path: str
     headers: dict[str, str]
     body: Json
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt as text, whether it came as text or as blocks."""
+        system: str | list[Json] | None = self.body.get("system")
+        return "".join(block["text"] for block in system) if isinstance(system, list) else system
 
 
 class _ClientHungUpError(Exception):
@@ -51,10 +60,12 @@ class FakeMessagesAPI:
         assert api.requests[0].body["messages"][0]["role"] == "user"
     ```
 
-    Requests that find the script empty get `default`, which may be a function of the request. With an `api_key`, any
-    other key is answered with 401; unless `strict` is False, so is whatever the API would refuse with 400. The server
-    lives on a thread of its own, from `start` (or the `with` line) to `close`. `requests` are those that have come,
-    `connections` how many have been opened, and `hung_up` how many clients closed theirs in the middle of an answer.
+    Requests that find the script empty get `default`, which may be a function of the request. One to count tokens is
+    answered with a number that grows with it, or with the refusal that is next in the script. With an `api_key`, any
+    other key is answered with 401; unless `strict` is False, so is whatever the API would refuse with 400, also a
+    thought that comes back otherwise than it was sent. The server lives on a thread of its own, from `start` (or the
+    `with` line) to `close`. `requests` are those that have come, `connections` how many have been opened, and
+    `hung_up` how many clients closed theirs in the middle of an answer.
     """
 
     def __init__(
@@ -72,6 +83,7 @@ class FakeMessagesAPI:
         self._api_key = api_key
         self._strict = strict
         self._script: deque[Scripted] = deque()
+        self._thoughts: dict[str, set[str]] = {}
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fake-messages-api", daemon=True)
@@ -188,22 +200,39 @@ class FakeMessagesAPI:
             self.requests.append(received)
             self._changed.notify_all()
         reply = self._reply_to(received, headers)
-        if isinstance(reply, FakeError):
+        if not isinstance(reply, FakeReply):
             await _send_json(writer, reply)
-        elif body.get("stream"):
+        elif body.get("stream") and not reply.whole:
             await _Stream(reply, reader, writer).send(str(body.get("model")))
         else:
             await _send_json(writer, reply.message(str(body.get("model"))))
 
-    def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Scripted:
-        if request.path.partition("?")[0] != _MESSAGES:
+    def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Scripted | Json:
+        path = request.path.partition("?")[0]
+        if path not in {_MESSAGES, _COUNT}:
             return FakeError(404, message=f"not found: {request.path}")
-        refused = refusal(headers, request.body, self._api_key) if self._strict else None
-        if refused is not None:
-            return refused
-        if self._script:
-            return self._script.popleft()
-        return self._default(request) if callable(self._default) else self._default
+        if self._strict:
+            refused = refusal(headers, request.body, self._api_key, counting=path == _COUNT) or self._altered(request)
+            if refused is not None:
+                return refused
+        if path == _COUNT and not (self._script and isinstance(self._script[0], FakeError)):
+            return {"input_tokens": len(json.dumps(request.body)) // _BYTES_PER_TOKEN}
+        reply = self._script.popleft() if self._script else self._default
+        reply = reply(request) if callable(reply) else reply
+        if isinstance(reply, FakeReply):
+            for block in reply.blocks():
+                if block["type"] == "thinking":
+                    self._thoughts.setdefault(block["signature"], set()).add(block["thinking"])
+        return reply
+
+    def _altered(self, request: FakeRequest) -> FakeError | None:
+        """Return the refusal of a request in which a thought has been altered that was sent from here."""
+        for number, message in enumerate(request.body["messages"]):
+            for place, block in enumerate(blocks_of(message)):
+                known = self._thoughts.get(block.get("signature", ""))
+                if block.get("type") == "thinking" and known is not None and block["thinking"] not in known:
+                    return FakeError(400, message=f"messages.{number}.content.{place}: `thinking` cannot be modified.")
+        return None
 
 
 class _Stream:

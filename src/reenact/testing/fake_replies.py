@@ -40,6 +40,10 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str | None = "end_turn"
     usage: Mapping[str, Any] = MappingProxyType({"input_tokens": 10, "output_tokens": 5})
     message_id: str = "msg_fake"
+    container: Mapping[str, Any] | None = None
+    """Where code was run for the message: an `id`, and when it `expires_at`."""
+    whole: bool = False
+    """Answer with the whole message at once, also who asked for a stream, as some proxies do."""
     delay: float = 0.0
     """Wait so long before each event."""
     drop_after: int | None = None
@@ -83,6 +87,7 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
             "stop_reason": self.stop_reason,
             "stop_sequence": None,
             "usage": dict(self.usage),
+            **self._container(),
         }
 
     def events(self, model: str) -> list[bytes]:
@@ -92,7 +97,8 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
         events = [start, start] if self.repeat_message_start else [start]
         for index, block in enumerate(self.blocks()):
             events += self._block_events(index, block)
-        delta = {"stop_reason": self.stop_reason, "stop_sequence": None}
+        start["message"].pop("container", None)
+        delta = {"stop_reason": self.stop_reason, "stop_sequence": None, **self._container()}
         events.append({"type": "message_delta", "delta": delta, "usage": dict(self.usage)})
         events.append({"type": "message_stop"})
         return [self._on_the_wire(event) for event in self._with_pings(events)]
@@ -101,6 +107,9 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
         """Return the event that reports a failure in the middle of the stream."""
         error = {"type": self.error_type, "message": f"injected {self.error_type}"}
         return self._on_the_wire({"type": "error", "error": error})
+
+    def _container(self) -> Json:
+        return {} if self.container is None else {"container": dict(self.container)}
 
     def _block_events(self, index: int, block: Json) -> list[Json]:
         start, deltas = dict(block), list[Json]()
@@ -114,11 +123,14 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
                 start.update(thinking="", signature="")
                 deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
                 deltas.append({"type": "signature_delta", "signature": block["signature"]})
-            case "tool_use" | "server_tool_use":
+            case "tool_use" | "server_tool_use" | "mcp_tool_use":
                 start["input"] = {}
                 deltas = [
                     {"type": "input_json_delta", "partial_json": piece} for piece in _pieces(json.dumps(block["input"]))
                 ]
+            case "compaction":
+                start["content"] = None
+                deltas = [{"type": "compaction_delta", "content": block["content"]}]
             case _:
                 pass
         return [

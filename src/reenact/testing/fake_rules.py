@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.testing.fake_replies import FakeError
 from reenact.testing.fake_turns import blocks_of, wrong_turns
 
@@ -64,12 +65,23 @@ def _wrong(headers: Mapping[str, str], body: Json, *, counting: bool) -> Iterato
             return
     for field in body.keys() - (_COUNTED if counting else _SENT):
         yield f"{field}: Extra inputs are not permitted"
+    for number, message in enumerate(body["messages"]):
+        if not _is_message(message):
+            yield f"messages.{number}: Input does not match the expected shape."
+            return
     limit: Any = body.get("max_tokens", 1)
     if not isinstance(limit, int) or limit < 1:
         yield "max_tokens: must be greater than or equal to 1"
     for check in (_wrong_system, _wrong_tools, _wrong_choice, wrong_turns, _wrong_breakpoints):
         yield from check(body)
     yield from _wrong_thinking(headers, body)
+
+
+def _is_message(message: object) -> bool:
+    if not is_mapping(message) or message.get("role") not in {"user", "assistant"}:
+        return False
+    content = message.get("content")
+    return isinstance(content, str) or (is_sequence(content) and all(map(is_mapping, content)))
 
 
 def _wrong_system(body: Json) -> Iterator[str]:
@@ -124,7 +136,8 @@ def _wrong_thinking(headers: Mapping[str, str], body: Json) -> Iterator[str]:
     if kind in {"enabled", "adaptive"}:
         if body.get("temperature", 1) != 1:
             yield "`temperature` may only be set to 1 when thinking is enabled"
-        if (body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
+        choice: Json = body.get("tool_choice") or {}
+        if choice.get("type") in {"any", "tool"}:
             yield "Thinking may not be enabled when tool_choice forces tool use."
 
 

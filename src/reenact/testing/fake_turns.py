@@ -174,7 +174,8 @@ def _wrong_server_calls(turns: list[_Turn], *, has_container: bool) -> Iterator[
             continue
         waiting = set(running)
         for block in blocks:
-            kind, caller = str(block.get("type")), block.get("caller") or {}
+            kind = str(block.get("type"))
+            caller: Json = block.get("caller") or {}
             if "tool_id" in caller and not kind.endswith("_tool_result"):
                 if caller["tool_id"] not in running:
                     yield f"messages.{number}: the caller `{caller['tool_id']}` is not running"
@@ -198,7 +199,8 @@ def _wrong_server_calls(turns: list[_Turn], *, has_container: bool) -> Iterator[
 
 
 def _wrong_thoughts(turns: list[_Turn], body: Json) -> Iterator[str]:
-    if (body.get("thinking") or {}).get("type") != "enabled":
+    thinking: Json = body.get("thinking") or {}
+    if thinking.get("type") != "enabled":
         return
     beginning: Json | None = None
     calls = False
@@ -219,6 +221,6 @@ def _wrong_end(turn: _Turn, body: Json) -> Iterator[str]:
         return
     if last.get("text", "") != str(last.get("text", "")).rstrip():
         yield "messages: final assistant content cannot end with trailing whitespace"
-    thinks = (body.get("thinking") or {}).get("type") in {"enabled", "adaptive"}
-    if thinks or not _TAKES_PREFILL.match(str(body["model"])):
+    thinking: Json = body.get("thinking") or {}
+    if thinking.get("type") in {"enabled", "adaptive"} or not _TAKES_PREFILL.match(str(body["model"])):
         yield "This model does not support assistant message prefill. The conversation must end with a user message."

@@ -20,9 +20,10 @@ from reenact.actors.environment.tools.mcp.failures import (
     root_of,
     unreachable,
 )
+from reenact.actors.environment.tools.mcp.pausing import Pause
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
 from reenact.actors.environment.tools.running import in_thread
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerError, ToolSpec, check_server, is_json
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class MCPConnection:
         self.was_asked = False
         self._link: _Link | None = None
         self._closed = False
+        self._pause = Pause()
 
     async def tools(self) -> tuple[RemoteTool, ...]:
         """Return the server's tools; it is asked when the connection is new, or when it has said that they changed.
@@ -63,12 +65,16 @@ class MCPConnection:
         """
         link = await self._connected()
         if link.outdated:
+            self._pause.check()
             link.outdated = False
             try:
                 listed = await link.listed()
-            except BaseException:
+            except BaseException as error:
                 link.outdated = True
+                if isinstance(error, ReenactError):
+                    self._pause.begin(error)
                 raise
+            self._pause.end()
             self.known, self.was_asked = tuple(RemoteTool(self, one) for one in listed), True
         return self.known
 
@@ -79,6 +85,7 @@ class MCPConnection:
             MCPServerError: it cannot be reached, or was lost before it answered.
         """
         link = await self._connected()
+        self._pause.end()
         try:
             return await link.session.call(tool, arguments)
         except ForgottenError:
@@ -99,9 +106,15 @@ class MCPConnection:
         if self._closed:
             raise MCPServerError(self.server.name, "is not used any more: the connection was closed")
         if self._link is None or self._link.is_over:
+            self._pause.check()
             self._link = _Link(self.server)
-        await self._link.wait_until_ready()
-        return self._link
+        link = self._link
+        try:
+            await link.wait_until_ready()
+        except ReenactError as error:
+            self._pause.begin(error)
+            raise
+        return link
 
 
 class RemoteTool:
@@ -142,6 +155,7 @@ class _Link:
         self._why = ""
         self._ready: asyncio.Future[Session] = self._loop.create_future()
         self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
+        self._task.add_done_callback(self._ended)
 
     @property
     def is_over(self) -> bool:
@@ -181,7 +195,8 @@ class _Link:
                 self._loop.call_soon_threadsafe(self.end)
             return
         self.end()
-        await asyncio.wait((self._task,), timeout=_CLOSING)
+        if self._ready.done():
+            await asyncio.wait((self._task,), timeout=_CLOSING)
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,), timeout=_CLOSING)
@@ -203,9 +218,11 @@ class _Link:
         except Exception as error:  # noqa: BLE001 - told to whoever asks
             self._why = told(root_of(error))
             _log.debug("the connection to MCP server %r has failed", self._server.name, exc_info=True)
-        finally:
-            self._over.set()
-            self._fail(unreachable(self._server, self._why or "the connection was ended", self._report))
+
+    def _ended(self, _: asyncio.Task[None]) -> None:
+        """Tell those who wait; also when the task was cancelled before its first step."""
+        self._over.set()
+        self._fail(unreachable(self._server, self._why or "the connection was closed", self._report))
 
     def _changed(self) -> None:
         self.outdated = True

@@ -48,6 +48,7 @@ class StdioTransport:
         self._to_session, self._incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._outgoing, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._process: subprocess.Popen[bytes] | None = None
+        self._forced = False
         self._stdin: asyncio.WriteTransport | None = None
         self._outputs: list[asyncio.BaseTransport] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -70,8 +71,8 @@ class StdioTransport:
         await self._end()
 
     def status(self) -> str:
-        """Return how the program has ended; empty if it has not."""
-        status = None if self._process is None else self._process.poll()
+        """Return how the program has ended; empty if it has not, or not by itself."""
+        status = None if self._process is None or self._forced else self._process.poll()
         return "" if status is None else f"it ended with status {status}"
 
     def said(self) -> str:
@@ -144,6 +145,7 @@ class StdioTransport:
             if process is not None and self._stdin is not None:
                 self._stdin.close()
                 if not await _ended(process):
+                    self._forced = True
                     _signal(process, signal.SIGTERM)
                     await _ended(process)
         finally:

@@ -1,0 +1,97 @@
+"""The built-in deny list: calls that hardly anybody means, recognised by the parameters that commands and paths go by.
+
+It is advisory. Whoever wants to can say the same in another way, and what a program does by itself is not seen: what
+protects a system is a sandbox. It stops a model's plain mistakes, and says so to the model.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reenact.domain.loop.matching import Matcher, command, glob, path
+from reenact.domain.loop.policy_rules import Entry
+
+COMMAND_PARAMETERS: Final = (
+    "command",
+    "commands",
+    "cmd",
+    "command_line",
+    "commandLine",
+    "shell_command",
+    "shellCommand",
+    "shell",
+    "bash",
+    "script",
+)
+"""Under these names tools take commands."""
+
+PATH_PARAMETERS: Final = (
+    "path",
+    "paths",
+    "file",
+    "files",
+    "file_path",
+    "filePath",
+    "filepath",
+    "filename",
+    "file_name",
+    "target_file",
+    "targetFile",
+    "notebook_path",
+    "dest",
+    "destination",
+    "target",
+    "output_path",
+)
+"""Under these names tools take paths."""
+
+_COMMANDS = "|".join(COMMAND_PARAMETERS)
+_PATHS = "|".join(PATH_PARAMETERS)
+_WRITING = "*{[Ww]rite,[Ee]dit,[Cc]reate,[Aa]ppend,[Rr]eplace,[Pp]atch,[Ss]ave,[Mm]ove,[Rr]ename,[Rr]emove,[Dd]elete}*"
+"""How tools are called that change files."""
+
+_HOMES = "{~,/root,/home/*,/Users/*}"
+_SYSTEM = "{/bin,/boot,/dev,/etc,/lib,/lib64,/proc,/sbin,/sys,/usr,/var,/System,/Library}"
+_ACCOUNTS = "/etc/{passwd,shadow,gshadow,group,sudoers,sudoers.d/*,crontab,ld.so.preload,pam.d/*,ssh/*}"
+_STARTING = "{.bashrc,.bash_profile,.bash_login,.profile,.zshrc,.zshenv,.zprofile,.ssh/authorized_keys,.ssh/config}"
+_DISKS = "/dev/{sd*,hd*,vd*,xvd*,nvme*,mmcblk*,disk*,mapper/*}"
+_DOWNLOADS = "{curl,wget,fetch,base64,xxd}"
+_SHELLS = "{sh,ash,bash,dash,fish,ksh,zsh,source,.,eval}"
+_READERS = "{awk,base64,cat,cp,curl,dd,grep,head,install,less,more,mv,nano,rsync,scp,sed,tail,tar,tee,vi,vim,xxd}"
+
+
+def _to_run(matcher: Matcher, reason: str) -> Entry:
+    return Entry(tool="*", when={_COMMANDS: matcher}, reason=reason, advisory=True)
+
+
+def _to_touch(pattern: str, reason: str, *, tool: str = "*") -> Entry:
+    return Entry(tool=tool, when={_PATHS: path(pattern)}, reason=reason, advisory=True)
+
+
+BUILT_IN_DENY_LIST: Final[tuple[Entry, ...]] = (
+    _to_run(command(rf"rm {{-r,-R,--recursive}} {{/,/\*,{_SYSTEM}{{,/\*}}}}"), "it deletes the system"),
+    _to_run(command(rf"rm {{-r,-R,--recursive}} {{/home,/Users,{_HOMES}}}{{,/\*}}"), "it deletes a home directory"),
+    _to_run(command(f"{{chmod,chown,chgrp}} {{-R,--recursive}} {{/,{_SYSTEM}}}"), "it changes who may use the system"),
+    _to_run(
+        command("{mkfs,mkfs.{bfs,btrfs,exfat,ext2,ext3,ext4,f2fs,fat,minix,ntfs,vfat,xfs},mke2fs,mkswap,wipefs}"),
+        "it overwrites a file system",
+    ),
+    _to_run(command(f"dd of={_DISKS}"), "it overwrites a disk"),
+    _to_run(command(f"{{>,tee,shred}} {_DISKS}"), "it overwrites a disk"),
+    _to_run(command("{shutdown,reboot,halt,poweroff}"), "it stops the machine"),
+    _to_run(command("systemctl {halt,kexec,poweroff,reboot}"), "it stops the machine"),
+    _to_run(command("{init,telinit} {0,6}"), "it stops the machine"),
+    _to_run(command(f"{_DOWNLOADS} | {_SHELLS}"), "it runs what nobody has read"),
+    _to_run(glob("*:()*{*:*|*:*&*}*"), "it is a fork bomb"),
+    _to_run(command(f"{_READERS} /etc/{{shadow,gshadow}}"), "it reads the passwords of the system"),
+    _to_run(command(f"{{>,tee,truncate,rm,mv}} {_ACCOUNTS}"), "it changes who may use the system"),
+    _to_run(command(f"{{>,tee,truncate,rm,mv}} {_HOMES}/{_STARTING}"), "it changes what runs when somebody logs in"),
+    _to_run(command("{>,tee} **/.git/hooks/**"), "it changes what runs when somebody commits"),
+    _to_touch("/etc/{shadow,gshadow}", "it holds the passwords of the system"),
+    _to_touch(f"{_HOMES}/.ssh/id_{{rsa,dsa,ecdsa,ed25519}}", "it is a private key"),
+    _to_touch(_ACCOUNTS, "it says who may use the system", tool=_WRITING),
+    _to_touch(f"{_HOMES}/{_STARTING}", "it runs when somebody logs in", tool=_WRITING),
+    _to_touch("**/.git/hooks/**", "it runs when somebody commits", tool=_WRITING),
+    _to_touch("/{bin,boot,lib,lib64,sbin,usr/bin,usr/lib,usr/sbin}/**", "it belongs to the system", tool=_WRITING),
+)
+"""What is denied unless `Policies.deny` says otherwise: `(*BUILT_IN_DENY_LIST, …)` adds to it, `()` does without it."""

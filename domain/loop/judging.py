@@ -1,0 +1,148 @@
+"""How a call is judged: by the list of what is denied, by the policy of its tool, by the list of what is allowed.
+
+What cannot be read, or cannot be held against the call, lets no call run: where it would deny, it denies; anywhere
+else a person is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
+from reenact.domain.loop.digests import call_digest
+from reenact.domain.loop.lists import AllowList, DenyList, built_in
+from reenact.domain.loop.matchers.findings import Found, Match, Sight, unknown
+from reenact.domain.loop.matchers.values import is_list, is_mapping, is_object
+from reenact.domain.loop.policy_rules import MODES, RULE_MODES, Conditions, Policy, Rule, Verdict
+
+_RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
+_STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
+_NO_POLICY: Final = Verdict("run", "no policy is set for it")
+
+
+class Judge:
+    """Policies, made ready."""
+
+    def __init__(self, tools: object, allow: object, deny: object) -> None:
+        self._denied = built_in() if deny is BUILT_IN_DENY_LIST else DenyList(deny)
+        self._allowed = AllowList(allow)
+        self._tools = {name: _ToolPolicy(policy) for name, policy in tools.items()} if is_mapping(tools) else None
+
+    def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
+        """Return what becomes of a call. Never raises."""
+        if not is_object(arguments):
+            return Verdict("deny", f"its arguments are no object but {type(arguments).__name__}")
+        try:
+            if denied := self._denied.reason(name, arguments, sight):
+                return Verdict("deny", denied)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
+            return Verdict("deny", f"the deny list cannot be held against it: {type(error).__name__}: {error!s:.200}")
+        try:
+            if self._tools is None:
+                return Verdict("ask", "the policies of the tools cannot be read: they are no mapping")
+            policy = self._tools.get(name)
+            return _NO_POLICY if policy is None else policy.verdict(_Call(name, arguments, asked, sight, self._allowed))
+        except Exception as error:  # noqa: BLE001 - likewise
+            return Verdict("ask", f"its policy cannot be held against it: {type(error).__name__}: {error!s:.200}")
+
+
+class _Call(NamedTuple):
+    """A call, and what it is judged by but for the policy of its tool."""
+
+    name: str
+    arguments: Mapping[str, object]
+    asked: Collection[str]
+    sight: Sight
+    allowed: AllowList
+
+    def is_allowed(self) -> bool:
+        """Return whether the call is on the allow list."""
+        return self.allowed.has(self.name, self.arguments, self.sight)
+
+    def is_approved(self) -> bool:
+        """Return whether a person has approved the same call before."""
+        return call_digest(self.name, self.arguments) in self.asked
+
+
+class _ReadyRule:
+    """A rule, made ready; `problem` is why it could not be."""
+
+    def __init__(self, rule: object, place: str) -> None:
+        mode = rule.get("mode") if is_mapping(rule) else getattr(rule, "mode", None)
+        self.mode = mode if isinstance(mode, str) and mode in RULE_MODES else ""
+        self.conditions = Conditions({})
+        self.problem = ""
+        self._place = f"{place} of its policy"
+        if not isinstance(rule, Rule) or not self.mode:
+            self.problem = f"{self._place} cannot be read: {rule!r:.80}"
+            return
+        try:
+            self.conditions = Conditions(rule.when)
+        except ConfigurationError as error:
+            self.problem = f"{self._place} cannot be read: {error}"
+
+    def hold(self, call: _Call) -> Found:
+        """Return how the call matches; nobody can tell, if there is a problem."""
+        return unknown(self.problem) if self.problem else self.conditions.hold(call.arguments, call.sight)
+
+    def says(self, does: str, found: Found) -> str:
+        """Return what the rule does, in words."""
+        told = f" for its {self.conditions.told}" if self.conditions.told else ""
+        doubt = f"; nobody can tell: {found.why}" if found.match in {Match.UNKNOWN, Match.MISSING} else ""
+        return f"{self._place} {does}{told}{doubt}"
+
+
+class _ToolPolicy:
+    """The policy of one tool, made ready."""
+
+    def __init__(self, policy: object) -> None:
+        mode = policy.mode if isinstance(policy, Policy) else None
+        given: object = policy.rules if isinstance(policy, Policy) else None
+        rules = [_ReadyRule(rule, f"rules[{index}]") for index, rule in enumerate(given if is_list(given) else ())]
+        self._denying = [rule for rule in rules if rule.mode == "deny"]
+        self._others = [rule for rule in rules if rule.mode != "deny"]
+        self._problem = next((rule.problem for rule in self._others if rule.problem), "")
+        if mode not in MODES or not is_list(given):
+            self._problem = f"its policy cannot be read: {policy!r:.80}"
+        self._otherwise = max(_STRICTNESS.get(str(mode), _ALWAYS), _REQUIRED if rules else _RUN)
+
+    def verdict(self, call: _Call) -> Verdict:
+        """Return what becomes of a call that the deny list leaves alone."""
+        unsure = self._problem
+        for rule in self._denying:
+            found = rule.hold(call)
+            if found.match is Match.MISSING:
+                unsure = unsure or rule.says("may deny it", found)
+            elif found.match is not Match.NO:
+                return Verdict("deny", rule.says("denies it", found))
+        return Verdict("ask", unsure) if unsure else self._by_the_others(call)
+
+    def _by_the_others(self, call: _Call) -> Verdict:
+        """Follow the first rule that matches for sure, or one before it that matches in part and is stricter."""
+        strictness, reason = _RUN, "its policy lets it run"
+        for rule in self._others:
+            found, own = rule.hold(call), _STRICTNESS[rule.mode]
+            if found.match is Match.NO or (own == _RUN and found.match is not Match.YES):
+                continue
+            if found.match < Match.PARTLY:
+                return Verdict("ask", rule.says("may ask about it", found))
+            if own > strictness:
+                strictness, reason = own, rule.says("asks about it", found)
+            if found.match is Match.YES:
+                break
+        else:
+            if self._otherwise > strictness:
+                strictness, reason = self._otherwise, "its policy asks about it"
+        return _weighed(strictness, reason, call)
+
+
+def _weighed(strictness: int, reason: str, call: _Call) -> Verdict:
+    if strictness == _RUN:
+        return Verdict("run", reason)
+    if strictness < _ALWAYS and call.is_allowed():
+        return Verdict("run", "it is on the allow list")
+    if strictness == _FIRST and call.is_approved():
+        return Verdict("run", "a person has approved the same call before")
+    return Verdict("ask", reason)

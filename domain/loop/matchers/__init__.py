@@ -1,0 +1,1 @@
+"""How a value is held against texts with wildcards, regular expressions, paths and commands."""

@@ -1,0 +1,210 @@
+"""Command patterns, `git push *`, held against the commands that a text may make a shell run.
+
+A pattern is words, the first of them the program. `*` and `?` in a word stand for characters but for slashes, `{a,b}`
+for alternatives; behind the program a backslash makes the next character an ordinary one, and a last word `*` stands
+for any further words. In `curl | sh` the second program may get the output of the first. The program `>` is what a
+redirection writes to.
+
+A text matches for sure only if it is one simple command with just these words. It matches in part if any command in it
+may be meant: the program under any path, the further words anywhere among its arguments, in any order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.matchers.findings import MAX_TEXT, NO, PARTLY, TOO_LONG, YES, Found, Match, Sight, unknown
+from reenact.domain.loop.matchers.globs import Part, alternatives, fits, is_one, is_wild, part, parts
+from reenact.domain.loop.matchers.shell import Command, Script, read_arguments
+from reenact.domain.loop.matchers.shell_words import HOLE, Word
+from reenact.domain.loop.matchers.values import is_list
+
+MAX_PATTERN: Final = 2_000
+"""Characters."""
+MAX_STAGES: Final = 3
+
+_BETWEEN_WORDS = re.compile(r"(?<!\\)\s+")
+_OPEN = re.compile(rf"[*?{HOLE}]+")
+_LETTERS = re.compile(r"-[A-Za-z]{1,2}")
+_LONG_ENOUGH = 4
+"""Of `--force`, `--fo` is still understood."""
+
+
+class CommandPattern:
+    """A pattern, ready to be held against commands.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        words = _BETWEEN_WORDS.split(pattern.strip())
+        stages: list[list[str]] = [[]]
+        for word in words:
+            if word == "|":
+                stages.append([])
+            else:
+                stages[-1].append(word)
+        well_formed = all(stages) and all(words) and not any("\\" in stage[0] for stage in stages)
+        if len(pattern) > MAX_PATTERN or len(stages) > MAX_STAGES or not well_formed:
+            msg = (
+                f"{pattern[:80]!r} is no command pattern: give a program and its words, like 'git push *', of at most "
+                f"{MAX_PATTERN:,} characters and with at most {MAX_STAGES - 1} '|'; the program has no backslash"
+            )
+            raise ConfigurationError(msg)
+        self._stages = tuple(_Stage(stage) for stage in stages)
+        self._names = tuple(stage.names for stage in self._stages if stage.names)
+
+    def judge(self, value: object, sight: Sight) -> Found:
+        """Return how a command line, or a list of a program and its arguments, matches."""
+        script = script_of(value, sight)
+        if isinstance(script, Found):
+            return script
+        if not script.has_open_names and any(map(script.names.isdisjoint, self._names)):
+            return unknown(script.doubt) if script.doubt else NO
+        if script.is_plain and len(self._stages) == 1 and self._stages[0].is_exactly(script.commands[0]):
+            return YES
+        last = len(self._stages) - 1
+        best = max((self._reached(script, index, last) for index in range(len(script.commands))), default=Match.NO)
+        if best is Match.PARTLY:
+            return PARTLY
+        if best is Match.UNKNOWN:
+            return unknown(script.doubt or "a part of it is not known before it runs")
+        return unknown(script.doubt) if script.doubt else NO
+
+    def _reached(self, script: Script, index: int, number: int) -> Match:
+        """Return whether this command, with what it reads, may be what the pattern has up to this place."""
+        found = self._stages[number].may_be(script.commands[index])
+        if number == 0 or found is Match.NO:
+            return found
+        before = (self._reached(script, earlier, number - 1) for earlier in _read_by(script, index))
+        return min(found, max(before, default=Match.NO))
+
+
+def _read_by(script: Script, index: int) -> set[int]:
+    """Return the commands whose output this one may get, whatever it went through."""
+    found: set[int] = set()
+    waiting = [index]
+    while waiting:
+        new = script.commands[waiting.pop()].reads - found
+        found |= new
+        waiting.extend(new)
+    return found
+
+
+def script_of(value: object, sight: Sight) -> Script | Found:
+    """Return the commands in a value, or what hinders from finding them."""
+    if isinstance(value, str):
+        return sight.script(value) if len(value) <= MAX_TEXT else TOO_LONG
+    words = [one for one in value if isinstance(one, str)] if is_list(value) else []
+    if is_list(value) and words and len(words) == len(value):
+        return read_arguments(words) if sum(map(len, words)) <= MAX_TEXT else TOO_LONG
+    return unknown("it is no command: neither a text, nor a list of texts")
+
+
+class _Stage:
+    """A program and the words that it must get."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._takes_more = len(words) > 1 and words[-1] == "*"
+        self._words = tuple(_WordPattern(word) for word in (words[:-1] if self._takes_more else words))
+        programs = [Word(one).name for one in alternatives(words[0])]
+        self._programs = tuple(part(one, fold=True) for one in programs)
+        self.names = None if any(is_wild(one) for one in programs) else frozenset(programs)
+        self._runs_any = words[0] == "*"
+
+    def is_exactly(self, command: Command) -> bool:
+        """Return whether the command is these words, one by one."""
+        given = command.words
+        if len(given) < len(self._words) or (len(given) > len(self._words) and not self._takes_more):
+            return False
+        return all(pattern.is_exactly(word.text) for pattern, word in zip(self._words, given, strict=False))
+
+    def may_be(self, command: Command) -> Match:
+        """Return whether the program may be run here, with these words among its arguments."""
+        best = Match.NO
+        for start in range(command.starts):
+            program = self._may_run(command.words[start])
+            if program > best:
+                best = max(best, min(program, self._may_get(command.words[start + 1 :])))
+        return best
+
+    def _may_run(self, word: Word) -> Match:
+        if not word.runs:
+            return Match.NO
+        if self._runs_any or (not word.is_open and any(is_one(program, word.name) for program in self._programs)):
+            return Match.PARTLY
+        return Match.UNKNOWN if _may_become(word, word.name, self.names) else Match.NO
+
+    def _may_get(self, words: tuple[Word, ...]) -> Match:
+        found = Match.PARTLY
+        for pattern in self._words[1:]:
+            found = min(found, pattern.may_be_among(words))
+            if found is Match.NO:
+                break
+        return found
+
+
+class _WordPattern:
+    """What one word must be."""
+
+    def __init__(self, pattern: str) -> None:
+        forms = alternatives(pattern)
+        self._is_any = pattern == "*"
+        self._texts = frozenset(form for form in forms if not is_wild(form))
+        self._wild: list[tuple[Part, ...]] = [parts(form.split("/")) for form in forms if is_wild(form)]
+        self._collapsed = self._texts | {collapse(text) for text in self._texts}
+        self._options = tuple(text for text in self._texts if text.startswith("--"))
+        self._letters = tuple(frozenset(text[1:]) for text in self._texts if _LETTERS.fullmatch(text))
+
+    def is_exactly(self, text: str) -> bool:
+        """Return whether the text is what the pattern says, and what it says nothing of leads nowhere else."""
+        if self._is_any or text in self._texts:
+            return True
+        given = text.split("/")
+        return ".." not in given and any(fits(wanted, given) for wanted in self._wild)
+
+    def may_be_among(self, words: tuple[Word, ...]) -> Match:
+        """Return whether one of the words may be meant, however it is written."""
+        if self._letters:
+            letters = {letter for word in words if word.text[:1] == "-" != word.text[1:2] for letter in word.text[1:]}
+            if any(wanted <= letters for wanted in self._letters):
+                return Match.PARTLY
+        return max((self._may_be(word) for word in words), default=Match.NO)
+
+    def _may_be(self, word: Word) -> Match:
+        if self._is_any:
+            return Match.PARTLY
+        text = word.text
+        for spelling in {text, collapse(text), *([text.partition("=")[0]] if text.startswith("-") else [])}:
+            if spelling in self._collapsed or any(fits(wanted, spelling.split("/")) for wanted in self._wild):
+                return Match.PARTLY
+            if len(spelling) >= _LONG_ENOUGH and any(option.startswith(spelling) for option in self._options):
+                return Match.PARTLY
+        return Match.UNKNOWN if _may_become(word, text, None if self._wild else self._texts) else Match.NO
+
+
+def _may_become(word: Word, text: str, wanted: frozenset[str] | None) -> bool:
+    """Return whether a word that is not wholly known may turn out to be one of those wanted; None are any."""
+    if not word.is_open:
+        return False
+    if word.is_wild or wanted is None:
+        return True
+    given = re.compile(".*".join(re.escape(known) for known in _OPEN.split(text)), re.DOTALL | re.IGNORECASE)
+    return any(given.fullmatch(one) for one in wanted)
+
+
+def collapse(path: str) -> str:
+    """Return a path without what leads nowhere: doubled slashes, `.`, `..` behind a name, a slash at the end."""
+    if "/" not in path:
+        return path
+    kept: list[str] = []
+    for one in path.split("/"):
+        if one == ".." and (kept or path[0] == "/") and kept[-1:] not in ([".."], ["~"]):
+            kept[-1:] = []
+        elif one not in {"", "."}:
+            kept.append(one)
+    return "/" * (path[0] == "/") + "/".join(kept) or "."

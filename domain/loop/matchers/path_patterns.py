@@ -1,0 +1,185 @@
+"""Path patterns, `/srv/app/**`, held against paths.
+
+`**` as a name is any number of names, also none: `/srv/app/**` is the directory and what lies under it. In a name, `*`,
+`?`, `[a-z]` and `{a,b}` are wildcards. A pattern begins at the root, at `~`, in the working directory, or, with
+`**/`, anywhere. A path matches for sure only if it does however it is read, and where its links lead; in part if it
+does in one way, or but for the case of its letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.matchers.findings import (
+    NO,
+    PARTLY,
+    YES,
+    Found,
+    Match,
+    Sight,
+    any_of,
+    unknown,
+)
+from reenact.domain.loop.matchers.globs import ANY, Part, alternatives, fits, parts
+from reenact.domain.loop.matchers.places import HERE, HOME, ROOT, Place, in_unicode, is_absolute, is_drive, read_place
+from reenact.domain.loop.matchers.values import is_list
+
+MAX_PATTERN: Final = 4_096
+"""Characters."""
+MAX_PATH: Final = 4_096
+"""Characters; no system takes more, and to bring their Unicode into one form may take the square of their time."""
+
+_ANYWHERE = "**"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ADDRESS = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]+:/")
+_NO_PATH = unknown("it is no path: neither a text, nor a list of texts")
+
+
+class PathPattern:
+    """A pattern, ready to be held against paths; relative ones go on from `cwd`, if it is given.
+
+    With `surely`, it is not asked where links in the pattern itself lead, nor whether what is not known might match.
+
+    Raises:
+        ConfigurationError: the pattern or the directory cannot be read.
+    """
+
+    def __init__(self, pattern: str, cwd: str | None = None, *, surely: bool = False) -> None:
+        if cwd is not None and (not is_absolute(cwd) or _CONTROL.search(cwd)):
+            raise ConfigurationError(f"cwd {cwd[:80]!r} is no absolute path")
+        self._cwd = cwd
+        self._routes = tuple(_Route(one) for form in in_unicode(_checked(pattern)) for one in alternatives(form))
+        self._surely = surely
+        self._by_name: dict[str, list[_Route]] = {}
+        for route in self._routes:
+            self._by_name.setdefault(route.telling_name, []).append(route)
+
+    def judge(self, value: object, sight: Sight) -> Found:
+        """Return how a path, or a list of paths, matches."""
+        if isinstance(value, str):
+            return self._judge(value, sight)
+        if is_list(value) and value:
+            return any_of(self._judge(one, sight) if isinstance(one, str) else _NO_PATH for one in value)
+        return _NO_PATH
+
+    def _judge(self, path: str, sight: Sight) -> Found:
+        if len(path) > MAX_PATH:
+            return unknown(f"it has more than {MAX_PATH:,} characters")
+        if not path.strip() or _CONTROL.search(path) or _ADDRESS.match(path):
+            return unknown("it is no path: it is empty, an address, or has control characters in it")
+        likely, unlikely = sight.places(path, self._cwd)
+        aims = [aim for route in self._considered((*likely, *unlikely)) for aim in self._aims(route, sight)]
+        if not aims:
+            return NO
+        found = [max(aim.reached(place) for aim in aims) for place in likely]
+        if all(match is Match.YES for match in found):
+            return YES
+        best = max((*found, *(aim.reached(place) for aim in aims for place in unlikely if place.is_known)))
+        if best is Match.NO:
+            return NO
+        if best is Match.UNKNOWN:
+            return unknown("nobody can tell where it leads: the working directory, or the home directory, is not known")
+        return PARTLY
+
+    def _considered(self, places: Sequence[Place]) -> Iterable[_Route]:
+        if not self._surely:
+            return self._routes
+        names = {name for place in places for name in place.folded}
+        return [route for name in ("", *names) for route in self._by_name.get(name, ())]
+
+    def _aims(self, route: _Route, sight: Sight) -> Iterator[_Aim]:
+        aim = route.begun(sight, self._cwd or sight.cwd)
+        yield aim
+        if not self._surely and sight.resolve is not None:
+            yield from aim.followed(sight)
+
+
+class _Aim(NamedTuple):
+    """What a pattern wants of a path that begins at its base; the same of one without its case."""
+
+    base: str
+    wanted: tuple[Part, ...]
+    folded: tuple[Part, ...]
+
+    def reached(self, place: Place) -> Match:
+        """Return whether the pattern wants this place."""
+        found = self._reached(self.wanted, place.base, place.names, is_known=place.is_known)
+        if found < Match.PARTLY and (place.folded != place.names or self.folded != self.wanted):
+            folded = self._reached(self.folded, place.base, place.folded, is_known=place.is_known)
+            return Match.PARTLY if folded is Match.YES else found
+        return found
+
+    def followed(self, sight: Sight) -> Iterator[_Aim]:
+        """Yield what the pattern wants where the names that it begins with end up, if that is somewhere else."""
+        known = tuple(
+            name for name in takewhile(lambda part: isinstance(part, str), self.wanted) if isinstance(name, str)
+        )
+        if known and self.base not in {HERE, HOME, _ANYWHERE}:
+            real = sight.resolved(f"{self.base.rstrip('/')}/{'/'.join(known)}")
+            if (real.base, real.names) != (self.base, known):
+                rest = len(known)
+                yield _Aim(real.base, real.names + self.wanted[rest:], real.folded + self.folded[rest:])
+
+    def _reached(self, wanted: tuple[Part, ...], base: str, names: tuple[str, ...], *, is_known: bool) -> Match:
+        if self.base in {base, _ANYWHERE} and fits(wanted, names):
+            return Match.YES
+        if self.base == base:
+            return Match.NO
+        may_begin_anywhere = self.base in {HOME, HERE} and fits((ANY, *wanted), names)
+        may_go_on = not is_known and any(fits(wanted[start:], names) for start in range(len(wanted) + 1))
+        return Match.UNKNOWN if may_begin_anywhere or may_go_on else Match.NO
+
+
+class _Route:
+    """One alternative of a pattern."""
+
+    def __init__(self, pattern: str) -> None:
+        base, names = _split(pattern)
+        self._aim = _Aim(base, parts(names), parts(names, fold=True))
+        self.telling_name = next((part for part in reversed(self._aim.folded) if isinstance(part, str)), "")
+        """A name, without its case, that is in every path that is wanted."""
+
+    def begun(self, sight: Sight, cwd: str | None) -> _Aim:
+        """Return what the pattern wants, with what is known of where it begins."""
+        begins = {HERE: cwd, HOME: sight.home}.get(self._aim.base)
+        if begins is None or not is_absolute(begins):
+            return self._aim
+        begin = read_place(begins)
+        return _Aim(begin.base, begin.names + self._aim.wanted, begin.folded + self._aim.folded)
+
+
+def _split(pattern: str) -> tuple[str, tuple[str, ...]]:
+    """Return where a pattern begins, and the names that it wants."""
+    base, rest = HERE, pattern
+    if is_drive(pattern):
+        base, rest = f"{pattern[0].upper()}:", pattern[2:]
+    elif pattern.startswith("/"):
+        base = ROOT
+    elif pattern.startswith("~"):
+        base, rest = HOME, pattern[1:]
+    names = tuple(name for name in rest.split("/") if name not in {"", "."})
+    if base == HERE and names[:1] == (_ANYWHERE,):
+        base = _ANYWHERE
+    if ".." in names:
+        raise ConfigurationError(f"the path pattern {pattern[:80]!r} has '..' in it; write where it leads")
+    if base == HOME and rest[:1] not in {"", "/"}:
+        raise ConfigurationError(f"the path pattern {pattern[:80]!r} names a user's home; write where that is, or '~/'")
+    if rest.endswith("/") and names:
+        raise ConfigurationError(
+            f"the path pattern {pattern[:80]!r} ends in '/'; end it in '/**' for what lies under it"
+        )
+    return base, names
+
+
+def _checked(pattern: str) -> str:
+    if not pattern or len(pattern) > MAX_PATTERN or _CONTROL.search(pattern) or "\\" in pattern:
+        msg = (
+            f"{pattern[:80]!r} is no path pattern: it has 1 to {MAX_PATTERN:,} characters, with slashes between its "
+            "names, without backslashes and control characters; [*] is a star"
+        )
+        raise ConfigurationError(msg)
+    return pattern

@@ -1,0 +1,208 @@
+"""Matchers: what an argument of a call must be for a rule to hold. Plain values, which stand in stored definitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.matchers.command_patterns import CommandPattern
+from reenact.domain.loop.matchers.findings import (
+    MAX_TEXT,
+    NO,
+    PARTLY,
+    TOO_LONG,
+    YES,
+    Found,
+    Match,
+    Sight,
+    Test,
+    unknown,
+)
+from reenact.domain.loop.matchers.globs import Part, alternatives, is_one, part
+from reenact.domain.loop.matchers.linear import Expression
+from reenact.domain.loop.matchers.path_patterns import PathPattern
+from reenact.domain.loop.matchers.values import is_list, is_mapping
+
+
+class Exact(msgspec.Struct, frozen=True, tag="exact"):
+    """Is this JSON value. `true` is not `1`; `1.0` is `1`, but not for sure."""
+
+    value: Any
+
+
+class Prefix(msgspec.Struct, frozen=True, tag="prefix"):
+    """Is a text that begins like this, character by character."""
+
+    text: str
+
+
+class Glob(msgspec.Struct, frozen=True, tag="glob"):
+    """Is a text that fits these wildcards as a whole; `*` stands for anything, slashes and ends of lines too."""
+
+    pattern: str
+
+
+class Regex(msgspec.Struct, frozen=True, tag="regex"):
+    """Is a text that matches this regular expression as a whole, in time that its length bounds."""
+
+    pattern: str
+
+
+class Path(msgspec.Struct, frozen=True, tag="path", omit_defaults=True):
+    """Is a path that leads where the pattern says; relative ones go on from `cwd`, or from the call's directory."""
+
+    pattern: str
+    cwd: str | None = None
+
+
+class Command(msgspec.Struct, frozen=True, tag="command"):
+    """Is a command line, or a list of a program and its arguments, that runs what the pattern says."""
+
+    pattern: str
+
+
+Matcher: TypeAlias = Exact | Prefix | Glob | Regex | Path | Command
+Wanted: TypeAlias = Matcher | str | int | float | bool | list[Any] | None
+"""A matcher, or a JSON value that is no object and must be equal."""
+
+MATCHERS: Final = (Exact, Prefix, Glob, Regex, Path, Command)
+
+
+def exact(value: object) -> Exact:
+    """Return what matches this JSON value; the only way to match an object."""
+    return Exact(value)
+
+
+def prefix(text: str) -> Prefix:
+    """Return what matches texts that begin like this. For paths, `path` is safer; for commands, `command`."""
+    return Prefix(text)
+
+
+def glob(pattern: str) -> Glob:
+    """Return what matches texts by `*`, `?`, `[a-z]`, `{a,b}`. For paths, `path` is safer; for commands, `command`."""
+    return Glob(pattern)
+
+
+def regex(pattern: str) -> Regex:
+    """Return what matches whole texts by a regular expression, without looking around and references back."""
+    return Regex(pattern)
+
+
+def path(pattern: str, *, cwd: str | None = None) -> Path:
+    """Return what matches paths: `/srv/app/**`, `~/.ssh/**`, `src/**`, `**/.env`."""
+    return Path(pattern, cwd)
+
+
+def command(pattern: str) -> Command:
+    """Return what matches commands: `git status`, `git log *`, `rm`, `curl | sh`."""
+    return Command(pattern)
+
+
+class _Absent:
+    """What a call does not have."""
+
+
+ABSENT: Final = _Absent()
+"""Stands for the value of a parameter that a call leaves out. It equals nothing; whether it matches is not known."""
+
+
+def ready(wanted: object, *, surely: bool = False) -> Test:
+    """Return a matcher made ready to be held against values.
+
+    If only what `surely` matches, in part at least, is of interest, much of what nobody can tell is found not to match.
+
+    Raises:
+        ConfigurationError: it is no matcher and no JSON value, or its pattern cannot be read.
+    """
+    match wanted:
+        case Exact(value):
+            return _equal_to(value)
+        case Prefix(text):
+            return _given(_text(partial(_begins, _checked("prefix", text))))
+        case Glob(pattern):
+            wild = [part(one) for one in alternatives(_checked("glob", pattern))]
+            return _given(_text(partial(_fits, wild)))
+        case Regex(pattern):
+            return _given(_text(partial(_matches, Expression(_checked("regex", pattern)))))
+        case Path(pattern, cwd):
+            base = None if cwd is None else _checked("cwd", cwd)
+            return _given(PathPattern(_checked("path", pattern), base, surely=surely).judge)
+        case Command(pattern):
+            return _given(CommandPattern(_checked("command", pattern)).judge)
+        case _ if wanted is None or isinstance(wanted, str | int | float) or is_list(wanted):
+            return _equal_to(wanted)
+        case _:
+            ways = ", ".join(f"{one.__name__.lower()}(…)" for one in MATCHERS)
+            msg = f"{wanted!r:.80} is no matcher: give {ways}, or a JSON value other than an object"
+            raise ConfigurationError(msg)
+
+
+def equality(wanted: object, value: object) -> Match:
+    """Return whether two JSON values are equal: for sure, or but for `1` being `1.0`."""
+    if isinstance(wanted, bool) or isinstance(value, bool) or wanted is None:
+        return Match.YES if value is wanted else Match.NO
+    if isinstance(wanted, int | float) and isinstance(value, int | float):
+        return Match.NO if value != wanted else Match.YES if type(value) is type(wanted) else Match.PARTLY
+    if is_list(wanted) and is_list(value) and len(wanted) == len(value):
+        return min(map(equality, wanted, value), default=Match.YES)
+    if is_mapping(wanted) and is_mapping(value) and wanted.keys() == value.keys():
+        return min((equality(one, value[key]) for key, one in wanted.items()), default=Match.YES)
+    return Match.YES if isinstance(wanted, str) and isinstance(value, str) and wanted == value else Match.NO
+
+
+def check_json(value: object) -> None:
+    """Do nothing, or raise `ConfigurationError` for what JSON cannot say."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{value!r:.80} is no JSON value: {error}") from None
+
+
+def _equal_to(wanted: object) -> Test:
+    check_json(wanted)
+
+    return lambda value, _: _EQUAL[equality(wanted, value)]
+
+
+_EQUAL = {Match.YES: YES, Match.PARTLY: PARTLY, Match.NO: NO}
+_MISSING = Found(Match.MISSING, "the call leaves it out")
+
+
+def _given(test: Test) -> Test:
+    """Return the test of a value that is there; null is not."""
+    return lambda value, sight: _MISSING if value is None or value is ABSENT else test(value, sight)
+
+
+def _text(test: Callable[[str], Found]) -> Test:
+    def judge(value: object, _: Sight) -> Found:
+        if not isinstance(value, str):
+            return unknown("it is no text")
+        return TOO_LONG if len(value) > MAX_TEXT else test(value)
+
+    return judge
+
+
+def _begins(start: str, text: str) -> Found:
+    return YES if text.startswith(start) else NO
+
+
+def _fits(wild: Sequence[Part], text: str) -> Found:
+    return YES if any(is_one(one, text) for one in wild) else NO
+
+
+def _matches(expression: Expression, text: str) -> Found:
+    if not expression.takes(text):
+        return unknown("it is too long for a regular expression of that size")
+    return YES if expression.fullmatch(text) else NO
+
+
+def _checked(what: str, text: object) -> str:
+    """Return the text of a matcher, which a struct that was not decoded need not have."""
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{what} is a text, not {text!r:.80}")
+    return text

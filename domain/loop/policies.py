@@ -1,0 +1,38 @@
+"""Policies: for each tool, when a person is asked, and for all of them, what is denied and what is allowed."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+
+from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
+from reenact.domain.loop.digests import digest
+from reenact.domain.loop.judging import Judge
+from reenact.domain.loop.policy_rules import Entry, Policy
+
+
+class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
+    """What is decided before a call runs.
+
+    `allow` has the calls that need not be asked about, `deny` those that never run; a text is the name of a tool, with
+    or without wildcards. The built-in deny list is advisory. Change no mapping: what they say is worked out once.
+    """
+
+    tools: dict[str, Policy] = {}
+    allow: tuple[Entry | str, ...] = ()
+    deny: tuple[Entry | str, ...] = BUILT_IN_DENY_LIST
+
+    @cached_property
+    def revision(self) -> str:
+        """The digest of all that the policies say, the same in every process.
+
+        Raises:
+            InvalidInputError: they hold what is no JSON value; `policies_of` refuses that.
+        """
+        return digest(msgspec.to_builtins([self.tools, self.allow, self.deny], order="sorted"))
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The policies, made ready to judge."""
+        return Judge(self.tools, self.allow, self.deny)

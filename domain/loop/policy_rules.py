@@ -1,0 +1,108 @@
+"""What a policy is made of: rules over the parameters of a tool, entries of lists over all tools, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, TypeAlias, get_args
+
+import msgspec
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.matchers.findings import YES, Found, Sight, Test, any_of, attempt
+from reenact.domain.loop.matchers.globs import Part, alternatives, part
+from reenact.domain.loop.matchers.values import is_mapping
+from reenact.domain.loop.matching import ABSENT, Wanted, ready
+
+Mode: TypeAlias = Literal["never", "required", "first", "always"]
+RuleMode: TypeAlias = Literal["never", "required", "first", "always", "allow", "deny"]
+Decision: TypeAlias = Literal["run", "ask", "deny"]
+
+MODES: Final[tuple[str, ...]] = get_args(Mode)
+RULE_MODES: Final[tuple[str, ...]] = get_args(RuleMode)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """What becomes of the calls whose parameters all match; without parameters, of all calls.
+
+    A key is the name of a parameter, or several of them: `path|file_path`. `allow` is `never` in other words: nobody is
+    asked. `deny` answers the call with an error.
+    """
+
+    when: dict[str, Wanted]
+    mode: RuleMode
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An entry of the list of what is allowed, or of what is denied: for the tools that fit the wildcards, and `when`.
+
+    `reason` is told to the model. An `advisory` entry denies only what it recognises, and nothing that is unsure.
+    """
+
+    tool: str
+    when: dict[str, Wanted] = {}
+    reason: str = ""
+    advisory: bool = False
+
+
+class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When a person is asked before a tool runs: always as `mode` says, or as the first rule says that matches.
+
+    A call that none of the rules matches is `required`, or `always` if that is the mode.
+    """
+
+    mode: Mode = "required"
+    rules: tuple[Rule, ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What becomes of a call, and why: it runs, a person is asked, or it is answered with an error."""
+
+    decision: Decision
+    reason: str = ""
+
+
+class Conditions:
+    """The parameters of a rule or of an entry, made ready; what only `surely` matches is as in `ready`.
+
+    Raises:
+        ConfigurationError: one of them cannot be read; the error names it.
+    """
+
+    def __init__(self, when: object, *, surely: bool = False) -> None:
+        if not is_mapping(when):
+            raise ConfigurationError(f"when is a mapping from parameters to matchers, not {when!r:.80}")
+        self.tests = [(parameter.split("|"), test) for parameter, test in _made_ready(when, surely=surely)]
+        self.told = " and ".join("`" + "`, `".join(names) + "`" for names, _ in self.tests)
+
+    def hold(self, arguments: Mapping[str, object], sight: Sight) -> Found:
+        """Return how the arguments match, all of them. Never raises."""
+        found = YES
+        for names, test in self.tests:
+            given = [arguments[name] for name in names if name in arguments] or [ABSENT]
+            one = any_of(attempt(test, value, sight) for value in given)
+            if one.match < found.match:
+                found = one
+        return found
+
+
+def tool_parts(pattern: object) -> tuple[Part, ...]:
+    """Return what the name of a tool must be.
+
+    Raises:
+        ConfigurationError: the pattern is no text, or cannot be read.
+    """
+    if not isinstance(pattern, str) or not pattern:
+        raise ConfigurationError(f"tool is the name of a tool, with or without wildcards, not {pattern!r:.80}")
+    return tuple(part(one) for one in alternatives(pattern))
+
+
+def _made_ready(when: Mapping[object, object], *, surely: bool) -> Iterator[tuple[str, Test]]:
+    for parameter, wanted in when.items():
+        if not isinstance(parameter, str) or not all(parameter.split("|")):
+            raise ConfigurationError(f"when has the key {parameter!r:.80}; a key is the name of a parameter")
+        try:
+            yield parameter, ready(wanted, surely=surely)
+        except RecursionError:
+            raise ConfigurationError(f"when.{parameter} is nested too deeply") from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"when.{parameter}: {error}") from None

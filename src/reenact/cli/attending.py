@@ -1,0 +1,92 @@
+"""Attending to an agent: its question is answered, and what it asks of people is decided, until it asks no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from reenact.cli.answer import Answer
+from reenact.cli.conversation import Conversation, Hear
+from reenact.cli.decisions import Approved, Decide, Decision, Rejected
+from reenact.cli.exact import plain_or_quoted
+from reenact.domain.people import PendingCall
+
+_OPTION: Final = "--allow-tool"
+_PATIENCE: Final = 10
+"""So often in a row a model may ask for what nobody is there to approve."""
+
+
+class Attending:
+    """Asks questions in a conversation, and lets `decide` decide about the calls that wait for a person.
+
+    `timeout`, in seconds, is for the agent; how long a person thinks is not counted.
+    """
+
+    def __init__(self, conversation: Conversation, hear: Hear, decide: Decide, *, timeout: float | None) -> None:
+        self._conversation = conversation
+        self._hear = hear
+        self._decide = decide
+        self._timeout = timeout
+
+    def ask(self, question: str) -> Answer:
+        """Ask, and return when the agent has answered or is left waiting."""
+        answer = self._conversation.ask(question, self._hear, timeout=self._timeout)
+        return self._go_on(answer)
+
+    def carry_out(self, decisions: Sequence[Decision]) -> Answer:
+        """Tell the agent of the decisions, and return when it has answered or is left waiting."""
+        return self._go_on(self._conversation.decide(decisions, self._hear, timeout=self._timeout))
+
+    def _go_on(self, answer: Answer) -> Answer:
+        while answer.problem is None and (answer.waits or answer.turn_id is None):
+            pending = self._conversation.pending()
+            decisions = self._decide(pending) if pending else None
+            if decisions is None:
+                break
+            left = None if self._timeout is None else max(0.0, self._timeout - answer.duration)
+            later = self._conversation.decide(decisions, self._hear, timeout=left)
+            answer = answer.then(later)
+            if later.turn_id is None:
+                break
+        return answer
+
+
+class Unattended:
+    """Decides where no person is: what the options allow is approved, all else is rejected, and the model told why."""
+
+    def __init__(self, allowed: Sequence[str], warn: Callable[[str], None]) -> None:
+        """Take the names of the tools that may run, in which `*`, `?` and `[…]` are wildcards."""
+        self._allowed = allowed
+        self._warn = warn
+        self._refusals = 0
+
+    def allows(self, call: PendingCall) -> bool:
+        """Return whether the call may run without a person."""
+        return call.kind == "approval" and any(fnmatchcase(call.name, pattern) for pattern in self._allowed)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the turn was ended because the model went on to ask for what is rejected."""
+        return self._refusals > _PATIENCE
+
+    def __call__(self, pending: Sequence[PendingCall]) -> list[Decision]:
+        """Decide about the calls."""
+        refused = [call for call in pending if not self.allows(call)]
+        self._refusals = self._refusals + 1 if len(refused) == len(pending) else 0
+        if self.gave_up:
+            return [Rejected(call=refused[0], reason=_reason(refused[0]), ends_turn=True, by=_OPTION)]
+        for call in refused:
+            self._warn(f"{plain_or_quoted(call.name)} was not run: {_reason(call)}")
+        return [
+            Rejected(call=call, reason=_reason(call), by=_OPTION)
+            if call in refused
+            else Approved(call=call, by=_OPTION)
+            for call in pending
+        ]
+
+
+def _reason(call: PendingCall) -> str:
+    if call.kind == "approval":
+        return f"no person is there to approve it; run with {_OPTION} {call.name}"
+    return "no person is there to answer it"

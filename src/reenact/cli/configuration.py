@@ -1,0 +1,110 @@
+"""What the command line says of an agent's limits, policies and MCP servers: read from options and files of JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from reenact.domain.errors import ConfigurationError, ReenactError
+from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.policy import Policies, policies_of
+from reenact.domain.tools import MCPServer, is_object
+
+_SERVERS: Final = "mcpServers"
+
+
+class _Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as the file has it; what other programs write beside that is passed over, as they do."""
+
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    type: str | None = None
+
+
+def read_servers(path: str) -> tuple[MCPServer, ...]:
+    """Return the servers of a file `{"mcpServers": {NAME: {"command": …} | {"url": …}}}`.
+
+    Raises:
+        ConfigurationError: it cannot be read; the message names the place in the file.
+    """
+    who = f"--mcp-config {path}"
+    content = _json(path, who)
+    servers = content.get(_SERVERS) if is_object(content) else None
+    if not is_object(servers):
+        msg = f'{who}: it is to be {{"{_SERVERS}": {{NAME: {{"command": …}} or {{"url": …}}}}}}'
+        raise ConfigurationError(msg)
+    return tuple(_server(f"{who}: {_SERVERS}.{name}", name, server) for name, server in servers.items())
+
+
+def read_policies(path: str) -> Policies:
+    """Return the policies that a file holds in their plain form.
+
+    Raises:
+        ConfigurationError: it cannot be read, or is no policy.
+    """
+    who = f"--policy {path}"
+    try:
+        return policies_of(_json(path, who))
+    except (ReenactError, msgspec.ValidationError) as error:
+        msg = str(error)
+        raise ConfigurationError(msg if msg.startswith(who) else f"{who}: {msg}") from error
+
+
+def read_prices(texts: Sequence[str]) -> Mapping[str, Price]:
+    """Return the prices that are given as `MODEL=IN,OUT`, per million tokens.
+
+    Raises:
+        ConfigurationError: one is not.
+    """
+    return dict(map(_price, texts))
+
+
+def _price(text: str) -> tuple[str, Price]:
+    model, _, amounts = text.rpartition("=")
+    try:
+        given, received = (float(amount) for amount in amounts.split(","))
+    except ValueError:
+        given = received = math.nan
+    if not model or not all(math.isfinite(amount) and amount >= 0 for amount in (given, received)):
+        msg = f"--price {text}: say MODEL=IN,OUT, what a million tokens cost, as in claude-x=3,15"
+        raise ConfigurationError(msg)
+    return model, Price(given, received)
+
+
+def _server(who: str, name: str, content: object) -> MCPServer:
+    try:
+        return _made(name, msgspec.convert(content, _Server))
+    except (msgspec.ValidationError, ConfigurationError) as error:
+        msg = f"{who}: {error}"
+        raise ConfigurationError(msg) from error
+
+
+def _made(name: str, server: _Server) -> MCPServer:
+    if server.url is None:
+        return MCPServer.stdio(name, server.command or "", server.args, server.env, server.cwd)
+    if server.command is not None:
+        msg = "it has a `command` and a `url`; give it one of them"
+        raise ConfigurationError(msg)
+    if server.type == "sse":
+        msg = "it is of type `sse`, which is not spoken here; most servers speak `http` as well"
+        raise ConfigurationError(msg)
+    return MCPServer.http(name, server.url, server.headers)
+
+
+def _json(path: str, who: str) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return msgspec.json.decode(Path(path).read_bytes())
+    except OSError as error:
+        msg = f"{who}: it cannot be read ({error.strerror})"
+        raise ConfigurationError(msg) from error
+    except msgspec.DecodeError as error:
+        msg = f"{who}: it is no JSON: {error}"
+        raise ConfigurationError(msg) from error

@@ -1,0 +1,184 @@
+"""Values as they are, to the last character: nothing in them can hide, move the cursor, or pass for something else.
+
+Texts stand in quotes with the escapes of JSON. Where one goes on on the next line, the piece there has quotes of its
+own, and nothing is between the pieces. An item of a list has a dash before it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from rich.cells import cell_len
+
+from reenact.domain.tools import is_array, is_object
+
+Escape: TypeAlias = Callable[[str, str], str]
+"""Tells how a character is written behind what stands before it."""
+
+_NARROWEST: Final = 16
+"""Columns that a piece of text has at least, however deep it stands."""
+_STEP: Final = "  "
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+_UNSEEN: Final = frozenset(
+    map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000))))
+"""Letters, marks and symbols that show nothing all the same."""
+_STRUCK_THROUGH: Final = frozenset(map(chr, range(0x0334, 0x0339)))
+_MOST_MARKS: Final = 3
+"""Marks over and under one letter; more of them would reach into other lines."""
+_RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
+
+
+def escaped(text: str) -> str:
+    """Return the text with every character that cannot be seen, or is not what it seems, as an escape of JSON."""
+    return "".join(_tokens(text, seen))
+
+
+def quoted(text: str) -> str:
+    """Return the text in quotes, escaped."""
+    return f'"{escaped(text)}"'
+
+
+def plain_or_quoted(name: str) -> str:
+    """Return a name as it is if it is as names are, else in quotes."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
+
+
+def harmless(text: str) -> str:
+    """Return a line of text that can be read, but neither obeyed by a terminal nor taken for more than it is."""
+    return "".join(one if one in '\\"' else seen(one, "x") for one in text.expandtabs(4))
+
+
+def seen(character: str, before: str) -> str:
+    """Return the character as it is if a person can see it, else as an escape."""
+    if character in _SHORT:
+        return _SHORT[character]
+    if " " <= character <= "~":
+        return character
+    category = unicodedata.category(character)
+    if category in _UNSEEN_CATEGORIES or character in _UNSEEN:
+        return in_ascii(character, before)
+    if category.startswith("M") and not _fits(character, before):
+        return in_ascii(character, before)
+    return character
+
+
+def in_ascii(character: str, _before: str) -> str:
+    """Return the character as an escape unless it is one of ASCII that can be seen."""
+    if character in _SHORT:
+        return _SHORT[character]
+    if " " <= character <= "~":
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def may_be_reordered(value: object) -> bool:
+    """Return whether the value has letters that are written from right to left: a terminal may show them elsewhere."""
+    if isinstance(value, str):
+        return any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in value)
+    if is_object(value):
+        return any(may_be_reordered(key) or may_be_reordered(one) for key, one in value.items())
+    return is_array(value) and any(map(may_be_reordered, value))
+
+
+def lines_of(arguments: Mapping[str, Any], width: int, escape: Escape = seen) -> list[str]:
+    """Return the arguments of a call as lines of so many columns, whole."""
+    lines = [line for name, value in arguments.items() for line in _named(name, value, "", width, escape)]
+    return lines or ["no arguments"]
+
+
+def on_one_line(value: object) -> str:
+    """Return the JSON value as JSON on one line, whole; what it says can be read again as JSON."""
+    if isinstance(value, str):
+        return quoted(value)
+    if is_object(value):
+        return "{" + ", ".join(f"{quoted(str(key))}: {on_one_line(one)}" for key, one in value.items()) + "}"
+    if is_array(value):
+        return "[" + ", ".join(map(on_one_line, value)) + "]"
+    return msgspec.json.encode(value).decode()
+
+
+def _named(name: str, value: object, margin: str, width: int, escape: Escape) -> Iterator[str]:
+    shown = name
+    if not _PLAIN_NAME.fullmatch(name):
+        *begun, last = _pieces(name, max(_NARROWEST, width - len(margin)) - len('"": ') - 1, escape)
+        yield from (f'{margin}"{piece}"' for piece in begun)
+        shown = f'"{last}"'
+    if (is_object(value) or is_array(value)) and value:
+        yield f"{margin}{shown}:"
+        yield from _parts(value, margin + _STEP, width, escape)
+    else:
+        yield from _leaf(f"{margin}{shown}: ", value, width, escape)
+
+
+def _parts(value: dict[Any, Any] | list[Any], margin: str, width: int, escape: Escape) -> Iterator[str]:
+    if is_object(value):
+        for name, one in value.items():
+            yield from _named(str(name), one, margin, width, escape)
+        return
+    for one in value:
+        if (is_object(one) or is_array(one)) and one:
+            yield f"{margin}-"
+            yield from _parts(one, margin + _STEP, width, escape)
+        else:
+            yield from _leaf(f"{margin}- ", one, width, escape)
+
+
+def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]:
+    if not isinstance(value, str):
+        yield head + msgspec.json.encode(value).decode()
+        return
+    if cell_len(head) + _NARROWEST > width:
+        yield head.rstrip()
+        head = " " * min(cell_len(head), max(0, width - _NARROWEST))
+    for piece in _pieces(value, max(_NARROWEST, width - cell_len(head)) - 2, escape):
+        yield f'{head}"{piece}"'
+        head = " " * cell_len(head)
+
+
+def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
+    """Yield the text, escaped, in pieces of so many columns; a line end is the last of its piece."""
+    piece, columns = "", 0
+    for token in _tokens(text, escape):
+        wide = cell_len(token)
+        if piece and columns + wide > width:
+            yield piece
+            piece, columns = "", 0
+        piece, columns = piece + token, columns + wide
+        if token == "\\n":  # noqa: S105 - a line end
+            yield piece
+            piece, columns = "", 0
+    if piece or not text:
+        yield piece
+
+
+def _tokens(text: str, escape: Escape) -> Iterator[str]:
+    """Yield each character as it is written, a letter together with its marks."""
+    token = ""
+    for character in text:
+        written = escape(character, token)
+        if token and written == character and unicodedata.category(character).startswith("M"):
+            token += written
+            continue
+        if token:
+            yield token
+        token = written
+    if token:
+        yield token
+
+
+def _fits(mark: str, before: str) -> bool:
+    """Return whether the mark belongs to the letter that stands before it, perhaps with marks of its own."""
+    return (
+        mark not in _STRUCK_THROUGH
+        and unicodedata.category(mark) != "Me"
+        and unicodedata.category(before[:1] or " ").startswith("L")
+        and len(before) <= _MOST_MARKS
+    )

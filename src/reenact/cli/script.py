@@ -1,0 +1,53 @@
+"""Questions where no person is: each is answered in the form that is wanted, and gives an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from reenact.cli.answer import Answer
+from reenact.cli.attending import Attending, Unattended
+from reenact.cli.calls import told
+from reenact.cli.console import Console
+from reenact.cli.conversation import Conversation
+from reenact.cli.decisions import Decision
+from reenact.cli.failures import UNAPPROVED, ExitCode
+from reenact.cli.options import TalkOptions
+from reenact.cli.output import output
+from reenact.domain.people import PendingCall
+from reenact.domain.turns import REJECTED
+
+
+class Script:
+    """Asks the questions of a script; `code` is the exit code of the first that failed."""
+
+    def __init__(self, conversation: Conversation, options: TalkOptions, console: Console) -> None:
+        self.code: int = ExitCode.SUCCESS
+        self._conversation = conversation
+        self._options = options
+        self._console = console
+        self._output = output(options.output_format, console)
+
+    def ask(self, question: str) -> int:
+        """Ask, print the answer, and return the exit code so far."""
+        return self._print(lambda attending: attending.ask(question))
+
+    def see_to(self, pending: Sequence[PendingCall]) -> None:
+        """Say what waits for a person."""
+        for call in pending:
+            self._console.say(told(call))
+
+    def carry_out(self, decision: Decision) -> None:
+        """Tell the agent of a decision, and print what comes of it."""
+        self._print(lambda attending: attending.carry_out([decision]))
+
+    def _print(self, act: Callable[[Attending], Answer]) -> int:
+        unattended = Unattended(self._options.allow_tools, self._console.warn)
+        attending = Attending(self._conversation, self._output.hear, unattended, timeout=self._options.timeout)
+        answer = act(attending)
+        if unattended.gave_up and answer.stop_reason == REJECTED:
+            answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
+        self._output.end(answer)
+        self.code = self.code or (answer.problem.code if answer.problem else ExitCode.SUCCESS)
+        return self.code

@@ -1,0 +1,274 @@
+"""Calls that wait for the person at the terminal: seen whole, approved, rejected, edited, answered, left for later."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Chat, Run
+from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT, Terminal
+from tests.cli.tools import MAIL, Office
+
+QUESTION = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn:"
+CTRL_U = "\x15"
+
+
+@pytest.fixture
+def asked(chat: Chat, office: Office) -> Terminal:
+    """A chat in which the person is asked about one mail."""
+    office.model_asks_for(MAIL)
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Write to Ann" + ENTER)
+    terminal.wait_for(QUESTION)
+    return terminal
+
+
+def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: Terminal, office: Office, run: Run) -> None:
+    shown, too_early = asked.shown, office.sent
+    asked.type("y" + ENTER)
+    asked.wait_for("sent to ann@example.org")
+    asked.wait_for("Hello from the fake API!")
+    asked.wait_for(PROMPT)
+    asked.type(CTRL_D)
+    asked.wait_for_exit()
+
+    assert "send_mail may run only if you approve" in shown
+    assert 'to: "ann@example.org"' in shown
+    assert 'body: "Hello"' in shown
+    assert (too_early, office.sent) == ("", "ann@example.org: Hello\n")
+    (result,) = office.results
+    assert (result["content"], result["is_error"]) == ("sent to ann@example.org", False)
+    (approved,) = run("log", "--type", "tool_approved", "--output-format", "json").objects
+    assert approved["data"]["by"], "who was at the terminal"
+
+
+def test_a_rejection_tells_the_model_why(asked: Terminal, office: Office) -> None:
+    asked.type("n" + ENTER)
+    asked.wait_for("Why not?")
+    asked.type("she is on holiday" + ENTER)
+    asked.wait_for("Hello from the fake API!")
+
+    assert office.sent == ""
+    (result,) = office.results
+    assert result["is_error"]
+    assert "she is on holiday" in result["content"]
+
+
+def test_edited_arguments_are_asked_for_until_they_are_valid_and_are_those_that_run(
+    asked: Terminal, office: Office, run: Run
+) -> None:
+    asked.type("e" + ENTER)
+    asked.wait_for("Arguments:")
+    asked.type(CTRL_U + "[1]" + ENTER)
+    asked.wait_for("That cannot be used: the arguments of a call are a JSON object, not list")
+    asked.wait_for("Arguments:")
+    asked.type(CTRL_U + '{"to": ' + ENTER)
+    asked.wait_for("That cannot be used")
+    asked.wait_for("Arguments:")
+    asked.type(CTRL_U + '{"to": "bob@example.org", "body": "Hi"}' + ENTER)
+    asked.wait_for('to: "bob@example.org"')
+    asked.wait_for(QUESTION)
+    asked.type("y" + ENTER)
+    asked.wait_for("Hello from the fake API!")
+
+    assert office.sent == "bob@example.org: Hi\n"
+    asked.type(CTRL_D)
+    asked.wait_for_exit()
+    (edited,) = run("log", "--type", "tool-edited", "--output-format", "json").objects
+    assert (edited["data"]["original"], edited["data"]["edited"]["to"]) == (MAIL[1], "bob@example.org")
+
+
+def test_quitting_ends_the_turn_and_the_next_question_is_answered(asked: Terminal, office: Office) -> None:
+    asked.type("q" + ENTER)
+    asked.wait_for(PROMPT)
+    before = len(office.api.requests)
+    asked.type("Never mind" + ENTER)
+    asked.wait_for("Hello from the fake API!")
+
+    assert (before, office.sent) == (1, "")
+
+
+def test_ctrl_c_leaves_the_call_waiting_and_pending_asks_again(asked: Terminal, office: Office) -> None:
+    asked.type(CTRL_C)
+    asked.wait_for("goes on waiting")
+    asked.wait_for("/pending asks again")
+    asked.wait_for("reenact --resume ses_")
+    asked.wait_for(PROMPT)
+    asked.type("Something else" + ENTER)
+    asked.wait_for("a call waits for a person")
+    asked.wait_for(PROMPT)
+    asked.type("/pending" + ENTER)
+    asked.wait_for(QUESTION)
+    asked.type("y" + ENTER)
+    asked.wait_for("Hello from the fake API!")
+
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_a_call_that_waits_is_asked_about_after_a_restart_before_anything_else(
+    asked: Terminal, chat: Chat, office: Office, run: Run
+) -> None:
+    asked.type(CTRL_C)
+    asked.wait_for(PROMPT)
+    asked.type(CTRL_D)
+    asked.wait_for_exit()
+    (session,) = run("sessions", "--output-format", "json").objects
+
+    again = chat("--resume", session["id"], *office.tools, until=QUESTION, **office.claude)
+    again.type("y" + ENTER)
+    again.wait_for("sent to ann@example.org")
+    again.wait_for("Hello from the fake API!")
+    again.wait_for(PROMPT)
+
+    assert 'to: "ann@example.org"' in again.shown
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_a_process_that_was_killed_at_the_question_changes_nothing(asked: Terminal, chat: Chat, office: Office) -> None:
+    asked.terminate()
+    code = asked.wait_for_exit()
+
+    again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
+    again.type("y" + ENTER)
+    again.wait_for("Hello from the fake API!")
+
+    assert code == 143
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_of_two_calls_one_is_approved_and_one_rejected(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Write to both" + ENTER)
+    terminal.wait_for("1 of 2:")
+    terminal.wait_for(QUESTION)
+    terminal.type("y" + ENTER)
+    terminal.wait_for("2 of 2:")
+    terminal.wait_for("bob@example.org")
+    terminal.wait_for(QUESTION)
+    undecided = office.sent
+    terminal.type("n" + ENTER)
+    terminal.wait_for("Why not?")
+    terminal.type("not Bob" + ENTER)
+    terminal.wait_for("Hello from the fake API!")
+
+    assert (undecided, office.sent) == ("", "ann@example.org: Hello\n")
+    assert [result["is_error"] for result in office.results] == [False, True]
+
+
+def test_a_model_that_asks_again_is_asked_about_again(asked: Terminal, office: Office) -> None:
+    office.model_asks_for(("send_mail", {"to": "bob@example.org"}), text="And now Bob.")
+    asked.type("y" + ENTER)
+    asked.wait_for("And now Bob.")
+    asked.wait_for(QUESTION)
+    asked.type("y" + ENTER)
+    asked.wait_for("Hello from the fake API!")
+
+    assert office.sent == "ann@example.org: Hello\nbob@example.org: \n"
+
+
+def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL, delay=0.05)
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Write to Ann" + ENTER + "y" + ENTER)
+    terminal.wait_for(QUESTION)
+    terminal.type("v" + ENTER)
+    terminal.wait_for(QUESTION)
+
+    assert office.sent == ""
+
+
+def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, office: Office) -> None:
+    hidden = 'a"b\x1b[2K\x1b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\nQUESTION: fine\u3164'
+    office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "x"}))
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Write" + ENTER)
+    terminal.wait_for("may run only if you approve")
+    shown = terminal.wait_for(QUESTION)
+
+    told = "".join(line.strip().removeprefix("to: ").strip('"') for line in shown.splitlines() if '"' in line)
+    assert r"a\"b\u001b[2K\u001b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\udb40\udc41\u0000\u009b\u2028\n" in told
+    assert r"QUESTION: fine\u3164" in told
+    assert r'"bo\rdy\u202e": "x"' in shown
+    assert not set(shown) & set("\u202e\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\u3164")
+
+
+def test_a_question_is_answered_in_words(chat: Chat, office: Office) -> None:
+    office.model_asks_person("What is your name?\nReally?")
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Greet me" + ENTER)
+    terminal.wait_for("What is your name?")
+    terminal.wait_for("Your answer, or /no [REASON]:")
+    terminal.type(ENTER)
+    terminal.wait_for("Type an answer")
+    terminal.type("Ada" + ENTER)
+    terminal.wait_for("Hello from the fake API!")
+
+    assert [result["content"] for result in office.results] == ["Ada"]
+
+
+def test_one_option_is_selected_by_its_number(chat: Chat, office: Office) -> None:
+    office.model_asks_person("Which?", ["red", "green"])
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Paint" + ENTER)
+    terminal.wait_for("1. red")
+    terminal.wait_for("2. green")
+    terminal.wait_for("A number, or /no [REASON]:")
+    for wrong, why in (("3", "from 1 to 2"), ("0", "from 1 to 2"), ("green", "from 1 to 2"), ("1 2", "Only one")):
+        terminal.type(wrong + ENTER)
+        terminal.wait_for(why)
+    terminal.type("2" + ENTER)
+    terminal.wait_for("Hello from the fake API!")
+
+    assert [result["content"] for result in office.results] == ["green"]
+
+
+def test_commands_decide_about_what_waits(asked: Terminal, office: Office) -> None:
+    asked.type(CTRL_C)
+    asked.wait_for(PROMPT)
+    asked.type("/approve nonsense" + ENTER)
+    asked.wait_for("No call nonsense waits; these do:")
+    asked.wait_for('toolu_fake_1  send_mail(to: "ann@example.org", body: "Hello")')
+    asked.wait_for(PROMPT)
+    asked.type("/approve toolu_fake_1" + ENTER)
+    asked.wait_for("Hello from the fake API!")
+    asked.wait_for(PROMPT)
+    asked.type("/approve" + ENTER)
+    asked.wait_for("Nothing waits for you.")
+
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_of_several_calls_a_command_must_name_one(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Write to both" + ENTER)
+    terminal.wait_for(QUESTION)
+    terminal.type(CTRL_C)
+    terminal.wait_for("They all go on waiting")
+    terminal.wait_for(PROMPT)
+    terminal.type("/approve" + ENTER)
+    terminal.wait_for("name the one you mean")
+    terminal.wait_for("toolu_fake_2")
+    terminal.wait_for(PROMPT)
+    terminal.type("/reject toolu_fake_2 not Bob" + ENTER)
+    terminal.wait_for(QUESTION)
+    terminal.type("y" + ENTER)
+    terminal.wait_for("Hello from the fake API!")
+
+    assert office.sent == "ann@example.org: Hello\n"
+    assert [result["is_error"] for result in office.results] == [False, True]
+
+
+def test_calls_and_results_are_shown_while_the_turn_runs(chat: Chat, office: Office) -> None:
+    office.model_asks_for(("get_weather", {"city": "Rome"}), ("read_lines", {"count": 9}), ("fail", {}))
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Go" + ENTER)
+    terminal.wait_for("Hello from the fake API!")
+
+    assert '→ get_weather(city: "Rome")' in terminal.shown
+    assert '{"city":"Rome","sky":"clear"}' in terminal.shown
+    assert "→ read_lines(count: 9)" in terminal.shown
+    assert "line 3" in terminal.shown
+    assert "line 4" not in terminal.shown
+    assert "… 6 more lines" in terminal.shown
+    assert "error: FileNotFoundError: no such file" in terminal.shown

@@ -1,0 +1,93 @@
+"""What was used and what it cost: sums, and what is not known stays unknown."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.ledger import CostLimit, Ledger, Price, Spent, cost_of, sum_of, tokens_in_context
+
+counts = st.dictionaries(st.sampled_from(["input_tokens", "output_tokens", "other"]), st.integers(0, 1000))
+costs = st.none() | st.integers(0, 100).map(float)
+uses = st.lists(st.tuples(st.sampled_from(["m", "n", "look"]), st.booleans(), counts, costs), max_size=8)
+
+
+@given(uses)
+def test_the_ledger_is_the_sum_of_its_uses(used: list[tuple[str, bool, dict[str, int], float | None]]) -> None:
+    ledger = Ledger()
+
+    for name, is_tool, usage, cost in used:
+        ledger = ledger.with_tool(name, cost) if is_tool else ledger.with_model(name, usage, cost)
+
+    total: Counter[str] = Counter()
+    for _, is_tool, usage, _ in used:
+        total.update({} if is_tool else usage)
+    assert Counter(ledger.usage) == total
+    assert ledger.cost == sum(cost or 0.0 for *_, cost in used)
+    for is_tool, spent in ((False, ledger.models), (True, ledger.tools)):
+        for name, each in spent.items():
+            mine = [use for use in used if use[:2] == (name, is_tool)]
+            assert each.calls == len(mine)
+            assert each.unpriced == sum(cost is None for *_, cost in mine)
+
+
+def test_a_use_without_a_price_counts_as_unknown() -> None:
+    spent = Spent().plus({"input_tokens": 3}, 2.0).plus({"input_tokens": 4}, None)
+
+    assert spent == Spent(calls=2, usage={"input_tokens": 7}, cost=2.0, unpriced=1)
+
+
+def test_each_kind_of_token_has_its_price() -> None:
+    usage = {
+        "input_tokens": 1_000_000,
+        "output_tokens": 2_000_000,
+        "cache_creation_input_tokens": 4_000_000,
+        "cache_read_input_tokens": 8_000_000,
+    }
+
+    assert cost_of(usage, Price(1.0, 10.0)) == pytest.approx(1 + 20 + 4 * 1.25 + 8 * 0.1)
+    assert cost_of(usage, Price(1.0, 10.0, cache_write=100.0, cache_read=0.0)) == pytest.approx(1 + 20 + 400)
+
+
+@pytest.mark.parametrize(("usage", "price"), [({"input_tokens": 1}, None), ({}, Price(1.0, 1.0)), ({}, None)])
+def test_the_cost_of_what_is_not_known_is_not_known(usage: dict[str, int], price: Price | None) -> None:
+    assert cost_of(usage, price) is None
+
+
+def test_what_is_no_count_is_not_counted() -> None:
+    odd: dict[str, Any] = {"input_tokens": 3, "service_tier": "standard", "nested": {"a": 1}, "yes": True, "less": -1}
+
+    assert sum_of(odd, odd) == {"input_tokens": 6}
+    assert sum_of({}, {"output_tokens": 0}) == {}
+    assert cost_of(odd, Price(1_000_000.0, 0.0)) == 3.0
+
+
+def test_a_conversation_is_as_long_as_all_that_was_read_and_written() -> None:
+    usage = {"input_tokens": 1, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 4, "output_tokens": 8}
+
+    assert tokens_in_context(usage) == 15
+    assert tokens_in_context({}) == 0
+
+
+@pytest.mark.parametrize("most", [0, 0.5, 3, math.inf])
+def test_a_limit_is_an_amount(most: float) -> None:
+    assert CostLimit(most).max_total == most
+
+
+@pytest.mark.parametrize("most", [-1, math.nan, True, "3"])
+def test_what_is_no_amount_is_no_limit(most: Any) -> None:  # noqa: ANN401 - as callers may hand it in
+    with pytest.raises(ConfigurationError, match="max_total"):
+        CostLimit(most)
+
+
+def test_a_limit_stops_interrupts_or_warns() -> None:
+    wrong: Any = "explode"
+
+    with pytest.raises(ConfigurationError, match="'explode'"):
+        CostLimit(1.0, wrong)

@@ -1,0 +1,812 @@
+"""Tools of a server that is a program: whatever it does, calls have outcomes, and in the end nothing is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from reenact.actors.environment.tools.mcp import stdio
+from reenact.actors.environment.tools.mcp.connection import MCPConnection
+from reenact.actors.environment.tools.outcome import ToolOutcome
+from reenact.actors.environment.tools.running import in_thread
+from reenact.actors.environment.tools.tool import tool
+from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
+from reenact.actors.outside import OutsideLoop
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
+from reenact.testing import wait_until
+from tests.environment.tools.support import fits
+
+T = TypeVar("T")
+SERVERS = Path(__file__).parent / "servers"
+SOON = 0.2
+"""Seconds that a server is given which answers never."""
+HIDDEN = "mellon-mellon"
+
+Json = dict[str, Any]
+
+
+def listed(name: str, schema: Json | None = None, **more: object) -> Json:
+    return {"name": name, "inputSchema": schema or {"type": "object"}, **more}
+
+
+ALONE = ["echo", "pid", "hang", "die", "garbage", "large", "change"]
+MORE = ["nonsense", "cancelled", "spawn", "close", "deaf", "unread", "refuse"]
+TOOLS = [listed(name) for name in (*ALONE, *MORE)]
+
+
+def rough(*, server: Json | None = None, **settings: object) -> MCPServer:
+    """Return the rough server with these settings; `server` are those of how it is reached."""
+    program = ["-I", "-S", str(SERVERS / "rough.py"), json.dumps({"tools": TOOLS, **settings})]
+    return MCPServer.stdio("rough", sys.executable, program, **(server or {}))
+
+
+def run(work: Callable[[Toolbox], Coroutine[Any, Any, T]], *servers: MCPServer) -> T:
+    """Run what uses a toolbox with these servers, on a loop whose complaints fail the test."""
+    complaints: list[Json] = []
+
+    async def using() -> T:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with Toolbox(servers) as box:
+            return await work(box)
+
+    result = asyncio.run(using())
+    assert complaints == []
+    return result
+
+
+def calls(
+    *calls: tuple[str, Json], timeout: float | None = None
+) -> Callable[[Toolbox], Coroutine[Any, Any, list[ToolOutcome]]]:
+    """Return what makes these calls, one after the other."""
+
+    async def make(box: Toolbox) -> list[ToolOutcome]:
+        return [await box.call(name, arguments, timeout=timeout) for name, arguments in calls]
+
+    return make
+
+
+def contents(outcomes: list[ToolOutcome]) -> list[object]:
+    return [outcome.content for outcome in outcomes]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path(f"/proc/{pid}").exists() else True
+
+
+ASKED: dict[str, tuple[str, Json]] = {
+    "add": ("mcp__proper__add", {"a": 1, "b": 2}),
+    "added wrongly": ("mcp__proper__add", {"a": "x"}),
+    "weather": ("mcp__proper__weather", {"city": "Oslo"}),
+    "everything": ("mcp__proper__everything", {}),
+    "fail": ("mcp__proper__fail", {}),
+    "refuse": ("mcp__proper__refuse", {}),
+    "nothing": ("mcp__proper__nothing", {}),
+    **{name: ("mcp__proper__variable", {"name": name}) for name in ("TOKEN", "OURS", "PATH")},
+}
+
+
+@pytest.fixture(scope="module")
+def answers() -> tuple[tuple[ToolSpec, ...], dict[str, ToolOutcome]]:
+    """What a proper server offers, after a tool of our own, and what it answers to all that it is asked."""
+
+    @tool
+    def zero() -> int:
+        return 0
+
+    server = MCPServer.stdio(
+        "proper", sys.executable, [str(SERVERS / "proper.py")], {"TOKEN": "it is ${NEEDED}"}, timeout=7
+    )
+
+    async def ask() -> tuple[tuple[ToolSpec, ...], dict[str, ToolOutcome]]:
+        async with Toolbox([server, zero]) as box:
+            return box.specs(), {name: await box.call(*call) for name, call in ASKED.items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEEDED", HIDDEN)
+        patch.setenv("OURS", HIDDEN)
+        return asyncio.run(ask())
+
+
+Answers = tuple[tuple[ToolSpec, ...], dict[str, ToolOutcome]]
+
+
+def test_the_tools_of_a_server_stand_beside_the_local_ones_by_name(answers: Answers) -> None:
+    specs, _ = answers
+
+    assert [spec.name for spec in specs] == [
+        "zero",
+        "mcp__proper__add",
+        "mcp__proper__die",
+        "mcp__proper__everything",
+        "mcp__proper__fail",
+        "mcp__proper__refuse",
+        "mcp__proper__sleep",
+        "mcp__proper__variable",
+        "mcp__proper__weather",
+    ]
+    assert [spec.name for spec in specs if spec.idempotent] == ["mcp__proper__add", "mcp__proper__weather"]
+
+
+def test_a_tool_of_a_server_is_known_as_the_server_describes_it(answers: Answers) -> None:
+    _, add, *_ = answers[0]
+
+    assert (add.description, add.timeout, add.cost) == ("Add two numbers.", 7, None)
+    assert fits(add.input_schema, {"a": 1, "b": 2})
+    assert not fits(add.input_schema, {"a": 1})
+
+
+def test_what_a_server_returns_is_what_the_model_is_given(answers: Answers) -> None:
+    _, answered = answers
+
+    assert (answered["add"].content, answered["add"].is_error) == ("3", False)
+    assert json.loads(str(answered["weather"].content)) == {"city": "Oslo", "degrees": 1.5}
+    assert (answered["refuse"].content, answered["refuse"].is_error) == ("not today", True)
+
+
+def test_content_of_every_kind_is_shown_or_named(answers: Answers) -> None:
+    _, answered = answers
+
+    def source(kind: str) -> Json:
+        return {"type": "base64", "media_type": kind, "data": "aGVsbG8="}
+
+    assert list(answered["everything"].content) == [
+        {"type": "text", "text": "Look:"},
+        {"type": "image", "source": source("image/png")},
+        {"type": "text", "text": "[image/tiff of 8 characters in base64: it cannot be shown]"},
+        {"type": "text", "text": "[image/png of 10 characters in base64: it cannot be shown]"},
+        {"type": "text", "text": "[audio/wav of 8 characters in base64: it cannot be shown]"},
+        {"type": "text", "text": "file:///a.txt:"},
+        {"type": "text", "text": "a text"},
+        {"type": "text", "text": "file:///a.pdf:"},
+        {"type": "document", "source": source("application/pdf")},
+        {"type": "text", "text": "file:///a:"},
+        {"type": "text", "text": "[binary data of 8 characters in base64: it cannot be shown]"},
+        {"type": "text", "text": "[resource b: file:///b (more)]"},
+    ]
+
+
+def test_what_goes_wrong_in_a_server_is_an_error_for_the_model(answers: Answers) -> None:
+    _, answered = answers
+
+    assert [answered[name].is_error for name in ("fail", "added wrongly", "nothing")] == [True, True, True]
+    assert "fail" in str(answered["fail"].content)
+    assert "a\n" in str(answered["added wrongly"].content)
+    assert str(answered["nothing"].content).startswith("Tool not found: mcp__proper__nothing; there are: zero, mcp__p")
+
+
+def test_a_server_is_given_its_variables_and_few_of_ours(answers: Answers) -> None:
+    _, answered = answers
+
+    assert answered["TOKEN"].content == f"it is {HIDDEN}"
+    assert answered["OURS"].content == "(not set)"
+    assert answered["PATH"].content == os.environ["PATH"]
+
+
+def test_a_call_before_the_server_was_asked_connects_first() -> None:
+    async def go() -> tuple[int, ToolOutcome]:
+        box = Toolbox([rough()])
+        try:
+            return len(box.specs()), await box.call("mcp__rough__echo", {"a": 1})
+        finally:
+            await box.aclose()
+
+    before, outcome = asyncio.run(go())
+
+    assert (before, outcome.content) == (0, '{"a": 1}')
+
+
+def test_a_server_of_the_older_protocol_will_do() -> None:
+    assert contents(run(calls(("mcp__rough__echo", {"a": [1, None]})), rough())) == ['{"a": [1, null]}']
+
+
+def test_many_calls_at_once_go_over_one_connection() -> None:
+    async def go(box: Toolbox) -> list[ToolOutcome]:
+        echoes = [Invocation("mcp__rough__echo", {"n": n}) for n in range(20)]
+        return await box.call_all([*echoes, Invocation("mcp__rough__pid", {}), Invocation("mcp__rough__pid", {})])
+
+    *echoes, one, other = run(go, rough())
+
+    assert contents(echoes) == [f'{{"n": {n}}}' for n in range(20)]
+    assert one.content == other.content
+
+
+def test_arguments_that_are_no_json_are_refused_before_they_are_sent() -> None:
+    bad, good = run(calls(("mcp__rough__echo", {"a": "\ud800"}), ("mcp__rough__echo", {})), rough())
+
+    assert (bad.is_error, bad.content) == (True, "mcp__rough__echo: its arguments must be a JSON object")
+    assert good.content == "{}"
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_the_server_is_told() -> None:
+    async def go(box: Toolbox) -> list[ToolOutcome]:
+        return [
+            await box.call("mcp__rough__hang", {}, timeout=SOON),
+            await box.call("mcp__rough__cancelled", {}),
+            await box.call("mcp__rough__echo", {}),
+        ]
+
+    hung, cancelled, echo = run(go, rough())
+
+    assert (hung.content, echo.content) == ("mcp__rough__hang did not finish within 0.2 s", "{}")
+    assert len(json.loads(str(cancelled.content))) == 1
+
+
+def test_each_call_has_the_time_that_the_server_s_settings_give() -> None:
+    outcomes = run(calls(("mcp__rough__hang", {})), rough(server={"timeout": SOON}))
+
+    assert contents(outcomes) == ["mcp__rough__hang did not finish within 0.2 s"]
+
+
+def test_an_interrupted_call_is_given_up() -> None:
+    async def go(box: Toolbox) -> tuple[bool, object]:
+        call = asyncio.create_task(box.call("mcp__rough__hang", {}))
+        await box.call("mcp__rough__echo", {})  # the one before was sent
+        call.cancel()
+        await asyncio.wait([call])
+        return call.cancelled(), (await box.call("mcp__rough__echo", {})).content
+
+    assert run(go, rough()) == (True, "{}")
+
+
+def test_garbage_between_messages_is_passed_over() -> None:
+    server = rough(first="garbage")
+
+    assert contents(run(calls(("mcp__rough__garbage", {}), ("mcp__rough__echo", {})), server)) == [
+        "after the garbage",
+        "{}",
+    ]
+
+
+def test_a_message_may_be_large() -> None:
+    (outcome,) = run(calls(("mcp__rough__large", {"size": 900_000})), rough())
+
+    assert outcome.content == "x" * 900_000
+
+
+def test_a_server_that_sends_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "MAX_LINE", 100_000)
+
+    large, after = run(calls(("mcp__rough__large", {"size": 900_000}), ("mcp__rough__echo", {})), rough())
+
+    assert "was lost in the middle of it" in str(large.content)
+    assert after.content == "{}"
+
+
+def test_an_answer_that_breaks_the_protocol_is_an_error() -> None:
+    nonsense, after = run(calls(("mcp__rough__nonsense", {}), ("mcp__rough__echo", {})), rough())
+
+    assert nonsense.is_error
+    assert str(nonsense.content).startswith("mcp__rough__nonsense: ValidationError: ")
+    assert after.content == "{}"
+
+
+def test_a_refusal_of_the_server_is_told_without_secrets() -> None:
+    server = rough(server={"env": {"TOKEN": HIDDEN}})
+
+    assert contents(run(calls(("mcp__rough__refuse", {"whom": HIDDEN})), server)) == [
+        "mcp__rough__refuse: refused to …"
+    ]
+
+
+@pytest.mark.parametrize("name", ["die", "close"])
+def test_a_server_that_dies_in_the_middle_of_a_call_is_started_again_for_the_next(name: str) -> None:
+    first, died, second = run(
+        calls(("mcp__rough__pid", {}), (f"mcp__rough__{name}", {}), ("mcp__rough__pid", {})), rough()
+    )
+
+    assert died.is_error
+    assert str(died.content).startswith("MCP server 'rough' was lost in the middle of it (")
+    assert str(died.content).endswith("; whether it took effect is not known")
+    assert not second.is_error
+    assert second.content != first.content
+    assert not is_alive(int(str(first.content)))
+
+
+def test_how_a_server_ended_is_told() -> None:
+    (died,) = run(calls(("mcp__rough__die", {})), rough())
+
+    assert "(it ended with status 3)" in str(died.content)
+
+
+def test_all_who_wait_for_a_server_are_told_that_it_died() -> None:
+    async def go(box: Toolbox) -> list[ToolOutcome]:
+        return await box.call_all([Invocation("mcp__rough__hang", {}), Invocation("mcp__rough__die", {})])
+
+    assert all("was lost in the middle of it" in str(outcome.content) for outcome in run(go, rough()))
+
+
+def test_a_server_that_has_died_between_two_calls_is_started_again() -> None:
+    async def go(box: Toolbox) -> tuple[str, str]:
+        first = await box.call("mcp__rough__pid", {})
+        os.kill(int(str(first.content)), 9)
+        link = next(iter(box._connections.values()))._link
+        assert link is not None
+        await asyncio.wait([link._task])
+        return str(first.content), str((await box.call("mcp__rough__pid", {})).content)
+
+    first, second = run(go, rough())
+
+    assert first != second
+    assert second.isdigit()
+
+
+def test_a_server_that_hears_nothing_more_is_left() -> None:
+    deaf, after = run(calls(("mcp__rough__deaf", {}), ("mcp__rough__echo", {})), rough())
+
+    assert "was lost in the middle of it" in str(deaf.content)
+    assert after.content == "{}"
+
+
+def test_a_server_that_reads_nothing_more_holds_up_nobody() -> None:
+    large = {"text": "x" * 300_000}
+
+    outcomes = run(calls(("mcp__rough__unread", {}), *[("mcp__rough__echo", large)] * 3, timeout=SOON), rough())
+
+    assert [outcome.is_error for outcome in outcomes] == [True, True, True, True] or [
+        outcome.is_error for outcome in outcomes
+    ] == [False, True, True, True]
+    assert outcomes[-1].content == "mcp__rough__echo did not finish within 0.2 s"
+
+
+def problems_of(*servers: MCPServer) -> dict[str, str]:
+    """Return what goes wrong when these are connected."""
+
+    async def connect() -> dict[str, str]:
+        box = Toolbox(servers)
+        try:
+            return {name: str(problem) for name, problem in (await box.connect()).items()}
+        finally:
+            await box.aclose()
+
+    return asyncio.run(connect())
+
+
+def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    problems = problems_of(rough(first="hang", pid=str(pid), server={"connect_timeout": 2.0}))
+
+    assert problems == {"rough": "MCP server 'rough' could not be connected: no answer within 2 s; it said: I am up"}
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_a_server_that_could_not_be_reached_is_left_alone_for_a_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pid = tmp_path / "pid"
+    server = rough(first="exit", pid=str(pid))
+
+    async def connect(box: Toolbox) -> tuple[list[str], str]:
+        first = pid.read_text()
+        problems = [str((await box.connect())["rough"]) for _ in range(3)]
+        assert pid.read_text() == first
+        return problems, str((await box.call("mcp__rough__echo", {})).content)
+
+    problems, told = run(connect, server)
+
+    assert len(set(problems)) == 1
+    assert told == "Tool not found: mcp__rough__echo; there are: none"
+    assert len([record for record in caplog.records if "not all there" in record.getMessage()]) == 1
+
+
+def test_a_server_that_does_not_say_which_tools_it_has_is_given_up() -> None:
+    problems = problems_of(rough(lists=False, server={"connect_timeout": 2.0}))
+
+    assert problems == {
+        "rough": "MCP server 'rough' could not be connected: its tools did not come within 2 s; it said: I am up"
+    }
+
+
+def test_a_server_that_ends_at_once_is_told_with_what_it_said_but_no_secret() -> None:
+    server = rough(first="exit", says=f"no file {HIDDEN}\n\n", server={"env": {"TOKEN": HIDDEN}})
+
+    problems = problems_of(server)
+
+    assert problems == {
+        "rough": "MCP server 'rough' could not be connected: MCPError: Connection closed; it ended with status 4; "
+        "it said: no file …"
+    }
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    problems = problems_of(MCPServer.stdio("nothing", "a-program-that-is-not-there"))
+
+    assert "MCP server 'nothing' could not be connected: FileNotFoundError" in problems["nothing"]
+    assert "a-program-that-is-not-there" in problems["nothing"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    problems = problems_of(MCPServer.stdio("nothing", sys.executable, cwd=str(tmp_path / "nowhere")))
+
+    assert "nowhere" in problems["nothing"]
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    problems = problems_of(rough(server={"env": {"TOKEN": "${A_VARIABLE_THAT_IS_NOT_SET}"}}))
+
+    assert problems == {
+        "rough": "MCP server 'rough' needs the environment variable A_VARIABLE_THAT_IS_NOT_SET, which is not set"
+    }
+
+
+def test_a_server_that_cannot_be_reached_keeps_nobody_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    async def go() -> tuple[list[str], list[str], ToolOutcome]:
+        async with Toolbox([MCPServer.stdio("nothing", "a-program-that-is-not-there"), rough()]) as box:
+            problems = await box.connect()
+            return list(problems), [spec.name for spec in box.specs()], await box.call("mcp__rough__echo", {})
+
+    problems, names, echo = asyncio.run(go())
+
+    assert problems == ["nothing"]
+    assert "mcp__rough__echo" in names
+    assert echo.content == "{}"
+    assert any(
+        "the tools of MCP server 'nothing' are not all there" in record.getMessage() for record in caplog.records
+    )
+
+
+def test_a_call_of_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text((SERVERS / "rough.py").read_text())
+    server = MCPServer.stdio("rough", sys.executable, [str(program), json.dumps({"tools": TOOLS})])
+
+    async def go(box: Toolbox) -> tuple[list[ToolOutcome], int]:
+        program.unlink()
+        outcomes = await calls(("mcp__rough__die", {}), ("mcp__rough__echo", {}))(box)
+        await box.connect()
+        return outcomes, len(box.specs())
+
+    (died, echo), known = run(go, server)
+
+    assert died.is_error
+    assert str(echo.content).startswith("MCP server 'rough' could not be connected: ")
+    assert known == len(TOOLS)
+
+
+def test_a_server_may_list_its_tools_in_pages() -> None:
+    async def count(box: Toolbox) -> int:
+        return len(box.specs())
+
+    assert run(count, rough(page=3)) == len(TOOLS)
+
+
+def test_a_server_whose_pages_never_end_is_asked_no_more_than_a_hundred_times() -> None:
+    async def count(box: Toolbox) -> int:
+        return len(box.specs())
+
+    assert run(count, rough(page=1, endless=True)) == len(TOOLS)
+
+
+def test_a_server_need_not_have_tools() -> None:
+    server = MCPServer.stdio("rough", sys.executable, [str(SERVERS / "rough.py"), "{}"])
+
+    assert problems_of(server) == {}
+
+
+def test_tools_that_a_server_adds_are_found_when_it_is_asked_again() -> None:
+    async def go(box: Toolbox) -> list[int]:
+        counts = [len(box.specs())]
+        await box.call("mcp__rough__change", {})
+        await box.connect()
+        counts.append(len(box.specs()))
+        await box.connect()
+        return [*counts, len(box.specs())]
+
+    assert run(go, rough()) == [len(TOOLS), len(TOOLS) + 1, len(TOOLS) + 1]
+
+
+def test_two_tools_of_a_server_that_cannot_be_told_apart_are_refused() -> None:
+    problems = problems_of(rough(tools=[listed("a.b"), listed("a_b"), listed("c")]))
+
+    assert problems == {"rough": "MCP server 'rough': 'a.b' and 'a_b' would both be named mcp__rough__a_b"}
+
+
+def test_a_tool_of_a_server_does_not_take_the_name_of_another() -> None:
+    @tool(name="mcp__rough__echo")
+    def mine() -> str:
+        return "mine"
+
+    async def go() -> tuple[dict[str, str], list[str], object]:
+        async with Toolbox([mine, rough(tools=[listed("echo")])]) as box:
+            problems = await box.connect()
+            content = (await box.call("mcp__rough__echo", {})).content
+            return {name: str(of) for name, of in problems.items()}, [spec.name for spec in box.specs()], content
+
+    problems, names, content = asyncio.run(go())
+
+    assert problems == {"rough": "MCP server 'rough' has tools whose names are taken: ['mcp__rough__echo']"}
+    assert (names, content) == (["mcp__rough__echo"], "mine")
+
+
+def test_two_servers_of_one_name_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="two MCP servers are named 'rough'; give one of them another name"):
+        Toolbox([rough(), rough()])
+
+
+def test_what_the_api_would_refuse_of_a_tool_is_mended_and_the_server_sees_its_own_names() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"$top": {"type": "integer"}, "filter[id]": {"type": "string"}, "filter_id_": {}, "ok": {}},
+        "required": ["$top", "ok"],
+        "anyOf": [{"required": ["filter[id]"]}],
+    }
+
+    async def go(box: Toolbox) -> tuple[Json, object]:
+        (spec,) = box.specs()
+        given = {"_top": 1, "filter_id__2": "a", "filter_id_": "b", "ok": None}
+        return spec.input_schema, (await box.call("mcp__rough__echo", given)).content
+
+    fitted, echoed = run(go, rough(tools=[listed("echo", schema)]))
+
+    assert fitted == {
+        "type": "object",
+        "properties": {"_top": {"type": "integer"}, "filter_id__2": {"type": "string"}, "filter_id_": {}, "ok": {}},
+        "required": ["_top", "ok"],
+    }
+    assert json.loads(str(echoed)) == {"$top": 1, "filter[id]": "a", "filter_id_": "b", "ok": None}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "nothing"}}},
+        {"type": "object", "properties": {"a": {"exclusiveMinimum": True}}},
+    ],
+    ids=str,
+)
+def test_a_tool_that_the_api_would_refuse_is_left_out_for_it_would_refuse_them_all(
+    schema: Json, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def names(box: Toolbox) -> list[str]:
+        return [spec.name for spec in box.specs()]
+
+    assert run(names, rough(tools=[listed("broken", schema), listed("echo")])) == ["mcp__rough__echo"]
+    assert any("a tool is left out: tool 'mcp__rough__broken': " in record.getMessage() for record in caplog.records)
+
+
+def test_a_list_of_tools_that_breaks_the_protocol_is_told() -> None:
+    problems = problems_of(rough(tools=[listed("broken", {"type": "object", "properties": []}), listed("echo")]))
+
+    assert "MCP server 'rough' could not be connected: ValidationError: " in problems["rough"]
+    assert "tools.0.inputSchema.properties" in problems["rough"]
+
+
+def test_closing_ends_the_server_and_what_it_has_started() -> None:
+    outcomes = run(calls(("mcp__rough__pid", {}), ("mcp__rough__spawn", {})), rough())
+
+    pids = [int(str(outcome.content)) for outcome in outcomes]
+    wait_until(lambda: not any(map(is_alive, pids)), what="the end of the server and of its child")
+
+
+def test_closing_ends_a_server_that_does_not_want_to() -> None:
+    (outcome,) = run(calls(("mcp__rough__pid", {})), rough(stubborn=True))
+
+    assert not is_alive(int(str(outcome.content)))
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_loop_that_ends_without_closing_leaves_no_server(stubborn: bool) -> None:  # noqa: FBT001 - two cases
+    async def go() -> ToolOutcome:
+        return await Toolbox([rough(stubborn=stubborn)]).call("mcp__rough__pid", {})
+
+    outcome = asyncio.run(go())
+
+    assert not is_alive(int(str(outcome.content)))
+
+
+def test_the_outside_loop_leaves_no_server_when_it_is_closed() -> None:
+    outside = OutsideLoop(grace=0.1)
+    pids: list[int] = []
+
+    async def go() -> None:
+        box = Toolbox([rough(stubborn=True)])
+        outcome = await box.call("mcp__rough__pid", {})
+        pids.append(int(str(outcome.content)))
+        await box.call("mcp__rough__unread", {}, timeout=SOON)
+        await box.call("mcp__rough__echo", {"text": "x" * 300_000}, timeout=SOON)
+
+    outside.spawn(go()).result()
+
+    outside.close()
+
+    assert not is_alive(pids[0])
+
+
+def test_a_connection_can_be_closed_before_it_has_begun() -> None:
+    async def go() -> str:
+        connection = MCPConnection(rough())
+        waiting = asyncio.create_task(connection.tools())
+        await asyncio.sleep(0)
+        await connection.aclose()
+        with pytest.raises(MCPServerError) as closed:
+            await waiting
+        return str(closed.value)
+
+    assert asyncio.run(go()) == "MCP server 'rough' could not be connected: the connection was closed"
+
+
+def test_a_tool_of_a_server_shows_its_name() -> None:
+    async def shown(box: Toolbox) -> str:
+        return repr(box.get("mcp__rough__echo"))
+
+    assert run(shown, rough()) == "<tool mcp__rough__echo>"
+
+
+def test_what_was_not_told_because_nobody_waited_is_asked_again() -> None:
+    async def go() -> bool:
+        connection = MCPConnection(rough(lists=False))
+        asking = asyncio.create_task(connection.tools())
+        await in_thread(lambda: wait_until(lambda: connection._link and not connection._link.outdated), "the test")
+        asking.cancel()
+        await asyncio.wait([asking])
+        link = connection._link
+        await connection.aclose()
+        return link is not None and link.outdated
+
+    assert asyncio.run(go())
+
+
+def test_a_connection_that_is_closed_is_not_used_again() -> None:
+    async def go() -> tuple[ToolOutcome, list[str]]:
+        box = Toolbox([rough()])
+        await box.connect()
+        await box.aclose()
+        await box.aclose()
+        return await box.call("mcp__rough__echo", {}), [str(of) for of in (await box.connect()).values()]
+
+    outcome, problems = asyncio.run(go())
+
+    assert outcome.content == "MCP server 'rough' is not used any more: the connection was closed"
+    assert problems == [outcome.content]
+
+
+def test_a_toolbox_that_was_never_used_can_be_closed() -> None:
+    asyncio.run(Toolbox([rough()]).aclose())
+
+
+def test_a_connection_may_be_shared_and_outlives_each_toolbox() -> None:
+    async def go() -> list[object]:
+        shared = MCPConnection(rough())
+        try:
+            async with Toolbox([shared]) as one:
+                first = await one.call("mcp__rough__pid", {})
+            async with Toolbox([shared]) as other:
+                second = await other.call("mcp__rough__pid", {})
+        finally:
+            await shared.aclose()
+        return [first.content, second.content]
+
+    first, second = asyncio.run(go())
+
+    assert first == second
+
+
+def test_a_connection_is_made_anew_on_another_loop_when_the_first_has_ended() -> None:
+    box = Toolbox([rough()])
+
+    first, second = [asyncio.run(box.call("mcp__rough__pid", {})) for _ in range(2)]
+
+    assert not first.is_error
+    assert not second.is_error
+    assert first.content != second.content
+
+
+def test_a_connection_that_another_loop_uses_is_not_taken_from_it() -> None:
+    outside = OutsideLoop()
+    connection = MCPConnection(rough())
+
+    async def connect() -> None:
+        await connection.tools()
+
+    outside.spawn(connect()).result()
+
+    with pytest.raises(MCPServerError, match="'rough' is connected on another event loop"):
+        asyncio.run(connection.tools())
+    asyncio.run(connection.aclose())
+    outside.close()
+
+
+def test_who_waits_for_a_connection_may_give_up_without_harm_to_others() -> None:
+    async def go() -> object:
+        connection = MCPConnection(rough())
+        impatient = asyncio.create_task(connection.tools())
+        patient = asyncio.create_task(connection.tools())
+        await asyncio.sleep(0)
+        impatient.cancel()
+        try:
+            return len(await patient)
+        finally:
+            await connection.aclose()
+
+    assert asyncio.run(go()) == len(TOOLS)
+
+
+def test_a_connection_can_be_closed_while_it_is_made(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+
+    async def go() -> str:
+        connection = MCPConnection(rough(first="hang", pid=str(pid)))
+        waiting = asyncio.create_task(connection.tools())
+        await in_thread(lambda: wait_until(lambda: pid.exists() and pid.read_text()), "the test")
+        await connection.aclose()
+        with pytest.raises(MCPServerError) as closed:
+            await waiting
+        return str(closed.value)
+
+    assert asyncio.run(go()).startswith("MCP server 'rough' could not be connected: ")
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_what_a_server_says_besides_is_logged_for_those_who_look(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "reenact.tools")
+
+    run(calls(("mcp__rough__garbage", {})), rough(says=f"my token is {HIDDEN}", server={"env": {"TOKEN": HIDDEN}}))
+
+    messages = [record.getMessage() for record in caplog.records if record.name == "reenact.tools"]
+    assert "MCP server 'rough' says: my token is …" in messages
+    assert "MCP server 'rough' sent what is no message: b'this is no JSON\\n'" in messages
+    assert HIDDEN not in caplog.text
+
+
+def test_a_process_that_cannot_be_ended_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Immortal(subprocess.Popen[bytes]):
+        def __init__(self) -> None:
+            self.pid = 7
+            self.returncode = 0
+
+        def wait(self, timeout: float | None = None) -> int:
+            raise subprocess.TimeoutExpired("server", timeout or 0)
+
+    stdio._reap(Immortal())
+
+    assert "process 7 of an MCP server cannot be ended" in caplog.text
+
+
+def test_without_the_extra_a_server_is_refused_and_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_spec(name: str) -> None:
+        assert name == "mcp"
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+
+    with pytest.raises(
+        ConfigurationError, match=r"MCP server 'rough' needs the package `mcp`: pip install 'reenact\[mcp\]'"
+    ):
+        Toolbox([rough()])
+
+
+def test_without_the_extra_there_are_local_tools() -> None:
+    program = """
+        import asyncio, sys
+        for name in ("anyio", "httpx2", "jsonschema", "mcp"):
+            sys.modules[name] = None
+
+        from reenact.actors.environment.tools.toolbox import Toolbox
+
+        def double(number: int) -> int:
+            return 2 * number
+
+        print(asyncio.run(Toolbox([double]).call("double", {"number": 2})).content)
+    """
+
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert (ran.stdout, ran.stderr) == ("4\n", "")

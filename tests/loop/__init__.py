@@ -1,0 +1,1 @@
+"""The agent loop, at its edge and from end to end."""
