@@ -23,7 +23,7 @@ from reenact.testing.fake_rules import refusal
 from tests.runtime.witness import PATIENCE, check, copy_files, live_sessions, unfinished
 
 Block = dict[str, Any]
-NAMES = ("fetch", "broken", "hang", "risky", "nowhere")
+NAMES = ("fetch", "fetch", "risky", "hang", "broken", "nowhere")
 
 
 class Reply(msgspec.Struct, frozen=True):
