@@ -33,6 +33,8 @@ from tests.environment.histories import histories, plain_histories
 from tests.environment.support import HELLO
 from tests.environment.test_outgoing import ends_of_requests
 
+BUDGETED = "claude-sonnet-4-5"
+"""A model that is told in tokens how much to think."""
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BASH: Json = {"name": "bash", "input_schema": {"type": "object"}}
@@ -42,7 +44,10 @@ MARK: Json = {"type": "ephemeral"}
 
 def asked(config: LLMConfig | None = None, **question: Any) -> Json:  # noqa: ANN401 - the fields of a question
     question.setdefault("messages", HELLO)
-    return message_request(Question(**question), config or LLMConfig(), now=NOW)
+    config = config or LLMConfig()
+    if config.thinking_budget is not None and config.model is None:
+        config = msgspec.structs.replace(config, model=BUDGETED)
+    return message_request(Question(**question), config, now=NOW)
 
 
 def said(*texts: str) -> list[Said]:
@@ -180,7 +185,7 @@ def test_counting_asks_the_same_without_what_only_an_answer_needs() -> None:
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
         "system": "Be brief.",
         "tools": [BASH],
-        "thinking": {"type": "enabled", "budget_tokens": 2000},
+        "thinking": {"type": "adaptive"},
         "output_config": {"effort": "low"},
     }
     assert refusal(HEADERS, request, None, counting=True) is None
