@@ -14,7 +14,7 @@ import msgspec
 from reenact.actors.bus import SystemBus
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
-from reenact.actors.environment.models import context_window
+from reenact.actors.environment.models import DEFAULT_MODEL, context_window
 from reenact.actors.environment.tools.shelf import ToolShelf
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
@@ -154,7 +154,7 @@ class _Ports:
         image = self.operations.definition(session.image_id, session.image_revision)
         if image.policies is None and self._policies is not None:
             image = msgspec.structs.replace(image, policies=self._policies)
-        window = self._llm.context_window or context_window(image.model or self._llm.model)
+        window = self._llm.context_window or context_window(image.model or self._llm.model or DEFAULT_MODEL)
         return rules_of(image, self._prices, window)
 
     def tell_session(self, session_id: str, command: SessionCommand) -> None:

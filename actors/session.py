@@ -135,7 +135,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             if self._revive(agent.id):
                 if turn is None:
                     return ()
-                if published.stop_reason is None and published.failure is None:
+                ended = published.stop_reason is not None or published.failure is not None
+                if self.state.round is not None or not ended:  # the answer that began a round has had its end
                     published = msgspec.structs.replace(published, failure=LOST, untold=True)
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
         elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):

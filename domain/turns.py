@@ -32,7 +32,7 @@ from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.ledger import cost_of, sum_of
+from reenact.domain.loop.ledger import cost_of, price_of, sum_of
 from reenact.domain.loop.rounds import Round, Stage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Said, ToolResultBlock, ToolUseBlock, is_blank
@@ -141,7 +141,7 @@ def compress(story: Story, command: Compress) -> None:
         return
     if not before < replaced <= len(conversation) or not command.summary.strip():
         return
-    cost = cost_of(command.usage, command.rules.prices.get(command.model or ""))
+    cost = cost_of(command.usage, price_of(command.rules.prices, command.model))
     story.add(ContextCompressed(turn.id, command.summary, replaced, command.usage, command.model, cost, command.at))
 
 
@@ -288,7 +288,7 @@ def _round(story: Story) -> Round:
 
 
 def _is_over(session: Session, rules: Rules) -> bool:
-    return rules.cost_limit is not None and session.ledger.cost > rules.cost_limit.max_total
+    return rules.cost_limit is not None and rules.cost_limit.is_exceeded(session.ledger.cost)
 
 
 def _must_stop(session: Session, rules: Rules) -> bool:
@@ -354,7 +354,7 @@ def _answer(
     session: Session, so_far: SoFar, rules: Rules, at: int, stop_reason: str, *, partial: bool
 ) -> AnswerRecorded:
     assert session.turn is not None  # an answer is that of a turn
-    cost = cost_of(so_far.usage, rules.prices.get(so_far.model or ""))
+    cost = cost_of(so_far.usage, price_of(rules.prices, so_far.model))
     message_id = so_far.message_id or ""
     return AnswerRecorded(
         session.turn.id,

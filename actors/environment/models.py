@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-DEFAULT_MODEL: Final = "claude-sonnet-4-5"
+DEFAULT_MODEL: Final = "claude-sonnet-5"
 """The model that answers when neither the image nor the configuration names one."""
 CONTEXT_WINDOW: Final = 200_000
 """The context window of a model that is not known to have another, in tokens."""

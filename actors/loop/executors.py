@@ -26,7 +26,7 @@ from reenact.domain.loop.instructions import (
     RequestHumanPrompt,
     RequestHumanSelect,
 )
-from reenact.domain.loop.ledger import cost_of
+from reenact.domain.loop.ledger import cost_of, price_of
 from reenact.domain.loop.planning import in_order, plan
 from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.progress import Done, LLMResult, LLMStart, LLMStream
@@ -165,7 +165,7 @@ def _used(hands: Hands, payload: object, assembly: Assembly) -> dict[str, Any]:
     return {
         "model": model,
         "usage": assembly.usage or None,
-        "cost": cost_of(assembly.usage, hands.config.prices.get(model)),
+        "cost": cost_of(assembly.usage, price_of(hands.config.prices, model)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
@@ -12,6 +13,9 @@ from reenact.domain.errors import ConfigurationError
 MILLION: Final = 1_000_000
 MOST_TOKENS: Final = 1 << 40
 """No answer has so many; what claims to is not counted, so that sums stay far from what a log can hold."""
+SMALLEST: Final = 1e-9
+"""Amounts that differ by no more than this are the same."""
+_DATED: Final = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
@@ -41,6 +45,10 @@ class CostLimit(msgspec.Struct, frozen=True):
         if self.on_exceeded not in ("stop", "interrupt", "warn"):
             msg = f"on_exceeded of a cost limit is 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"
             raise ConfigurationError(msg)
+
+    def is_exceeded(self, cost: float) -> bool:
+        """Return whether more was spent than may be; what sums of fractions are wrong by is not more."""
+        return cost - self.max_total > SMALLEST
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -106,6 +114,14 @@ def cost_of(usage: Mapping[str, Any], price: Price | None) -> float | None:
         (_count(usage, "cache_read_input_tokens"), cache_read),
     )
     return sum(tokens * each for tokens, each in counted) / MILLION
+
+
+def price_of(prices: Mapping[str, Price], model: str | None) -> Price | None:
+    """Return the price of the model, which may answer under its name with a date: `NAME-20250929`."""
+    known = prices.get(model or "")
+    if known is None and model is not None and _DATED.search(model):
+        return prices.get(_DATED.sub("", model))
+    return known
 
 
 def tokens_in_context(usage: Mapping[str, Any]) -> int:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import msgspec
 
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
 from reenact.domain.loop.digests import digest
 from reenact.domain.loop.judging import Judge
@@ -30,7 +31,11 @@ class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
         Raises:
             InvalidInputError: they hold what is no JSON value; `policies_of` refuses that.
         """
-        return digest(msgspec.to_builtins([self.tools, self.allow, self.deny], order="sorted"))
+        try:
+            told: object = msgspec.to_builtins([self.tools, self.allow, self.deny])
+        except (TypeError, RecursionError) as error:
+            raise InvalidInputError(f"the policies have no revision, for they hold no JSON: {error}") from None
+        return digest(told)
 
     @cached_property
     def judge(self) -> Judge:

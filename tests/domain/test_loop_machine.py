@@ -690,7 +690,7 @@ class LoopMachine(RuleBasedStateMachine):
         warnings, cost = 0, 0.0
         for number, (event, rules) in enumerate((fact.event, fact.rules) for fact in self.facts):
             limit = rules.cost_limit
-            over = limit is not None and cost > limit.max_total + 1e-9
+            over = limit is not None and cost > limit.max_total + 1e-6
             cost += naive.cost([self.facts[number]])
             match event:
                 case StepStarted():
@@ -735,6 +735,9 @@ class LoopMachine(RuleBasedStateMachine):
             ended = completed or next((one for one in after if isinstance(one, TurnCompleted | StepStarted)), None)
             stopped = isinstance(ended, TurnCompleted) and ended.stop_reason == REPEATED
             asked_now = naive.requests(asked.before, asked.turn_id)
+            limit = rules.cost_limit
+            if limit is not None and limit.on_exceeded != "warn" and naive.cost(asked.before) > limit.max_total + 1e-6:
+                assert not ran
             assert not ran or not same
             assert stopped <= same
             assert not ran or rules.max_steps is None or asked_now < rules.max_steps

@@ -68,7 +68,7 @@ from tests.domain.loops import (
     says,
     stop,
 )
-from tests.domain.policies import PAY_IS_DENIED
+from tests.domain.policies import FIRST_IS_ASKED, PAY_IS_DENIED
 
 NO_HANDS = Rules(runs_tools=False)
 BROKEN = Failure("storage_error", "no space", retryable=True)
@@ -359,11 +359,17 @@ def test_nobody_decides_for_an_agent_that_is_not_there() -> None:
             decide(stopped, decision)
 
 
-def test_what_was_approved_once_is_not_asked_about_again_if_the_policy_says_so() -> None:
-    approved = after(WAITING, approve("b"), report("b", rules=CAREFUL, turn_id="t7"))
+@pytest.mark.parametrize(("arguments", "follows"), [(None, "ToolStarted"), ({"amount": 9}, "HumanApproveRequired")])
+def test_what_was_approved_once_as_it_is_need_not_be_asked_about_again(
+    arguments: dict[str, int] | None, follows: str
+) -> None:
+    rules = Rules(policies=FIRST_IS_ASKED)
+    waiting = after(ASKED, finish(asks(PAY), rules))
+    approved = after(waiting, approve("b", rules, arguments=arguments), report("b", rules=rules, turn_id="t7"))
 
-    assert len(approved.asked) == 1
-    assert approved.round is None
+    events = decide(approved, finish(asks(PAY, message_id="m2"), rules, turn_id="t7"))
+
+    assert kinds(events)[2] == follows
 
 
 # Interrupts, stops, restarts

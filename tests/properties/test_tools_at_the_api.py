@@ -23,7 +23,7 @@ from reenact.testing.fake_rules import refusal
 from tests.runtime.witness import PATIENCE, check, copy_files, live_sessions, unfinished
 
 Block = dict[str, Any]
-NAMES = ("fetch", "broken", "hang", "risky", "nowhere")
+NAMES = ("fetch", "fetch", "risky", "hang", "broken", "nowhere")
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -107,9 +107,7 @@ class Stage:
         if recovery == "resume" and self.log.exists():
             self.resumed |= unfinished(self.log)
         llm = LLMConfig(api_key="any", base_url=self.api.url)
-        self.runtime = Runtime.open(
-            self.log, llm=llm, recovery=recovery, synchronous="OFF", tools=self.tools()
-        )
+        self.runtime = Runtime.open(self.log, llm=llm, recovery=recovery, synchronous="OFF", tools=self.tools())
 
     def crash(self, recovery: Recovery) -> None:
         """Go on with what a crash at this moment would have left; what is still asked after it, nobody asked."""
@@ -254,5 +252,7 @@ def said_in(body: dict[str, Any]) -> list[tuple[str, Block]]:
     for one in body["messages"]:
         content = one["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        said += [(one["role"], {key: value for key, value in block.items() if key != "cache_control"}) for block in blocks]
+        said += [
+            (one["role"], {key: value for key, value in block.items() if key != "cache_control"}) for block in blocks
+        ]
     return said

@@ -9,7 +9,7 @@ character is, and what is a well-formed expression, stays for `re` to say.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from reenact.domain.errors import ConfigurationError
 
@@ -142,6 +142,8 @@ class Expression:
                 return self._node(None, tuple(self._build(one, then) for one in of))
             case Repeat(of, least, most):
                 return self._repeat(of, least, most, then)
+            case _:
+                assert_never(piece)
 
     def _repeat(self, piece: Piece, least: int, most: int | None, then: int) -> int:
         if most is None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from reenact.domain.loop.matchers.shell_syntax import Reader
-from reenact.domain.loop.matchers.shell_words import HOLE, MAX_DEPTH, Unreadable, Word
+from reenact.domain.loop.matchers.shell_words import HOLE, MAX_DEPTH, OWN_WORDS, Unreadable, Word
 
 _LAUNCHERS = """
     alias builtin bundle bunx busybox bwrap caffeinate case chroot chrt cmd command conda coproc direnv doas entr env
@@ -43,8 +43,6 @@ _FILLING = frozenset({"fd", "find", "parallel", "xargs"})
 """These put what they find in the place of `{}`."""
 _ADDING = frozenset({"fd", "parallel", "xargs"})
 """These put it at the end."""
-_OWN = "! [[ and begin case do elif else for function if not or select then until while { }"
-_OWN_WORDS = frozenset(_OWN.split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _HARMLESS = re.compile(r"[\w@%+:,./-]*", re.ASCII)
 _ORDINARY = re.compile(r"[\w@%+=:,./-]+(?: [\w@%+=:,./-]+){0,30}", re.ASCII)
@@ -186,7 +184,7 @@ def _with_starts(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], int]:
             return words, len(words)
         if _ASSIGNMENT.match(word.text):
             words = (*words[:index], word._replace(runs=False), *words[index + 1 :])
-        elif word.text not in _OWN_WORDS:
+        elif word.text not in OWN_WORDS:
             return words, index + 1
     return words, len(words)
 
@@ -209,7 +207,7 @@ def _filled(words: tuple[Word, ...], index: int) -> tuple[Word, ...]:
 
 def _is_own(word: Word) -> bool:
     """Return whether a program may follow the word: an assignment, or a word of the shell's own."""
-    return word.text in _OWN_WORDS or _ASSIGNMENT.match(word.text) is not None
+    return word.text in OWN_WORDS or _ASSIGNMENT.match(word.text) is not None
 
 
 def _is_shell(words: Sequence[Word], start: int) -> bool:

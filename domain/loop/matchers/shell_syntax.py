@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from reenact.domain.loop.matchers.shell_words import MAX_DEPTH, Level, Pieces, Sink, Unreadable, Word
+from reenact.domain.loop.matchers.shell_words import MAX_DEPTH, OWN_WORDS, Level, Pieces, Sink, Unreadable, Word
 
 _ORDINARY = re.compile(r"[\w@%+=:,./^\-\]}]+", re.ASCII)
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
@@ -115,16 +115,16 @@ class Reader:
 
     def _defines(self) -> bool:
         """Return whether this parenthesis belongs to the word before it, which is then no command, and skip both."""
+        words = self._level.words
         touches = self._at > 0 and self._text[self._at - 1] not in _ENDS_WORD
-        if len(self._level.words) != 1 or not touches:
+        if not words or not touches or any(word.text not in OWN_WORDS for word in words[:-1]):
             return False
+        if words[-1].text.endswith("="):
+            return False  # an array
+        words.clear()
         if found := _PARAMETERS.match(self._text, self._at):
-            self._level.words.clear()
             self._at = found.end()
             return True
-        if self._level.words[0].text.endswith("="):
-            return False  # an array
-        self._level.words.clear()
         raise Unreadable("a parenthesis stands in a word")
 
     def _is_redirection(self) -> bool:

@@ -11,6 +11,10 @@ MAX_DEPTH: Final = 12
 HOLE: Final = "\ufffc"
 """Stands in a word for what only the shell will know."""
 
+_OWN = "! [[ and begin case do elif else for function if not or select then until while { }"
+OWN_WORDS: Final = frozenset(_OWN.split())
+"""Words of shells; a program may follow."""
+
 _ENDING = re.compile(r"\.(?:exe|cmd|bat|com)$")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.ledger import CostLimit, Ledger, Price, Spent, cost_of, sum_of, tokens_in_context
+from reenact.domain.loop.ledger import CostLimit, Ledger, Price, Spent, cost_of, price_of, sum_of, tokens_in_context
 
 counts = st.dictionaries(st.sampled_from(["input_tokens", "output_tokens", "other"]), st.integers(0, 1000))
 costs = st.none() | st.integers(0, 100).map(float)
@@ -75,6 +75,16 @@ def test_a_conversation_is_as_long_as_all_that_was_read_and_written() -> None:
     assert tokens_in_context({}) == 0
 
 
+def test_a_limit_is_exceeded_beyond_it_and_not_at_it() -> None:
+    limit, cents = CostLimit(0.3), [0.1, 0.1, 0.1]
+
+    assert sum(cents) > 0.3
+    assert not limit.is_exceeded(sum(cents))
+    assert limit.is_exceeded(0.30001)
+    assert CostLimit(0).is_exceeded(0.000001)
+    assert not CostLimit(0).is_exceeded(0.0)
+
+
 @pytest.mark.parametrize("most", [0, 0.5, 3, math.inf])
 def test_a_limit_is_an_amount(most: float) -> None:
     assert CostLimit(most).max_total == most
@@ -91,3 +101,17 @@ def test_a_limit_stops_interrupts_or_warns() -> None:
 
     with pytest.raises(ConfigurationError, match="'explode'"):
         CostLimit(1.0, wrong)
+
+
+@pytest.mark.parametrize("model", ["claude-a", "claude-a-20250929", "claude-a@20250929"])
+def test_a_model_that_answers_under_a_dated_name_has_the_price_of_its_name(model: str) -> None:
+    assert price_of({"claude-a": Price(1, 2)}, model) == Price(1, 2)
+
+
+@pytest.mark.parametrize("model", [None, "", "claude-b", "claude-b-20250929", "claude-a-5", "claude"])
+def test_another_model_has_no_price(model: str | None) -> None:
+    assert price_of({"claude-a": Price(1, 2)}, model) is None
+
+
+def test_the_price_of_a_dated_name_goes_before_that_of_the_name() -> None:
+    assert price_of({"claude-a": Price(1, 2), "claude-a-20250929": Price(3, 4)}, "claude-a-20250929") == Price(3, 4)

@@ -481,7 +481,7 @@ def test_what_is_neither_text_nor_a_list_of_texts_is_not_known(value: object) ->
         "sudo " + "a " * 100,
         ["sudo", *"a" * 100],
         "echo " + "$(" * 13 + "ls" + ")" * 13,
-        "echo " + "${a:-" * 13 + "b" + "}" * 13,
+        "echo " + "${a:-" * 14 + "b" + "}" * 14,
         "`" * 40_000,
         "(" * 100_000,
         "sh <<1\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from typing import Any, TypeAlias
@@ -209,7 +210,8 @@ def test_no_text_makes_an_expression_run_for_ever(pattern: str, text: str) -> No
 
 
 def test_an_expression_with_very_many_states_forgets_some_of_them() -> None:
-    text = "".join("ab"[number * number // 7 % 2] for number in range(20_000))
+    chance = random.Random(5)
+    text = "".join(chance.choice("ab") for _ in range(20_000))
 
     expression = Expression("(a|b)*a(a|b){13}")
 
@@ -252,6 +254,25 @@ def test_what_is_no_expression_is_refused(pattern: str) -> None:
 def test_an_expression_that_is_too_large_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigurationError, match="too large"):
         Expression(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("^a$", ["a"], ["", "ba"]),
+        ("a$\n", ["a\n"], ["a\n\n"]),
+        ("a$\n\n", [], ["a\n\n"]),
+        (r"\Aa\Z", ["a"], ["a\n"]),
+        (r"a\b.", ["a "], ["ab", "a_", "aé"]),
+        (r"a\B.", ["ab", "a1"], ["a-"]),
+        (r".\bb", ["-b"], ["ab"]),
+        ("a^b", [], ["ab"]),
+        ("(?i)straße|É", ["STRAßE", "é"], ["strasse"]),
+    ],
+)
+def test_a_place_between_characters_is_looked_at(pattern: str, matching: list[str], others: list[str]) -> None:
+    assert [text for text in matching if not Expression(pattern).fullmatch(text)] == []
+    assert [text for text in others if Expression(pattern).fullmatch(text)] == []
 
 
 def test_a_named_group_is_a_group() -> None:

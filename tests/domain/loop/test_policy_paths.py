@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path as Folder
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import Match, Sight
 from reenact.domain.loop.matching import Path, path, ready
-from reenact.domain.loop.policy import Policies, Policy, Rule, judge
+from reenact.domain.loop.policy import Policies, Policy, Rule, RuleMode, judge
+
+Unchecked: TypeAlias = Any
+"""What the types would forbid."""
 
 YES, PARTLY, UNKNOWN, NO = Match.YES, Match.PARTLY, Match.UNKNOWN, Match.NO
 E_ACUTE, E_AND_ACUTE = "caf\u00e9", "cafe\u0301"
 
 
-def match(matcher: Path, value: object, **sight: Any) -> Match:
+def match(matcher: Path, value: object, **sight: Unchecked) -> Match:
     return ready(matcher)(value, Sight(**sight)).match
 
 
@@ -183,7 +186,7 @@ def test_a_list_of_paths_matches_if_all_of_them_do() -> None:
     assert match(path("/srv/**"), []) is UNKNOWN
 
 
-def judged(folder: Folder, mode: Any, pattern: str, value: str) -> str:
+def judged(folder: Folder, mode: RuleMode, pattern: str, value: str) -> str:
     policy = Policy(rules=(Rule({"path": path(pattern)}, mode), Rule({}, "deny" if mode == "allow" else "never")))
     policy = Policy(rules=policy.rules[:1]) if mode == "allow" else policy
     return judge(
