@@ -36,6 +36,9 @@ class Reply(msgspec.Struct, frozen=True):
     stalls: bool
 
 
+DONE = Reply(thinks=False, text="Done.", calls=(), stop_reason="by its calls", stalls=False)
+
+
 class Episode(msgspec.Struct, frozen=True):
     """A message, what the model says to it and to what follows, what happens meanwhile, and what people decide."""
 
@@ -107,9 +110,7 @@ class Stage:
         if recovery == "resume" and self.log.exists():
             self.resumed |= unfinished(self.log)
         llm = LLMConfig(api_key="any", base_url=self.api.url)
-        self.runtime = Runtime.open(
-            self.log, llm=llm, recovery=recovery, synchronous="OFF", tools=self.tools()
-        )
+        self.runtime = Runtime.open(self.log, llm=llm, recovery=recovery, synchronous="OFF", tools=self.tools())
 
     def crash(self, recovery: Recovery) -> None:
         """Go on with what a crash at this moment would have left; what is still asked after it, nobody asked."""
@@ -156,7 +157,7 @@ class Stage:
 
     def _answer(self, request: FakeRequest) -> FakeReply:
         self.number += 1
-        planned = self.plan.popleft() if self.plan else Reply(False, "Done.", (), "by its calls", False)
+        planned = self.plan.popleft() if self.plan else DONE
         content: list[Block] = []
         if planned.thinks:
             signature = f"signature {self.number}"
@@ -254,5 +255,7 @@ def said_in(body: dict[str, Any]) -> list[tuple[str, Block]]:
     for one in body["messages"]:
         content = one["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        said += [(one["role"], {key: value for key, value in block.items() if key != "cache_control"}) for block in blocks]
+        said += [
+            (one["role"], {key: value for key, value in block.items() if key != "cache_control"}) for block in blocks
+        ]
     return said

@@ -119,7 +119,7 @@ def kill_at(runtime: Runtime, point: str) -> None:
     elif point in _COMMITS:
         writer = journal_of(runtime).writer
 
-        def listen(publications: Sequence[Publication]) -> None:
+        def listen(publications: Iterable[Publication]) -> None:
             told = [entry.type for publication in publications for entry in publication.segment.entries]
             if _COMMITS[point] in told:
                 kill()
