@@ -185,7 +185,7 @@ def staged() -> Iterator[Stage]:
             stage.close()
 
 
-@settings(max_examples=max(15, settings().max_examples // 3))
+@settings(max_examples=settings().max_examples // 4)
 @given(st.lists(episodes, min_size=1, max_size=3))
 def test_every_request_is_one_that_the_api_takes_and_begins_as_the_one_before(history: list[Episode]) -> None:
     with staged() as stage:
