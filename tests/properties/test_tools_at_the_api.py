@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ class Stage:
 
 
 @contextmanager
-def staged() -> Iterator[Stage]:
+def staged() -> Generator[Stage]:
     with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
         stage = Stage(Path(directory))
         try:
