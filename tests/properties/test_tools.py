@@ -361,4 +361,4 @@ def check_said(state: Session) -> None:
 
 
 TestTools = ToolsMachine.TestCase
-TestTools.settings = settings(max_examples=max(20, settings().max_examples // 4), stateful_step_count=40)
+TestTools.settings = settings(max_examples=settings().max_examples // 4, stateful_step_count=40)

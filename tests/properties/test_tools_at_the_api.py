@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,9 @@ class Reply(msgspec.Struct, frozen=True):
     calls: tuple[str, ...]
     stop_reason: str
     stalls: bool
+
+
+DONE = Reply(thinks=False, text="Done.", calls=(), stop_reason="by its calls", stalls=False)
 
 
 class Episode(msgspec.Struct, frozen=True):
@@ -154,7 +157,7 @@ class Stage:
 
     def _answer(self, request: FakeRequest) -> FakeReply:
         self.number += 1
-        planned = self.plan.popleft() if self.plan else Reply(False, "Done.", (), "by its calls", False)
+        planned = self.plan.popleft() if self.plan else DONE
         content: list[Block] = []
         if planned.thinks:
             signature = f"signature {self.number}"
@@ -173,7 +176,7 @@ class Stage:
 
 
 @contextmanager
-def staged() -> Iterator[Stage]:
+def staged() -> Generator[Stage]:
     with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
         stage = Stage(Path(directory))
         try:
@@ -182,7 +185,7 @@ def staged() -> Iterator[Stage]:
             stage.close()
 
 
-@settings(max_examples=max(15, settings().max_examples // 3))
+@settings(max_examples=settings().max_examples // 4)
 @given(st.lists(episodes, min_size=1, max_size=3))
 def test_every_request_is_one_that_the_api_takes_and_begins_as_the_one_before(history: list[Episode]) -> None:
     with staged() as stage:
