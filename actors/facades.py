@@ -10,6 +10,7 @@ from reenact.actors.operations import Operations
 from reenact.actors.people import People
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
+from reenact.domain.content import Content
 from reenact.domain.errors import InvalidInputError, UnknownEventTypeError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Image, ImageInfo
@@ -261,14 +262,16 @@ class Agents:
         """Return the live agents in the order in which they started."""
         return self._do.agents()
 
-    def receive(self, agent_id: str, message: str) -> str:
+    def receive(self, agent_id: str, message: Content) -> str:
         """Accept a message for the agent and return the id of the turn that will answer it.
 
+        It is text, or a list of content blocks, such as `ImageBlock.from_bytes(…)`, or of their plain mappings.
         The message is durable when this returns. A busy agent takes it up after those before it.
 
         Raises:
             AgentNotFoundError: no live agent has this id.
-            InvalidMessageError: the message is blank, larger than 10 MiB, or not valid Unicode.
+            InvalidMessageError: the message is blank, larger than 10 MiB, not valid Unicode, or has a block that the
+                Messages API does not take from users.
         """
         return self._do.receive(agent_id, message)
 

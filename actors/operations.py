@@ -17,6 +17,7 @@ from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo, CreateContainer
+from reenact.domain.content import Content, check_content
 from reenact.domain.errors import (
     AgentNotFoundError,
     ContainerNotFoundError,
@@ -28,7 +29,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define
-from reenact.domain.messages import Message, TextBlock, check_message, check_text, instant
+from reenact.domain.messages import Message, check_text, instant
 from reenact.domain.session import (
     CreateSession,
     Delete,
@@ -237,28 +238,28 @@ class Operations:
         """Raise `ImageNotFoundError` unless there is such an image."""
         self._newest_revision(image_id)
 
-    def receive(self, agent_id: str, message: str, *, timeout: float | None = None) -> str:
+    def receive(self, agent_id: str, message: Content, *, timeout: float | None = None) -> str:
         """See `Agents.receive`."""
         command = self._receive(agent_id, message, None)
         self.actor_of(self.session_of(agent_id)).ask(command, timeout)
         return command.turn_id
 
     def receive_and_answer(
-        self, agent_id: str, message: str, request_id: str, *, timeout: float | None = None
+        self, agent_id: str, message: Content, request_id: str, *, timeout: float | None = None
     ) -> Segment:
         """Do the same, and return the response to the request, which is published with the message."""
         command = self._receive(agent_id, message, request_id)
         response: Segment = self.actor_of(self.session_of(agent_id)).ask(command, timeout)
         return response
 
-    def _receive(self, agent_id: str, message: str, request_id: str | None) -> Receive:
+    def _receive(self, agent_id: str, message: Content, request_id: str | None) -> Receive:
         self.check_open()
-        text = check_message(message)
+        content = check_content(message)
         return Receive(
             agent_id=agent_id,
             turn_id=self.new_id("trn"),
             message_id=self.new_id("msg"),
-            content=(TextBlock(text),),
+            content=content,
             at=self.now(),
             request_id=request_id,
         )

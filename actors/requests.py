@@ -15,6 +15,7 @@ from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.actors.operations import Operations
 from reenact.actors.people import People
 from reenact.domain import commands as asked
+from reenact.domain.content import check_content
 from reenact.domain.errors import (
     AlreadyExistsError,
     ContainerNotFoundError,
@@ -24,7 +25,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.events import Context, Envelope
 from reenact.domain.image import Image
-from reenact.domain.messages import check_message, check_text
+from reenact.domain.messages import check_text
 
 DEFAULT_CONTAINER = "default"
 
@@ -177,7 +178,7 @@ class Requests:
         if request.container_id is not None and request.image_id is None:
             msg = "container_id goes with image_id only"
             raise InvalidInputError(msg)
-        check_message(request.content)  # before anything is created for it
+        check_content(request.content)  # before anything is created for it
         agent_id = self._agent_for(request, timeout)
         return self._do.receive_and_answer(agent_id, request.content, request_id, timeout=timeout)
 

@@ -16,7 +16,7 @@ from reenact.actors.kernel import ActorContext, EventSourcedActor
 from reenact.domain import announce as announcing
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
-from reenact.domain.agent import Failure, SoFar, TurnCompleted, TurnContinued
+from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.commands import MessageSendRequest, response_to
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.loop.rules import Rules
@@ -216,7 +216,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 return None if self.state.agent is None else self.state.agent.id
             case Approve() | Reject(resume=True) | Respond():
                 return next(
-                    (event.turn_id for event in events if isinstance(event, TurnContinued | TurnCompleted)),
+                    (event.turn_id for event in events if isinstance(event, TurnContinued)),
                     None if self.state.turn is None else self.state.turn.id,
                 )
             case Receive() if self._answered:

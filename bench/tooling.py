@@ -17,8 +17,8 @@ from bench.product import Sync, at_once, one_session
 from bench.raw import Raw
 from bench.workload import deltas, question
 from reenact import Image, Said, ToolResultBlock
-from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.api import LLMDriver, LLMProvider, OnEvent
+from reenact.actors.environment.tools.tool import tool
 from reenact.events import MessageStop, TextDelta, ToolCall
 
 CALLS: Final = 2

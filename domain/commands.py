@@ -227,11 +227,12 @@ class AgentRespondRequest(Request, frozen=True, kw_only=True, gc=False):
 class MessageSendRequest(Request, frozen=True, kw_only=True, gc=False):
     """Send a message to an agent, to a session, or to an image's default session in a container.
 
-    Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`.
+    Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is
+    text, or content blocks as in the Messages API.
     """
 
     event_type: ClassVar[str] = "message_send_request"
-    content: str
+    content: str | tuple[dict[str, Any], ...]
     agent_id: str | None = None
     session_id: str | None = None
     image_id: str | None = None

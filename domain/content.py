@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
@@ -17,6 +17,8 @@ from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
 from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain_mapping
 
+Content: TypeAlias = str | Sequence[Block | Mapping[str, Any]]
+"""What may be handed in as a message: text, or content blocks, or their plain mappings."""
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 DOCUMENT_TYPES: Final = ("application/pdf",)
 MAX_CONTENT_BYTES: Final = 20 * 1024 * 1024

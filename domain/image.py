@@ -13,6 +13,7 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy, policies_of
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
+from reenact.domain.plain import is_sequence
 from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json
 
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
@@ -195,10 +196,12 @@ def _spec(who: str, tool: object) -> ToolSpec:
 
 
 def _servers(who: str, servers: object) -> tuple[MCPServer, ...]:
-    if not isinstance(servers, tuple | list) or not all(isinstance(server, MCPServer) for server in servers):
-        msg = f"mcp_servers of {who} are made by MCPServer.stdio or MCPServer.http; got {servers!r}"
+    given: list[object] = [*servers] if is_sequence(servers) else [servers]
+    found = [server for server in given if isinstance(server, MCPServer)]
+    if len(found) < len(given):
+        msg = f"mcp_servers of {who} are a tuple of what MCPServer.stdio or MCPServer.http made; got {servers!r}"
         raise ConfigurationError(msg)
-    checked = tuple(check_server(server) for server in servers)
+    checked = tuple(check_server(server) for server in found)
     if len({server.name for server in checked}) < len(checked):
         msg = f"{who} has two MCP servers of the same name"
         raise ConfigurationError(msg)

@@ -21,7 +21,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.session_state import plus_cost
 from reenact.projections.log import Row
 from reenact.projections.spending import encode, known, spend
-from reenact.projections.state import CallRow, Changes, Conversing
+from reenact.projections.state import CallRow, Changes, Conversing, turn_to
 
 OfCalls: TypeAlias = (
     ToolsRequested
@@ -74,10 +74,8 @@ def _call(changes: Changes, session: Conversing, id_: str) -> CallRow:
 
 def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> None:
     turn = session.turns[event.turn_id]
-    if session.agent is not None:
-        session.agent.activity = event.from_state
-    if turn.answer is None:
-        raise LookupError("tools are requested by an answer, and there is none")
+    assert turn.answer is not None  # it is an answer that requests tools
+    turn_to(session, event.from_state)
     uses, session.uses = session.uses, ()
     for number, use in enumerate(uses):
         call = CallRow(turn.answer, number, session.position, use.id, use.name, encode(use.input), asked=turn.asked)
@@ -87,8 +85,7 @@ def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> No
 def _start(changes: Changes, session: Conversing, row: Row, event: ToolStarted) -> None:
     call = _call(changes, session, event.id)
     call.stage, call.attempts, call.started_at = "running", event.attempt, row.recorded_at
-    if session.agent is not None:
-        session.agent.activity = "tool_executing"
+    turn_to(session, "tool_executing")
 
 
 def _answer(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> None:
@@ -128,9 +125,7 @@ def _give_back(changes: Changes, session: Conversing, row: Row, event: ResultsRe
 
 
 def _ask(changes: Changes, session: Conversing, event: HumanPromptRequired | HumanSelectRequired) -> None:
-    if event.id is None:
-        return
-    call = _call(changes, session, event.id)
+    call = _call(changes, session, event.id or "")
     if isinstance(event, HumanPromptRequired):
         call.kind, call.question = "prompt", encode(Question(event.prompt))
     else:
@@ -140,9 +135,7 @@ def _ask(changes: Changes, session: Conversing, event: HumanPromptRequired | Hum
 def _decide(
     changes: Changes, session: Conversing, row: Row, event: ToolApproved | ToolEdited | ToolRejected | HumanResponded
 ) -> None:
-    if event.id is None:
-        return
-    call = _call(changes, session, event.id)
+    call = _call(changes, session, event.id or "")
     call.decided_by, call.decided_at = event.by, row.recorded_at
     match event:
         case ToolApproved():

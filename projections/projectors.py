@@ -41,7 +41,7 @@ from reenact.domain.turns import TOOL_USE
 from reenact.projections.calls import OfCalls, project_calls
 from reenact.projections.log import Row
 from reenact.projections.spending import counts_of, encode, known, spend, spend_in
-from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow
+from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow, turn_to
 
 OfConversation: TypeAlias = (
     AgentStarted
@@ -209,17 +209,16 @@ def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContin
     asked = next(call.asked for call in session.calls.values())
     turn = TurnRow(row.position, event.turn_id, session.position, asked, event.at, event.at)
     session.turns[event.turn_id] = changes.turns[turn.position] = turn
+    turn_to(session, "waiting_for_human_input")
     if session.agent is not None:
         session.agent.turn_id = event.turn_id
-        session.agent.activity = "waiting_for_human_input"
 
 
 def _step(changes: Changes, session: Conversing, event: StepStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.steps = event.step
     changes.turns[turn.position] = turn
-    if session.agent is not None:
-        session.agent.activity = "thinking"
+    turn_to(session, "thinking")
 
 
 def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecorded) -> None:
@@ -256,23 +255,23 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     turn.outcome = event.outcome
     turn.stop_reason = event.stop_reason
     turn.duration = event.duration
-    turn.usage = encode(event.usage) if event.usage else None
+    counted, turn.usage = turn.usage, encode(event.usage) if event.usage else None
     turn.cost = known(event.cost)
     turn.failure = None if event.failure is None else encode(event.failure)
     changes.turns[turn.position] = turn
-    session.uses = ()
+    session.uses = ()  # nobody has run them
     if turn.started_at is None:
         session.waiting -= 1
     elif session.agent is not None:
         session.agent.turn_id = session.agent.activity = None
         session.agent.failed = event.outcome == "failed"
-    if event.usage:
+    if turn.usage not in (None, counted):
         _count_rest(changes, session, turn, event)
 
 
 def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, event: TurnCompleted) -> None:
     """Count what was used for an answer of which nothing was recorded: nobody has said whose it was."""
-    told = counts_of(event.usage)
-    rest = {name: count - turn.counted.get(name, 0) for name, count in told.items() if told != turn.counted}
-    if any(count > 0 for count in rest.values()):
+    told = counts_of(event.usage).items()
+    rest = {name: count - turn.counted.get(name, 0) for name, count in told if count > turn.counted.get(name, 0)}
+    if rest:
         spend(changes, session, ("model", ""), rest, None)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.domain.agent import AnswerRecorded, ContextCompressed
-from reenact.domain.loop.ledger import sum_of
+from reenact.domain.loop.ledger import Spent
 from reenact.domain.session_state import plus_cost
 from reenact.projections.state import NOTHING, Changes, Conversing, Spender, TurnRow
 
@@ -21,7 +21,13 @@ encode: Final = msgspec.msgpack.Encoder().encode
 
 def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str, int], cost: float | None) -> None:
     """Count one more use by the model or tool."""
-    spent = session.spent.get(by, NOTHING).plus(usage, cost)
+    before = session.spent.get(by, NOTHING)
+    spent = Spent(
+        before.calls + 1,
+        _sum(before.usage, usage) if usage else before.usage,
+        before.cost if cost is None else before.cost + cost,
+        before.unpriced + (cost is None),
+    )
     session.spent[by] = changes.spent[session.position, by] = spent
 
 
@@ -30,10 +36,18 @@ def spend_in(changes: Changes, session: Conversing, turn: TurnRow, event: Answer
     counts, cost = counts_of(event.usage), known(event.cost)
     spend(changes, session, ("model", event.model or ""), counts, cost)
     if counts:
-        turn.counted = sum_of(turn.counted, counts) if turn.counted else counts
+        turn.counted = _sum(turn.counted, counts) if turn.counted else counts
         turn.usage = encode(turn.counted)
     turn.cost = plus_cost(turn.cost, cost)
     changes.turns[turn.position] = turn
+
+
+def _sum(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Return the sums of counts that are known to be such."""
+    total = {**counts}
+    for name, count in more.items():
+        total[name] = total.get(name, 0) + count
+    return total
 
 
 def counts_of(usage: Mapping[str, Any]) -> dict[str, int]:

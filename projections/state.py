@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from reenact.domain.events import AgentState
 from reenact.domain.history import Decision
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Kind, Stage
@@ -51,7 +52,7 @@ class AgentRow(msgspec.Struct, gc=False):
     started_at: int
     stopped_at: int | None = None
     turn_id: str | None = None
-    activity: str | None = None
+    activity: AgentState | None = None
     failed: bool = False
     stored: bool = False
 
@@ -100,6 +101,12 @@ class Conversing(msgspec.Struct, gc=False):
     uses: tuple[ToolUseBlock, ...] = ()  # what the last answer asks for, until calls are made of it
     calls: dict[str, CallRow] = {}  # those whose results have not gone back
     spent: dict[Spender, Spent] = {}  # by models and tools; sums, so that rows do not depend on the batches
+
+
+def turn_to(session: Conversing, activity: AgentState) -> None:
+    """Let the session's agent be at something else in its turn."""
+    if session.agent is not None:
+        session.agent.activity = activity
 
 
 @dataclass(slots=True)

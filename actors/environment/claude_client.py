@@ -132,12 +132,10 @@ def _faults() -> Generator[None]:
         raise _refusal(error) from error
     except MalformedEventError as error:
         raise Fault("api_error", str(error), again=True) from error
-    except Fault:
-        raise
     except Exception as error:
         error_type = type_of(error)
         if error_type not in RETRYABLE:
-            raise
+            raise  # also what is a fault already
         raise Fault(error_type, _told(error), again=True) from error
 
 

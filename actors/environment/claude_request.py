@@ -36,11 +36,11 @@ def message_request(question: Question, config: LLMConfig, *, now: datetime, tho
     """Return the body of the request that lets the model answer, streaming; without `thoughts` none are sent."""
     model = question.model or config.model or DEFAULT_MODEL
     max_tokens = question.max_tokens or config.max_tokens
-    container = _live_container(question.messages, now)
+    container = _live_container(question.messages, now) if question.tools else None
     messages = api_messages(
         question.messages,
         prefill=takes_prefill(model) and not _thinks(config),
-        resumable=container is not None or "container" in config.extra,
+        resumable=container is not None or (bool(question.tools) and "container" in config.extra),
         thoughts=thoughts,
     )
     tools = [dict(tool) for tool in question.tools]

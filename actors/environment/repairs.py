@@ -81,7 +81,6 @@ def _identified(turns: Iterable[Turn]) -> Iterator[Turn]:
             yield role, [_call(block, asked, used) if block.get("type") == "tool_use" else block for block in blocks]
         else:
             yield role, list(_answers(blocks, asked))
-            asked = {}
 
 
 def _call(block: Json, asked: dict[str, list[str]], used: set[str]) -> Json:

@@ -53,8 +53,7 @@ def _exchanges(turns: list[Turn]) -> Iterator[list[Turn]]:
             yield exchange
             exchange = []
         exchange.append(turn)
-    if exchange:
-        yield exchange
+    yield exchange
 
 
 def _is_over(turn: Turn) -> bool:

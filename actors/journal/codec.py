@@ -119,8 +119,8 @@ class EventCodec:
             or not (config.array_like or (config.tag is not None and not form.upcast))
         ):
             message = (
-                f"{form.type.__qualname__} must be a frozen struct with array_like=True, as subclasses of Event are, or "
-                "one with a tag, in a single version"
+                f"{form.type.__qualname__} must be a frozen struct with array_like=True, as subclasses of Event are, "
+                "or one with a tag, in a single version"
             )
             raise ValueError(message)
         if not form.name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from reenact.actors.loop import tooling
 from reenact.actors.loop.calling import chunks
@@ -93,6 +93,8 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
             return [Done(reason=instruction.reason, reason_detail=instruction.reason_detail)]
         case CompressContext():
             return await _compress_context(hands, instruction, state)
+        case _:
+            assert_never(instruction)
 
 
 async def run_approved(hands: Hands, call: ToolCall) -> Happened:
@@ -162,7 +164,7 @@ def _used(hands: Hands, payload: object, assembly: Assembly) -> dict[str, Any]:
     model = assembly.model or model_of(payload)
     return {
         "model": model,
-        "usage": assembly.usage,
+        "usage": assembly.usage or None,
         "cost": cost_of(assembly.usage, hands.config.prices.get(model)),
     }
 

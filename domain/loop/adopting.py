@@ -42,8 +42,8 @@ def adopted(
     Raises:
         InvalidOutcomeError: it is something else, or holds what cannot be recorded.
     """
-    told, new_state, context = _parts(returned)
     try:
+        told, new_state, context = _parts(returned)
         events = [stamped(_event(each, before), step, now) for each in told]
         if context is not None:
             new_state = (new_state or after(before, events)).replace(phase=context.phase, payload=context.payload)

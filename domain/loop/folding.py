@@ -199,8 +199,8 @@ def _say(draft: _Draft, message: dict[str, Any]) -> None:
 
 
 def _spend_on_model(draft: _Draft, model: str, used: LLMResult | Failed | CompressionComplete) -> None:
-    draft["ledger"] = draft["ledger"].with_model(model, used.usage, used.cost)
-    draft["usage"] = Frozen(ledger.sum_of(draft["usage"], used.usage))
+    draft["ledger"] = draft["ledger"].with_model(model, used.usage or {}, used.cost)
+    draft["usage"] = Frozen(ledger.sum_of(draft["usage"], used.usage or {}))
     draft["cost"] += used.cost or 0.0
 
 

@@ -12,6 +12,8 @@ from reenact.domain.errors import ConfigurationError
 MILLION: Final = 1_000_000
 SMALLEST: Final = 1e-9
 """Amounts that differ by no more than this are the same."""
+MOST_TOKENS: Final = 1 << 40
+"""No answer has so many; what claims to is not counted, so that sums stay far from what a log can hold."""
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
@@ -130,4 +132,4 @@ def sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, int]:
 
 def _count(usage: Mapping[str, Any], name: str) -> int:
     value = usage.get(name)
-    return value if type(value) is int and value > 0 else 0
+    return value if type(value) is int and 0 < value < MOST_TOKENS else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import LoopEvent, Warning  # noqa: A004 - the word of the specification
@@ -52,7 +52,7 @@ def steps_exceeded(state: AgentState) -> Done | None:
 def cost_exceeded(state: AgentState) -> tuple[LoopEvent, ...]:
     """Return what follows from what the conversation has cost until now."""
     limit = state.cost_limit
-    if limit is None or not state.cost > limit.max_total:
+    if limit is None or not limit.is_exceeded(state.cost):
         return ()
     detail = f"the conversation has cost {state.cost:g}, and may cost {limit.max_total:g}"
     match limit.on_exceeded:
@@ -62,3 +62,5 @@ def cost_exceeded(state: AgentState) -> tuple[LoopEvent, ...]:
             return (Interrupted(reason=f"{COST_LIMIT_EXCEEDED}: {detail}"),)
         case "warn":
             return () if state.warned else (Warning(reason=COST_LIMIT_EXCEEDED, message=detail),)
+        case _:
+            assert_never(limit.on_exceeded)

@@ -80,10 +80,10 @@ def response(state: AgentState, value: object) -> tuple[LoopEvent, ...]:
     if asked is None:
         msg = "no question waits for an answer"
         raise InvalidAnswerError(msg)
-    answer = chosen(asked.question, value)
+    answer = chosen(asked.question, frozen(value, what="an answer"))
     if isinstance(answer, InvalidAnswerError):
         raise answer
-    return (HumanResponded(value=frozen(answer, what="an answer")),)
+    return (HumanResponded(value=answer),)
 
 
 def interruption(state: AgentState, reason: str, *, can_resume: bool) -> tuple[LoopEvent, ...]:

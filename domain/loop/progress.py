@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import msgspec
-
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,
@@ -38,13 +36,13 @@ class LLMStream(LoopEvent, frozen=True, kw_only=True, tag="llm_stream"):
 class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
     """The model has answered: `result` holds `content` and `tool_calls`.
 
-    `usage` are the token counts it reported, `cost` is None if they or the price are not known. The answer is a
-    message of the conversation if it was `appended`.
+    `usage` are the token counts it reported, if it did; `cost` is None if they or the price are not known. The answer
+    is a message of the conversation if it was `appended`.
     """
 
     result: dict[str, Any]
     model: str = ""
-    usage: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    usage: dict[str, Any] | None = None
     cost: float | None = None
     appended: bool = False
 
@@ -79,7 +77,7 @@ class Failed(LoopEvent, frozen=True, kw_only=True, tag="error"):
     call_id: str | None = None
     model: str | None = None
     tool: str | None = None
-    usage: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    usage: dict[str, Any] | None = None
     cost: float | None = None
 
 
@@ -107,7 +105,7 @@ class CompressionComplete(LoopEvent, frozen=True, kw_only=True, tag="compression
     replaced: tuple[dict[str, Any], ...] = ()
     kept: int = 0
     model: str | None = None
-    usage: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    usage: dict[str, Any] | None = None
     cost: float | None = None
 
 
@@ -119,7 +117,7 @@ class Custom(LoopEvent, frozen=True, kw_only=True, tag="custom"):
     """An executor of somebody's own tells something: its `data` are also attributes of the event."""
 
     name: str
-    data: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    data: dict[str, Any] = {}  # noqa: RUF012 - each gets its own
 
     @property
     def type(self) -> str:

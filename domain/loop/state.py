@@ -123,11 +123,6 @@ class AgentState:
             object.__setattr__(self, name, made)
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether a person has yet to decide or to answer something."""
-        return bool(self.pending_tool_calls or self.pending_prompt or self.pending_select)
-
-    @property
     def session(self) -> Frozen:
         """What a context tells of the conversation."""
         return Frozen(

@@ -157,6 +157,9 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
             return all(name in mine for name in other) and all(other.get(name) == mine[name] for name in mine)
         return NotImplemented
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.__struct_fields__)
 

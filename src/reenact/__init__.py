@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     )
     from reenact.actors.environment.claude import ClaudeEnvironment
     from reenact.actors.environment.tools.context import ToolContext
+    from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
+    from reenact.actors.environment.tools.toolbox import Toolbox
     from reenact.actors.journal.api import Entry, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
@@ -167,9 +169,11 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolContext",
+    "ToolOutcome",
     "ToolResultBlock",
     "ToolSpec",
     "ToolUseBlock",
+    "Toolbox",
     "UnhandledTypeError",
     "UnknownCommandError",
     "UnknownEventTypeError",
@@ -228,7 +232,9 @@ _LATER: Final = {
     "Tool": "reenact.actors.environment.tools.tool",
     "ToolCall": "reenact.loop",
     "ToolContext": "reenact.actors.environment.tools.context",
+    "ToolOutcome": "reenact.actors.environment.tools.outcome",
     "ToolSpec": "reenact.domain.tools",
+    "Toolbox": "reenact.actors.environment.tools.toolbox",
     "UnhandledTypeError": "reenact.actors.kernel",
     "Unsubscribe": "reenact.actors.environment.api",
     "ask_user": "reenact.domain.loop.asking",

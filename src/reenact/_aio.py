@@ -14,6 +14,7 @@ from reenact._runtime import Runtime
 from reenact.actors.bus import Handler, Subscription
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
+from reenact.domain.content import Content
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
@@ -201,7 +202,7 @@ class AsyncAgents:
         """See `Agents.list`."""
         return await self._threads.call(self._of.list)
 
-    async def receive(self, agent_id: str, message: str) -> str:
+    async def receive(self, agent_id: str, message: Content) -> str:
         """See `Agents.receive`."""
         return await self._threads.call(self._of.receive, agent_id, message)
 

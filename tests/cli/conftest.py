@@ -19,6 +19,7 @@ import reenact
 from reenact.cli import main
 from reenact.testing import FakeMessagesAPI
 from tests.cli.terminal import PROMPT, Terminal
+from tests.cli.tools import Office
 
 KEY = "sk-ant-this-is-a-secret"
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
@@ -142,3 +143,10 @@ def chat(command: list[str], environ: dict[str, str], tmp_path: Path) -> Iterato
             return terminal
 
         yield chat
+
+
+@pytest.fixture
+def office(api: FakeMessagesAPI, claude: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """Return an agent that can send mail; what its tools add to the path of modules is gone with it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return Office(api, claude, tmp_path)

@@ -158,7 +158,7 @@ def test_model_and_instructions_are_those_of_the_session_unless_others_are_given
     other = run("-p", "three", "--continue", "--model", "claude-c", "--system-prompt", "Be long", **claude)
     run("-p", "four", **claude, ANTHROPIC_MODEL="claude-b")
 
-    asked = [(request.body["model"], instructions(request.body)) for request in api.requests]
+    asked = [(request.body["model"], request.system) for request in api.requests]
     assert asked == [("claude-a", "Be brief"), ("claude-a", "Be brief"), ("claude-c", "Be long"), ("claude-b", None)]
     assert "claude-a" in other.err
     assert "claude-c" in other.err

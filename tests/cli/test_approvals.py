@@ -2,80 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import pytest
 
-from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Chat, Run
 from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT, Terminal
-from tests.cli.tools import asks_for, asks_person, results, sent, write_tools
+from tests.cli.tools import MAIL, Office
 
-Claude = Mapping[str, str]
-MAIL = ("send_mail", {"to": "ann@example.org", "body": "Hello"})
 QUESTION = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn:"
 CTRL_U = "\x15"
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> str:
-    return write_tools(tmp_path)
-
-
-@pytest.fixture
-def asked(chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str) -> Terminal:
+def asked(chat: Chat, office: Office) -> Terminal:
     """A chat in which the person is asked about one mail."""
-    asks_for(api, MAIL)
-    terminal = chat("--tools", tools, **claude)
+    office.model_asks_for(MAIL)
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Write to Ann" + ENTER)
     terminal.wait_for(QUESTION)
     return terminal
 
 
-def test_a_call_is_shown_with_its_exact_arguments_before_it_is_asked_about(asked: Terminal, tmp_path: Path) -> None:
-    shown = asked.shown
-
-    assert "send_mail may run only if you approve" in shown
-    assert 'to: "ann@example.org"' in shown
-    assert 'body: "Hello"' in shown
-    assert sent(tmp_path) == ""
-
-
-def test_an_approved_call_runs_and_the_model_answers(asked: Terminal, api: FakeMessagesAPI, tmp_path: Path) -> None:
+def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: Terminal, office: Office, run: Run) -> None:
+    shown, too_early = asked.shown, office.sent
     asked.type("y" + ENTER)
     asked.wait_for("sent to ann@example.org")
     asked.wait_for("Hello from the fake API!")
     asked.wait_for(PROMPT)
+    asked.type(CTRL_D)
+    asked.wait_for_exit()
 
-    assert sent(tmp_path) == "ann@example.org: Hello\n"
-    assert [(result["content"], result["is_error"]) for result in results(api)] == [("sent to ann@example.org", False)]
+    assert "send_mail may run only if you approve" in shown
+    assert 'to: "ann@example.org"' in shown
+    assert 'body: "Hello"' in shown
+    assert (too_early, office.sent) == ("", "ann@example.org: Hello\n")
+    (result,) = office.results
+    assert (result["content"], result["is_error"]) == ("sent to ann@example.org", False)
+    (approved,) = run("log", "--type", "tool_approved", "--output-format", "json").objects
+    assert approved["data"]["by"], "who was at the terminal"
 
 
-def test_a_rejection_tells_the_model_why(asked: Terminal, api: FakeMessagesAPI, tmp_path: Path) -> None:
+def test_a_rejection_tells_the_model_why(asked: Terminal, office: Office) -> None:
     asked.type("n" + ENTER)
     asked.wait_for("Why not?")
     asked.type("she is on holiday" + ENTER)
     asked.wait_for("Hello from the fake API!")
 
-    assert sent(tmp_path) == ""
-    (result,) = results(api)
+    assert office.sent == ""
+    (result,) = office.results
     assert result["is_error"]
     assert "she is on holiday" in result["content"]
 
 
-def test_a_rejection_needs_no_reason(asked: Terminal, api: FakeMessagesAPI, tmp_path: Path) -> None:
-    asked.type("no" + ENTER)
-    asked.wait_for("Why not?")
-    asked.type(ENTER)
-    asked.wait_for("Hello from the fake API!")
-
-    assert sent(tmp_path) == ""
-    assert results(api)[0]["is_error"]
-
-
 def test_edited_arguments_are_asked_for_until_they_are_valid_and_are_those_that_run(
-    asked: Terminal, api: FakeMessagesAPI, tmp_path: Path, run: Run
+    asked: Terminal, office: Office, run: Run
 ) -> None:
     asked.type("e" + ENTER)
     asked.wait_for("Arguments:")
@@ -91,46 +70,24 @@ def test_edited_arguments_are_asked_for_until_they_are_valid_and_are_those_that_
     asked.type("y" + ENTER)
     asked.wait_for("Hello from the fake API!")
 
-    assert sent(tmp_path) == "bob@example.org: Hi\n"
+    assert office.sent == "bob@example.org: Hi\n"
     asked.type(CTRL_D)
     asked.wait_for_exit()
     (edited,) = run("log", "--type", "tool-edited", "--output-format", "json").objects
     assert (edited["data"]["original"], edited["data"]["edited"]["to"]) == (MAIL[1], "bob@example.org")
 
 
-def test_who_gives_up_editing_is_asked_about_the_call_as_it_was(asked: Terminal, tmp_path: Path) -> None:
-    asked.type("e" + ENTER)
-    asked.wait_for("Arguments:")
-    asked.type(CTRL_U + ENTER)
-    asked.wait_for(QUESTION)
-    asked.type("y" + ENTER)
-    asked.wait_for("Hello from the fake API!")
-
-    assert sent(tmp_path) == "ann@example.org: Hello\n"
-
-
-def test_quitting_ends_the_turn_and_the_next_question_is_answered(
-    asked: Terminal, api: FakeMessagesAPI, tmp_path: Path
-) -> None:
+def test_quitting_ends_the_turn_and_the_next_question_is_answered(asked: Terminal, office: Office) -> None:
     asked.type("q" + ENTER)
     asked.wait_for(PROMPT)
-    before = len(api.requests)
+    before = len(office.api.requests)
     asked.type("Never mind" + ENTER)
     asked.wait_for("Hello from the fake API!")
 
-    assert (before, sent(tmp_path)) == (1, "")
+    assert (before, office.sent) == (1, "")
 
 
-def test_anything_else_decides_nothing(asked: Terminal, tmp_path: Path) -> None:
-    for keys in (ENTER, "maybe" + ENTER, "yy" + ENTER):
-        asked.type(keys)
-        asked.wait_for("Type y, n, e or q")
-        asked.wait_for(QUESTION)
-
-    assert sent(tmp_path) == ""
-
-
-def test_ctrl_c_leaves_the_call_waiting_and_pending_asks_again(asked: Terminal, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_the_call_waiting_and_pending_asks_again(asked: Terminal, office: Office) -> None:
     asked.type(CTRL_C)
     asked.wait_for("goes on waiting")
     asked.wait_for("/pending asks again")
@@ -144,68 +101,43 @@ def test_ctrl_c_leaves_the_call_waiting_and_pending_asks_again(asked: Terminal, 
     asked.type("y" + ENTER)
     asked.wait_for("Hello from the fake API!")
 
-    assert sent(tmp_path) == "ann@example.org: Hello\n"
+    assert office.sent == "ann@example.org: Hello\n"
 
 
-def test_ctrl_c_at_the_reason_or_in_the_editor_decides_nothing_either(asked: Terminal, tmp_path: Path) -> None:
-    asked.type("n" + ENTER)
-    asked.wait_for("Why not?")
-    asked.type(CTRL_C)
-    asked.wait_for("goes on waiting")
-    asked.wait_for(PROMPT)
-    asked.type("/pending" + ENTER)
-    asked.wait_for(QUESTION)
-    asked.type("e" + ENTER)
-    asked.wait_for("Arguments:")
-    asked.type(CTRL_C)
-    asked.wait_for("goes on waiting")
-    asked.wait_for(PROMPT)
-    asked.type("/pending" + ENTER)
-    asked.wait_for(QUESTION)
-
-    assert sent(tmp_path) == ""
-
-
-@pytest.mark.parametrize("option", ["--resume", "--continue"])
 def test_a_call_that_waits_is_asked_about_after_a_restart_before_anything_else(
-    asked: Terminal, chat: Chat, claude: Claude, tools: str, tmp_path: Path, run: Run, option: str
+    asked: Terminal, chat: Chat, office: Office, run: Run
 ) -> None:
     asked.type(CTRL_C)
     asked.wait_for(PROMPT)
     asked.type(CTRL_D)
     asked.wait_for_exit()
     (session,) = run("sessions", "--output-format", "json").objects
-    which = ["--resume", session["id"]] if option == "--resume" else ["--continue"]
 
-    again = chat(*which, "--tools", tools, until=QUESTION, **claude)
+    again = chat("--resume", session["id"], *office.tools, until=QUESTION, **office.claude)
     again.type("y" + ENTER)
     again.wait_for("sent to ann@example.org")
     again.wait_for("Hello from the fake API!")
     again.wait_for(PROMPT)
 
     assert 'to: "ann@example.org"' in again.shown
-    assert sent(tmp_path) == "ann@example.org: Hello\n"
+    assert office.sent == "ann@example.org: Hello\n"
 
 
-def test_a_process_that_was_killed_at_the_question_changes_nothing(
-    asked: Terminal, chat: Chat, claude: Claude, tools: str, tmp_path: Path
-) -> None:
+def test_a_process_that_was_killed_at_the_question_changes_nothing(asked: Terminal, chat: Chat, office: Office) -> None:
     asked.terminate()
     code = asked.wait_for_exit()
 
-    again = chat("--continue", "--tools", tools, until=QUESTION, **claude)
+    again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
     again.type("y" + ENTER)
     again.wait_for("Hello from the fake API!")
 
     assert code == 143
-    assert sent(tmp_path) == "ann@example.org: Hello\n"
+    assert office.sent == "ann@example.org: Hello\n"
 
 
-def test_of_two_calls_one_is_approved_and_one_rejected(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str, tmp_path: Path
-) -> None:
-    asks_for(api, MAIL, ("send_mail", {"to": "bob@example.org"}))
-    terminal = chat("--tools", tools, **claude)
+def test_of_two_calls_one_is_approved_and_one_rejected(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Write to both" + ENTER)
     terminal.wait_for("1 of 2:")
     terminal.wait_for(QUESTION)
@@ -213,46 +145,42 @@ def test_of_two_calls_one_is_approved_and_one_rejected(
     terminal.wait_for("2 of 2:")
     terminal.wait_for("bob@example.org")
     terminal.wait_for(QUESTION)
-    undecided = sent(tmp_path)
+    undecided = office.sent
     terminal.type("n" + ENTER)
     terminal.wait_for("Why not?")
     terminal.type("not Bob" + ENTER)
     terminal.wait_for("Hello from the fake API!")
 
-    assert (undecided, sent(tmp_path)) == ("", "ann@example.org: Hello\n")
-    assert [result["is_error"] for result in results(api)] == [False, True]
+    assert (undecided, office.sent) == ("", "ann@example.org: Hello\n")
+    assert [result["is_error"] for result in office.results] == [False, True]
 
 
-def test_a_model_that_asks_again_is_asked_about_again(asked: Terminal, api: FakeMessagesAPI, tmp_path: Path) -> None:
-    asks_for(api, ("send_mail", {"to": "bob@example.org"}), text="And now Bob.")
+def test_a_model_that_asks_again_is_asked_about_again(asked: Terminal, office: Office) -> None:
+    office.model_asks_for(("send_mail", {"to": "bob@example.org"}), text="And now Bob.")
     asked.type("y" + ENTER)
     asked.wait_for("And now Bob.")
     asked.wait_for(QUESTION)
     asked.type("y" + ENTER)
     asked.wait_for("Hello from the fake API!")
 
-    assert sent(tmp_path) == "ann@example.org: Hello\nbob@example.org: \n"
+    assert office.sent == "ann@example.org: Hello\nbob@example.org: \n"
 
 
-def test_what_was_typed_before_the_question_is_no_answer(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str, tmp_path: Path
-) -> None:
-    asks_for(api, MAIL, delay=0.05)
-    terminal = chat("--tools", tools, **claude)
+def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL, delay=0.05)
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Write to Ann" + ENTER + "y" + ENTER)
     terminal.wait_for(QUESTION)
     terminal.type("v" + ENTER)
     terminal.wait_for(QUESTION)
 
-    assert sent(tmp_path) == ""
+    assert office.sent == ""
 
 
-def test_characters_that_would_hide_something_are_shown_as_escapes(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str
-) -> None:
+def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, office: Office) -> None:
     hidden = 'a"b\x1b[2K\x1b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\nQUESTION: fine\u3164'
-    asks_for(api, ("send_mail", {"to": hidden, "bo\ndy\u202e": "x"}))
-    terminal = chat("--tools", tools, **claude)
+    office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "x"}))
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Write" + ENTER)
     terminal.wait_for("may run only if you approve")
     shown = terminal.wait_for(QUESTION)
@@ -260,49 +188,13 @@ def test_characters_that_would_hide_something_are_shown_as_escapes(
     told = "".join(line.strip().removeprefix("to: ").strip('"') for line in shown.splitlines() if '"' in line)
     assert r"a\"b\u001b[2K\u001b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\udb40\udc41\u0000\u009b\u2028\n" in told
     assert r"QUESTION: fine\u3164" in told
-    assert r'"bo\ndy\u202e": "x"' in shown
+    assert r'"bo\rdy\u202e": "x"' in shown
     assert not set(shown) & set("\u202e\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\u3164")
 
 
-def test_the_name_of_a_tool_cannot_hide_anything_either(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str, tmp_path: Path
-) -> None:
-    asks_for(api, ("get_weather\x1b[2K\u202e", {"city": "Rome"}))
-    terminal = chat("--tools", tools, **claude)
-    terminal.type("Weather" + ENTER)
-    terminal.wait_for(r"get_weather\u001b[2K\u202e(city")
-
-
-def test_text_from_right_to_left_is_shown_in_ascii_as_well(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str
-) -> None:
-    asks_for(api, ("send_mail", {"to": "\u05d0\u05d1/../etc"}))
-    terminal = chat("--tools", tools, **claude)
-    terminal.type("Write" + ENTER)
-    terminal.wait_for("may be shown in another order")
-    terminal.wait_for(r'to: "\u05d0\u05d1/../etc"')
-
-
-def test_long_arguments_are_shown_whole_when_they_are_viewed(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str
-) -> None:
-    asks_for(api, ("send_mail", {"to": "ann", "body": "".join(f"line {number}\n" for number in range(100))}))
-    terminal = chat("--tools", tools, **claude)
-    terminal.type("Write" + ENTER)
-    terminal.wait_for("81 more lines, press v to view")
-    terminal.wait_for(QUESTION)
-    before = terminal.shown
-    terminal.type("v" + ENTER)
-    terminal.wait_for(r'"line 99\n"')
-    terminal.wait_for(QUESTION)
-
-    assert r'"line 18\n"' in before
-    assert "line 99" not in before
-
-
-def test_a_question_is_answered_in_words(chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str) -> None:
-    asks_person(api, "What is your name?\nReally?")
-    terminal = chat("--tools", tools, **claude)
+def test_a_question_is_answered_in_words(chat: Chat, office: Office) -> None:
+    office.model_asks_person("What is your name?\nReally?")
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Greet me" + ENTER)
     terminal.wait_for("What is your name?")
     terminal.wait_for("Your answer, or /no [REASON]:")
@@ -311,25 +203,12 @@ def test_a_question_is_answered_in_words(chat: Chat, api: FakeMessagesAPI, claud
     terminal.type("Ada" + ENTER)
     terminal.wait_for("Hello from the fake API!")
 
-    assert [result["content"] for result in results(api)] == ["Ada"]
+    assert [result["content"] for result in office.results] == ["Ada"]
 
 
-def test_a_question_may_be_declined(chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str) -> None:
-    asks_person(api, "What is your name?")
-    terminal = chat("--tools", tools, **claude)
-    terminal.type("Greet me" + ENTER)
-    terminal.wait_for("Your answer, or /no [REASON]:")
-    terminal.type("/no that is private" + ENTER)
-    terminal.wait_for("Hello from the fake API!")
-
-    (result,) = results(api)
-    assert result["is_error"]
-    assert "that is private" in result["content"]
-
-
-def test_one_option_is_selected_by_its_number(chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str) -> None:
-    asks_person(api, "Which?", ["red", "green"])
-    terminal = chat("--tools", tools, **claude)
+def test_one_option_is_selected_by_its_number(chat: Chat, office: Office) -> None:
+    office.model_asks_person("Which?", ["red", "green"])
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Paint" + ENTER)
     terminal.wait_for("1. red")
     terminal.wait_for("2. green")
@@ -340,26 +219,10 @@ def test_one_option_is_selected_by_its_number(chat: Chat, api: FakeMessagesAPI, 
     terminal.type("2" + ENTER)
     terminal.wait_for("Hello from the fake API!")
 
-    assert [result["content"] for result in results(api)] == ["green"]
+    assert [result["content"] for result in office.results] == ["green"]
 
 
-@pytest.mark.parametrize(("typed", "told"), [("3, 1", '["blue","red"]'), ("none", "[]")])
-def test_any_number_of_options_is_selected_where_that_is_asked(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str, typed: str, told: str
-) -> None:
-    asks_person(api, "Which ones?", ["red", "green", "blue"], multi=True)
-    terminal = chat("--tools", tools, **claude)
-    terminal.type("Paint" + ENTER)
-    terminal.wait_for("Numbers, as in 1 3, or none, or /no [REASON]:")
-    terminal.type("1 1" + ENTER)
-    terminal.wait_for("each once")
-    terminal.type(typed + ENTER)
-    terminal.wait_for("Hello from the fake API!")
-
-    assert [result["content"] for result in results(api)] == [told]
-
-
-def test_commands_decide_about_what_waits(asked: Terminal, api: FakeMessagesAPI, tmp_path: Path) -> None:
+def test_commands_decide_about_what_waits(asked: Terminal, office: Office) -> None:
     asked.type(CTRL_C)
     asked.wait_for(PROMPT)
     asked.type("/approve nonsense" + ENTER)
@@ -372,24 +235,12 @@ def test_commands_decide_about_what_waits(asked: Terminal, api: FakeMessagesAPI,
     asked.type("/approve" + ENTER)
     asked.wait_for("Nothing waits for you.")
 
-    assert sent(tmp_path) == "ann@example.org: Hello\n"
+    assert office.sent == "ann@example.org: Hello\n"
 
 
-def test_a_command_rejects_with_a_reason(asked: Terminal, api: FakeMessagesAPI, tmp_path: Path) -> None:
-    asked.type(CTRL_C)
-    asked.wait_for(PROMPT)
-    asked.type("/reject not today" + ENTER)
-    asked.wait_for("Hello from the fake API!")
-
-    assert sent(tmp_path) == ""
-    assert "not today" in results(api)[0]["content"]
-
-
-def test_of_several_calls_a_command_must_name_one(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str, tmp_path: Path
-) -> None:
-    asks_for(api, MAIL, ("send_mail", {"to": "bob@example.org"}))
-    terminal = chat("--tools", tools, **claude)
+def test_of_several_calls_a_command_must_name_one(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Write to both" + ENTER)
     terminal.wait_for(QUESTION)
     terminal.type(CTRL_C)
@@ -404,15 +255,13 @@ def test_of_several_calls_a_command_must_name_one(
     terminal.type("y" + ENTER)
     terminal.wait_for("Hello from the fake API!")
 
-    assert sent(tmp_path) == "ann@example.org: Hello\n"
-    assert [result["is_error"] for result in results(api)] == [False, True]
+    assert office.sent == "ann@example.org: Hello\n"
+    assert [result["is_error"] for result in office.results] == [False, True]
 
 
-def test_calls_and_results_are_shown_while_the_turn_runs(
-    chat: Chat, api: FakeMessagesAPI, claude: Claude, tools: str
-) -> None:
-    asks_for(api, ("get_weather", {"city": "Rome"}), ("read_lines", {"count": 9}), ("fail", {}))
-    terminal = chat("--tools", tools, **claude)
+def test_calls_and_results_are_shown_while_the_turn_runs(chat: Chat, office: Office) -> None:
+    office.model_asks_for(("get_weather", {"city": "Rome"}), ("read_lines", {"count": 9}), ("fail", {}))
+    terminal = chat(*office.tools, **office.claude)
     terminal.type("Go" + ENTER)
     terminal.wait_for("Hello from the fake API!")
 
@@ -423,14 +272,3 @@ def test_calls_and_results_are_shown_while_the_turn_runs(
     assert "line 4" not in terminal.shown
     assert "… 6 more lines" in terminal.shown
     assert "error: FileNotFoundError: no such file" in terminal.shown
-
-
-def test_the_person_who_decided_is_in_the_log(asked: Terminal, run: Run) -> None:
-    asked.type("y" + ENTER)
-    asked.wait_for("Hello from the fake API!")
-    asked.wait_for(PROMPT)
-    asked.type(CTRL_D)
-    asked.wait_for_exit()
-
-    (approved,) = run("log", "--type", "tool_approved", "--output-format", "json").objects
-    assert approved["data"]["by"]

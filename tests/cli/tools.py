@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from reenact.testing import FakeMessagesAPI
 
 Arguments: TypeAlias = dict[str, Any]
+MAIL = ("send_mail", {"to": "ann@example.org", "body": "Hello"})
+BOB = ("send_mail", {"to": "bob@example.org", "body": "Hi"})
+WEATHER = ("get_weather", {"city": "Rome"})
 TOOLS = '''
 from pathlib import Path
 
@@ -42,35 +47,43 @@ def fail() -> str:
 '''
 
 
-def write_tools(directory: Path) -> str:
-    """Write a file of tools, and return its name."""
-    (directory / "tools.py").write_text(TOOLS, encoding="utf-8")
-    return "tools.py"
+@dataclass(frozen=True)
+class Office:
+    """An agent that can send mail: its model, its tools, and what it has sent."""
 
+    api: FakeMessagesAPI
+    claude: Mapping[str, str]
+    """The variables with which that model answers."""
+    directory: Path
 
-def asks_for(api: FakeMessagesAPI, *calls: tuple[str, Arguments], text: str | None = None, delay: float = 0.0) -> None:
-    """Let the model ask for these calls the next time."""
-    content: list[Arguments] = [] if text is None else [{"type": "text", "text": text}]
-    for number, (name, arguments) in enumerate(calls, start=1):
-        content.append({"type": "tool_use", "id": f"toolu_fake_{number}", "name": name, "input": arguments})
-    api.reply(content=content, stop_reason="tool_use", delay=delay)
+    @property
+    def tools(self) -> tuple[str, str]:
+        """The options that hand in the tools."""
+        (self.directory / "tools.py").write_text(TOOLS, encoding="utf-8")
+        return ("--tools", "tools.py")
 
+    def model_asks_for(self, *calls: tuple[str, Arguments], text: str | None = None, delay: float = 0.0) -> None:
+        """Let the model ask for these calls the next time."""
+        content: list[Arguments] = [] if text is None else [{"type": "text", "text": text}]
+        for number, (name, arguments) in enumerate(calls, start=1):
+            content.append({"type": "tool_use", "id": f"toolu_fake_{number}", "name": name, "input": arguments})
+        self.api.reply(content=content, stop_reason="tool_use", delay=delay)
 
-def asks_person(api: FakeMessagesAPI, prompt: str, options: list[str] | None = None, *, multi: bool = False) -> None:
-    """Let the model ask the person the next time."""
-    arguments: Arguments = {"prompt": prompt}
-    if options is not None:
-        arguments |= {"options": options, "multi": multi}
-    asks_for(api, ("ask_user", arguments))
+    def model_asks_person(self, prompt: str, options: list[str] | None = None, *, multi: bool = False) -> None:
+        """Let the model ask the person the next time."""
+        arguments: Arguments = {"prompt": prompt}
+        if options is not None:
+            arguments |= {"options": options, "multi": multi}
+        self.model_asks_for(("ask_user", arguments))
 
+    @property
+    def results(self) -> list[Arguments]:
+        """The results that the model was last given."""
+        content = self.api.requests[-1].body["messages"][-1]["content"]
+        return [block for block in content if block["type"] == "tool_result"]
 
-def results(api: FakeMessagesAPI) -> list[Arguments]:
-    """Return the results that the model was last given."""
-    content = api.requests[-1].body["messages"][-1]["content"]
-    return [block for block in content if block["type"] == "tool_result"]
-
-
-def sent(directory: Path) -> str:
-    """Return what was sent by mail."""
-    path = directory / "sent.txt"
-    return path.read_text() if path.exists() else ""
+    @property
+    def sent(self) -> str:
+        """What was sent by mail."""
+        path = self.directory / "sent.txt"
+        return path.read_text() if path.exists() else ""

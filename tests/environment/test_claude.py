@@ -312,6 +312,25 @@ def test_a_paused_message_goes_on_in_the_same_container(api: FakeMessagesAPI) ->
     assert [request.body.get("container") for request in api.requests] == [None, "c"]
 
 
+def test_what_the_api_s_own_tools_did_comes_back_and_goes_back_unmodified(api: FakeMessagesAPI) -> None:
+    content: list[dict[str, Any]] = [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"type": "web_search_result", "url": "u"}]},
+        {"type": "mcp_tool_use", "id": "m", "name": "echo", "server_name": "e", "input": {}},
+        {"type": "mcp_tool_result", "tool_use_id": "m", "is_error": False, "content": []},
+        {"type": "compaction", "content": "So far so good."},
+        {"type": "text", "text": "Found.", "citations": [{"type": "web_search_result_location", "url": "u"}]},
+    ]
+    api.reply(content=content)
+
+    answer = Conversation(api).ask()[-1]
+    assert isinstance(answer, Complete)
+    Conversation(api).ask([*HELLO, Said("assistant", answer.content), *HELLO])
+
+    assert api.requests[-1].body["messages"][1]["content"] == content
+
+
 THOUGHTFUL = (
     *HELLO,
     Said("assistant", (ThinkingBlock("hm", "sig"), TextBlock("Hi"))),

@@ -182,6 +182,49 @@ TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
         ],
         [],
     ),
+    "a thought that is not shown": (
+        [opened(0, type="thinking", thinking=""), delta(0, "signature_delta", signature="sig"), closed(0)],
+        [ThinkingBlock("", "sig")],
+        [ThinkingStart(), ThinkingEnd(signature="sig")],
+    ),
+    "a tool of an MCP server": (
+        [
+            opened(0, type="mcp_tool_use", id="m", name="echo", server_name="e", input={}),
+            delta(0, "input_json_delta", partial_json='{"a": 1}'),
+            closed(0),
+            opened(1, type="mcp_tool_result", tool_use_id="m", is_error=False, content=[{"type": "text"}]),
+            closed(1),
+        ],
+        [
+            OpaqueBlock({"type": "mcp_tool_use", "id": "m", "name": "echo", "server_name": "e", "input": {"a": 1}}),
+            OpaqueBlock(
+                {"type": "mcp_tool_result", "tool_use_id": "m", "is_error": False, "content": [{"type": "text"}]}
+            ),
+        ],
+        [],
+    ),
+    "a search that waits for a call": (
+        [
+            opened(0, type="tool_use", id="t", name="bash", input={}),
+            delta(0, "input_json_delta", partial_json="{}"),
+            closed(0),
+            opened(1, **SEARCH),
+            closed(1),
+        ],
+        [ToolUseBlock("t", "bash", {}), OpaqueBlock(SEARCH)],
+        [InputJsonDelta(id="t", partial_json="{}"), ToolCall(id="t", name="bash", input={})],
+    ),
+    "another model that takes over": (
+        [
+            opened(0, **{"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}),
+            closed(0),
+            opened(1, type="text", text=""),
+            delta(1, "text_delta", text="Hi"),
+            closed(1),
+        ],
+        [OpaqueBlock({"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}), TextBlock("Hi")],
+        [TextDelta(text="Hi")],
+    ),
     "a server's call that was cut": (
         [opened(0, **SEARCH), delta(0, "input_json_delta", partial_json='{"query'), closed(0)],
         [],

@@ -46,6 +46,14 @@ def test_requests_are_kept_without_their_key(api: FakeMessagesAPI) -> None:
     assert "x-api-key" not in api.requests[0].headers
 
 
+def test_the_system_prompt_of_a_request_is_a_text_however_it_came(api: FakeMessagesAPI) -> None:
+    blocks = [{"type": "text", "text": "Be "}, {"type": "text", "text": "brief."}]
+    for system in ({}, {"system": "Be brief."}, {"system": blocks}):
+        post(api, {**QUESTION, **system})
+
+    assert [request.system for request in api.requests] == [None, "Be brief.", "Be brief."]
+
+
 def test_the_script_is_played_in_order_and_then_the_default() -> None:
     with FakeMessagesAPI(default=FakeReply(text="default")) as api:
         api.reply("first")

@@ -176,6 +176,18 @@ def test_an_answer_that_comes_after_the_model_was_asked_without_it_is_left_out()
     assert messages == api_messages(late)
 
 
+def test_a_call_is_answered_before_the_model_s_next_message_though_the_user_said_nothing() -> None:
+    first = [user(), said("assistant", call("a")), user(" ")]
+
+    assert sent(*first, said("assistant", call("b")), user()) == [
+        ("user", ["text"]),
+        ("assistant", ["tool_use"]),
+        ("user", ["tool_result"]),
+        ("assistant", ["tool_use"]),
+        ("user", ["tool_result", "text"]),
+    ]
+
+
 def test_an_answer_that_goes_on_after_a_call_is_cut_there() -> None:
     foreign = said("assistant", call("a"), TextBlock("and"), call("b"))
 
@@ -281,9 +293,14 @@ def test_of_a_refused_turn_nothing_is_sent_again() -> None:
 
 
 def test_the_work_of_the_api_s_own_tools_goes_back_only_if_it_is_finished() -> None:
-    searched = said("assistant", server("s"), found("s"), server("s"), server("cut"), found("never"), TextBlock("Hi"))
+    twice = (server("s"), found("s"), server("s"), found("s"))
+    searched = said("assistant", *twice, server("cut"), found("never"), TextBlock("Hi"))
 
     assert sent(user(), searched, user())[1] == ("assistant", ["server_tool_use", "web_search_tool_result", "text"])
+    assert sent(user(), said("assistant", server("s"), found("s"), found("s"), TextBlock("Hi")), user())[1] == (
+        "assistant",
+        ["server_tool_use", "web_search_tool_result", "text"],
+    )
 
 
 def test_a_search_that_waits_for_the_client_s_tools_stays_until_the_user_speaks() -> None:
@@ -294,6 +311,21 @@ def test_a_search_that_waits_for_the_client_s_tools_stays_until_the_user_speaks(
     assert sent(*waiting, goes_on, user())[1] == ("assistant", ["server_tool_use", "tool_use"])
     assert sent(*waiting, user("Stop"))[1] == ("assistant", ["tool_use"])
     assert sent(*waiting, said("assistant", TextBlock("Lost.")), user())[1] == ("assistant", ["tool_use"])
+
+
+def test_a_search_that_the_next_message_does_not_answer_is_lost() -> None:
+    waiting = [user(), said("assistant", server("s"), call("t")), said("user", ToolResultBlock("t", "ok"))]
+    goes_on = [said("assistant", TextBlock("And"), call("u")), said("user", ToolResultBlock("u", "ok"))]
+
+    assert sent(*waiting, *goes_on)[1] == ("assistant", ["tool_use"])
+    assert sent(*waiting, *goes_on, said("assistant", found("s"), TextBlock("Late.")), user())[1::4] == [
+        ("assistant", ["tool_use"]),
+        ("assistant", ["text"]),
+    ]
+    assert sent(user(), said("assistant", server("s"), TextBlock("Hm")))[1:] == [
+        ("assistant", ["text"]),
+        ("user", ["text"]),
+    ]
 
 
 def test_code_that_waits_for_its_calls_goes_on_over_several_messages_as_long_as_its_container_lives() -> None:

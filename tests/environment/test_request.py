@@ -167,6 +167,7 @@ def test_code_runs_on_in_its_container_while_that_lives(expires_at: str | None, 
     assert request.get("container") == sent
     assert len(request["messages"]) == (3 if sent else 1)
     assert asked(LLMConfig(extra={"container": "mine"}), messages=waiting, tools=[BASH])["container"] == "mine"
+    assert len(asked(messages=waiting)["messages"]) == 1
 
 
 def test_counting_asks_the_same_without_what_only_an_answer_needs() -> None:

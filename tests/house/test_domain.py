@@ -10,6 +10,8 @@ import pytest
 
 ALLOWED = {
     "__future__",
+    "base64",
+    "binascii",
     "collections",
     "dataclasses",
     "datetime",

@@ -53,7 +53,7 @@ class Play:
         self.agent = agent
         self.runtime = AgentRuntime(agent, config)
         self.initial = AgentRuntime.create_initial_state("s", **initial)
-        self.state = self.initial
+        self.state: Any = self.initial
         self.result = StepResult([], self.initial)  # type: ignore[arg-type]  # nothing has happened yet  # pyright: ignore[reportArgumentType]
 
     def take(self, result: StepResult) -> StepResult:

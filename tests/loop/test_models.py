@@ -1,5 +1,9 @@
 """Models are called in any way they can be called, and what they say adds up."""
 
+# What agents are made of is anybody's, and here it is lambdas mostly.
+# pyright: reportUnknownLambdaType=none, reportUnknownArgumentType=none, reportUnknownVariableType=none
+# pyright: reportUnknownMemberType=none
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator

@@ -63,11 +63,12 @@ def rows_from_zero(log: ListLog) -> dict[str, list[tuple[Any, ...]]]:
         return all_rows(engine)
 
 
-@given(steps)
-def test_every_answer_is_what_a_naive_reading_of_the_history_gives(chosen: list[Step]) -> None:
-    rows = play(chosen).log.rows
-    log = ListLog()
-    log.rows = rows
+@given(steps, st.one_of(st.just(0), st.integers(1, 40)))
+def test_every_answer_is_what_a_naive_reading_of_the_history_gives_wherever_it_ends(
+    chosen: list[Step], missing: int
+) -> None:
+    log = play(chosen).log
+    rows = log.rows = log.rows[: max(0, len(log.rows) - missing)]
 
     with ReadModel.of(log) as model:
         assert model.containers() == naive.containers(rows)
@@ -265,6 +266,23 @@ def test_pages_of_messages_and_turns_put_together_are_all_of_them(chosen: list[S
                 turns += some
             assert messages == model.messages(session_id)
             assert turns == model.turns_of(session_id)
+
+
+def test_results_that_no_turn_brought_about_are_a_place_to_go_on_from() -> None:
+    world = World()
+    world.create("a")
+    world.run("a")
+    world.say("a")
+    world.ask("a", ToolUseBlock("t1", "send", {}))
+    world.interrupt("a", SoFar())
+    world.say("a", "And now?")
+
+    with ReadModel.of(world.log) as model:
+        *before, results, last = model.messages("a")
+        assert model.messages("a", after=results) == [last]
+
+    assert (results.role, results.turn_id, last.text) == ("user", None, "And now?")
+    assert [message.role for message in before] == ["user", "assistant"]
 
 
 def test_what_waits_is_told_of_all_sessions_with_what_it_takes_to_decide() -> None:

@@ -12,15 +12,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact import AgentNotFoundError, AsyncRuntime, InvalidInputError, Runtime, SessionNotFoundError, ToolUseBlock
+from reenact import (
+    AgentNotFoundError,
+    AsyncRuntime,
+    InvalidInputError,
+    Runtime,
+    SessionNotFoundError,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.people import PendingCall
 from reenact.domain.session import Session
 from tests.runtime.conftest import Open
 from tests.runtime.deciding import RULES, STRICTER, Answer, Desk, agent_of, begin, check, say
-from tests.runtime.witness import Ears
+from tests.runtime.witness import Ears, at_every_commit, copy_files
 
 SEND: list[Any] = [("t1", "send_email", {"to": "ann"})]
 TWO: list[Any] = [("t1", "send_email", {"to": "ann"}), ("t2", "send_email", {"to": "bob"})]
@@ -138,6 +147,21 @@ def test_a_rejection_that_does_not_resume_has_the_model_not_asked_again(opened: 
     assert [turn.outcome for turn in runtime.sessions.turns("s")] == ["waiting", "completed"]
     assert texts(runtime)[-2:] == [("user", "Something else"), ("assistant", "Done.")]
     check(runtime)
+
+
+def test_the_turn_that_a_decision_begins_is_named_even_if_there_is_no_money_left_for_it(
+    opened: Open, desk: Desk, rules: Callable[[Rules], None]
+) -> None:
+    rules(msgspec.structs.replace(RULES, cost_limit=CostLimit(0.4)))
+    runtime = opened(environment=desk)
+    ears, _ = waiting(runtime, desk, MIXED)
+    say(runtime, "And?")
+
+    turn_id = runtime.agents.reject("t2")
+
+    (completed,) = ears.wait("turn_completed", turn_id=turn_id)
+    assert completed.data.stop_reason == "cost_limit_exceeded"
+    assert [turn.id for turn in runtime.sessions.turns("s")].index(turn_id or "") == 1
 
 
 def test_an_edited_call_runs_with_the_new_arguments(opened: Open, desk: Desk) -> None:
@@ -368,6 +392,27 @@ def test_deciding_about_a_call_starts_the_sessions_agent(opened: Open, desk: Des
     check(runtime)
 
 
+def test_who_decides_just_as_the_agent_ends_is_told_which_agent_has(
+    opened: Open, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = opened(environment=desk)
+    waiting(runtime, desk, SEND)
+    agent_id = agent_of(runtime)
+    run = runtime._do.run_session
+
+    def run_and_destroy(session_id: str, *, timeout: float | None = None) -> str:
+        running = run(session_id, timeout=timeout)
+        runtime.agents.destroy(running)
+        return running
+
+    monkeypatch.setattr(runtime._do, "run_session", run_and_destroy)
+
+    with pytest.raises(AgentNotFoundError, match=agent_id):
+        runtime.agents.approve("t1")
+
+    assert [call.id for call in runtime.agents.pending()] == ["t1"]
+
+
 def test_what_does_not_wait_starts_no_agent(opened: Open, desk: Desk) -> None:
     runtime = opened(environment=desk)
     begin(runtime, "s")
@@ -483,6 +528,52 @@ def test_a_tool_that_fails_is_told_so_to_the_model_and_to_people(opened: Open, d
     assert desk.last_results() == [("t1", "out of order", True)]
 
 
+def test_whenever_the_process_ends_the_call_is_decided_once_and_the_conversation_goes_on(
+    opened: Open, desk: Desk, path: Path, tmp_path: Path
+) -> None:
+    runtime = opened(environment=desk)
+    desk.ask(MIXED)
+    copies: list[Path] = []
+    at_every_commit(runtime, lambda count: copies.append(copy_files(path, tmp_path / str(count))))
+    ears = begin(runtime)
+    ears.wait("turn_completed", turn_id=say(runtime))
+    ears.wait("turn_completed", turn_id=runtime.agents.approve("t2"))
+    runtime.close()
+    decided: list[str] = []
+
+    for copy in copies:
+        again = Desk("Well.")
+        runtime = opened(copy, environment=again)
+        if runtime.sessions.get("s") is not None:
+            decided.append(finished(runtime, again))
+        runtime.close()
+
+    assert set(decided) == {"nothing asked", "approved now", "was approved"}
+
+
+def finished(runtime: Runtime, desk: Desk) -> str:
+    """Decide what waits, say something more, and return what has become of the call that needs approval."""
+    ears = Ears(runtime)
+    runtime.sessions.run("s")
+    waiting_now = runtime.agents.pending()
+    for call in waiting_now:
+        ears.wait("turn_completed", turn_id=runtime.agents.approve(call))
+    ears.wait("turn_completed", turn_id=say(runtime, "And?"))
+    check(runtime)
+    blocks = [block for message in runtime.sessions.messages("s") for block in message.content]
+    asked = [block.id for block in blocks if isinstance(block, ToolUseBlock)]
+    assert [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)] == asked
+    assert runtime.agents.pending() == []
+    sent = [call for call in runtime.sessions.tool_calls("s") if call.id == "t2"]
+    if not sent:
+        return "nothing asked"
+    if waiting_now:
+        assert desk.ran == [("send_email", {"to": "bob"})]
+        return "approved now"
+    assert (desk.ran, sent[0].decision) == ([], "approved")
+    return "was approved"
+
+
 async def decide_asynchronously(path: Path, desk: Desk) -> list[str | None]:
     """Do what there is to do in a session of three answers that ask people something."""
     async with AsyncRuntime.open(path, environment=desk) as runtime:
@@ -524,12 +615,14 @@ def test_requests_decide_as_the_facades_do(opened: Open, desk: Desk) -> None:
     assert msgspec.convert(told, PendingCall) == runtime.agents.pending()[0]
     approved = ask("agent_approve_request", call_id="t1", digest=told["digest"], arguments={"to": "eve"}, by="ann")
     ears.wait("turn_completed", turn_id=approved)
-    ears.wait("turn_completed", turn_id=ask("agent_reject_request", call_id="t1", reason="no", session_id="s"))
+    again = runtime.agents.pending()[0].id
+    ears.wait("turn_completed", turn_id=ask("agent_reject_request", call_id=again, reason="no", session_id="s"))
+    question = runtime.agents.pending()[0].id
     with pytest.raises(InvalidAnswerError) as refused:
-        ask("agent_respond_request", call_id="t1", value=7)
-    ears.wait("turn_completed", turn_id=ask("agent_respond_request", call_id="t1", value="Red"))
+        ask("agent_respond_request", call_id=question, value=7)
+    ears.wait("turn_completed", turn_id=ask("agent_respond_request", call_id=question, value="Red"))
     with pytest.raises(CallNotPendingError):
-        ask("agent_respond_request", call_id="t1", value="Red")
+        ask("agent_respond_request", call_id=question, value="Red")
 
     responses = ears.wait("agent_respond_response", count=3)
     codes = [event.data.error.code if event.data.error else None for event in responses]

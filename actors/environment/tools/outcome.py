@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
 from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
@@ -107,11 +106,10 @@ def _as_json(result: object) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _dumped(result: object) -> str:
-    dump = partial(json.dumps, allow_nan=False, ensure_ascii=False, default=_plain)
     try:
-        return dump(result)
+        return _strictly(result)
     except TypeError:  # keys that are no text, such as dates; msgspec knows more of them
-        return dump(msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_inside))
+        return _strictly(msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_inside))
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - something closer to JSON
@@ -206,3 +204,6 @@ def _cut(text: str, limit: int) -> str:
         return text
     kept = encoded[:limit].decode(errors="ignore")
     return f"{kept}\n[cut here: {len(encoded) - limit:,} of {len(encoded):,} bytes are left out]"
+
+
+_strictly: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=_plain).encode

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.actors.environment.tools.tool import Tool, tool
+from reenact.actors.environment.tools.tool import Tool, is_tool, tool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.image import Definition, Image
 from reenact.domain.tools import ToolSpec
@@ -65,10 +65,12 @@ class ToolShelf:
 
 def as_tool(one: object) -> Tool[..., Any]:
     """Return what can be run, or raise `ConfigurationError`."""
-    if isinstance(one, Tool):
+    if is_tool(one):
         one.check_bound()
         return one
     if not callable(one):
         msg = f"{one!r} is no tool; give a function, or what `@tool` made of one"
         raise ConfigurationError(msg)
-    return tool(one)
+    function: Callable[..., Any] = one
+    made: Tool[..., Any] = tool(function)
+    return made

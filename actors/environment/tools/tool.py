@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import FrameType, MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeGuard, TypeVar, overload
 
 from reenact.actors.environment.tools.arguments import read_arguments
 from reenact.actors.environment.tools.context import ToolContext
@@ -73,6 +73,14 @@ class Tool(Generic[P, R]):
         call: AnyFunction = functools.partial(self.function, **values)
         result = call() if self._is_async else await in_thread(call, f"reenact-tool-{self.spec.name}")
         return await awaited(result) if inspect.isawaitable(result) else result
+
+
+AnyTool: TypeAlias = Tool[..., Any]
+
+
+def is_tool(one: object) -> TypeGuard[AnyTool]:
+    """Return whether this was made by `tool`."""
+    return isinstance(one, Tool)
 
 
 @overload

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard
+from typing import Any, Final, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -14,7 +14,7 @@ from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, failure, outcome_of, told
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within
-from reenact.actors.environment.tools.tool import Tool, tool
+from reenact.actors.environment.tools.tool import AnyTool, is_tool, tool
 from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
 
@@ -29,12 +29,11 @@ class Runnable(Protocol):
     async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any: ...  # noqa: ANN401 - what it gives
 
 
-AnyTool: TypeAlias = Tool[..., Any]
 Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., Any]
 
 
-class ToolCall(msgspec.Struct, frozen=True):
-    """A call to be made; `timeout` is in seconds, and the tool's own holds besides."""
+class Invocation(msgspec.Struct, frozen=True):
+    """A call that is to be made; `timeout` is in seconds, and the tool's own holds besides."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -61,6 +60,7 @@ class Toolbox:
         self._remote: dict[str, Runnable] = {}
         self._connections: dict[str, MCPConnection] = {}
         self._own: list[MCPConnection] = []
+        self._told: dict[str, str] = {}
         for one in tools:
             self._take(one)
 
@@ -78,8 +78,11 @@ class Toolbox:
     async def connect(self) -> dict[str, ReenactError]:
         """Ask each server for its tools that has not been asked, or has new ones; return what went wrong, by server.
 
-        The tools of a server that cannot be reached now stay known if they were known before.
+        The tools of a server that cannot be reached now stay known if they were known before. Such a server is left
+        alone for a while, so that this returns at once.
         """
+        if not self._connections:
+            return {}
         connections = self._connections.values()
         problems_of = await asyncio.gather(*(_problem_of(connection) for connection in connections))
         remote: dict[str, Runnable] = {}
@@ -94,7 +97,9 @@ class Toolbox:
             else:
                 remote |= found
         for name, problem in problems.items():
-            _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
+            if str(problem) != self._told.get(name):
+                _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
+        self._told = {name: str(problem) for name, problem in problems.items()}
         self._remote = remote
         return problems
 
@@ -112,10 +117,10 @@ class Toolbox:
         goes on, unheard.
         """
         started = time.perf_counter()
-        outcome = await self._outcome(ToolCall(name, arguments, context, timeout))
+        outcome = await self._outcome(Invocation(name, arguments, context, timeout))
         return msgspec.structs.replace(outcome, duration=time.perf_counter() - started)
 
-    async def call_all(self, calls: Iterable[ToolCall]) -> list[ToolOutcome]:
+    async def call_all(self, calls: Iterable[Invocation]) -> list[ToolOutcome]:
         """Run several tools at once; return their outcomes in the order of the calls."""
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -145,7 +150,7 @@ class Toolbox:
             case ToolSpec():
                 self._take_tool(_Absent(one))
             case _:
-                made = one if _is_tool(one) else tool(one)
+                made = one if is_tool(one) else tool(one)
                 made.check_bound()
                 self._take_tool(made)
 
@@ -159,7 +164,7 @@ class Toolbox:
             msg = f"two tools are named {one.spec.name!r}; give one of them another name: @tool(name=…)"
             raise ConfigurationError(msg)
 
-    async def _outcome(self, call: ToolCall) -> ToolOutcome:
+    async def _outcome(self, call: Invocation) -> ToolOutcome:
         seconds: float | None = None
         try:
             found = await self._found(call.name)
@@ -196,10 +201,6 @@ class _Absent:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolOutcome:
         return failure(f"{self.spec.name} cannot be run: the function behind it is not there")
-
-
-def _is_tool(one: object) -> TypeGuard[AnyTool]:
-    return isinstance(one, Tool)
 
 
 def _fewer(seconds: float | None, others: float | None) -> float | None:

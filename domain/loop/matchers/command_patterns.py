@@ -133,6 +133,8 @@ class _Stage:
         return best
 
     def _may_run(self, word: Word) -> Match:
+        if not word.runs:
+            return Match.NO
         if self._runs_any or (not word.is_open and any(is_one(program, word.name) for program in self._programs)):
             return Match.PARTLY
         return Match.UNKNOWN if _may_become(word, word.name, self.names) else Match.NO

@@ -9,17 +9,14 @@ does in one way, or but for the case of its letters.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import (
-    MAX_TEXT,
     NO,
     PARTLY,
-    TOO_LONG,
     YES,
     Found,
     Match,
@@ -28,11 +25,13 @@ from reenact.domain.loop.matchers.findings import (
     unknown,
 )
 from reenact.domain.loop.matchers.globs import ANY, Part, alternatives, fits, parts
-from reenact.domain.loop.matchers.places import DRIVE, HERE, HOME, ROOT, Place, is_absolute, read_place
+from reenact.domain.loop.matchers.places import HERE, HOME, ROOT, Place, in_unicode, is_absolute, is_drive, read_place
 from reenact.domain.loop.matchers.values import is_list
 
 MAX_PATTERN: Final = 4_096
 """Characters."""
+MAX_PATH: Final = 4_096
+"""Characters; no system takes more, and to bring their Unicode into one form may take the square of their time."""
 
 _ANYWHERE = "**"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -53,7 +52,7 @@ class PathPattern:
         if cwd is not None and (not is_absolute(cwd) or _CONTROL.search(cwd)):
             raise ConfigurationError(f"cwd {cwd[:80]!r} is no absolute path")
         self._cwd = cwd
-        self._routes = tuple(_Route(one) for one in alternatives(_checked(pattern)))
+        self._routes = tuple(_Route(one) for form in in_unicode(_checked(pattern)) for one in alternatives(form))
         self._surely = surely
         self._by_name: dict[str, list[_Route]] = {}
         for route in self._routes:
@@ -68,8 +67,8 @@ class PathPattern:
         return _NO_PATH
 
     def _judge(self, path: str, sight: Sight) -> Found:
-        if len(path) > MAX_TEXT:
-            return TOO_LONG
+        if len(path) > MAX_PATH:
+            return unknown(f"it has more than {MAX_PATH:,} characters")
         if not path.strip() or _CONTROL.search(path) or _ADDRESS.match(path):
             return unknown("it is no path: it is empty, an address, or has control characters in it")
         likely, unlikely = sight.places(path, self._cwd)
@@ -79,7 +78,7 @@ class PathPattern:
         found = [max(aim.reached(place) for aim in aims) for place in likely]
         if all(match is Match.YES for match in found):
             return YES
-        best = max((*found, *(aim.reached(place) for aim in aims for place in unlikely)))
+        best = max((*found, *(aim.reached(place) for aim in aims for place in unlikely if place.is_known)))
         if best is Match.NO:
             return NO
         if best is Match.UNKNOWN:
@@ -128,11 +127,11 @@ class _Aim(NamedTuple):
     def _reached(self, wanted: tuple[Part, ...], base: str, names: tuple[str, ...], *, is_known: bool) -> Match:
         if self.base in {base, _ANYWHERE} and fits(wanted, names):
             return Match.YES
-        if self.base == base or (is_known and self.base not in {HOME, HERE}):
+        if self.base == base:
             return Match.NO
-        if fits((ANY, *wanted), names) or any(fits(wanted[start:], names) for start in range(len(wanted) + 1)):
-            return Match.UNKNOWN
-        return Match.NO
+        may_begin_anywhere = self.base in {HOME, HERE} and fits((ANY, *wanted), names)
+        may_go_on = not is_known and any(fits(wanted[start:], names) for start in range(len(wanted) + 1))
+        return Match.UNKNOWN if may_begin_anywhere or may_go_on else Match.NO
 
 
 class _Route:
@@ -156,8 +155,8 @@ class _Route:
 def _split(pattern: str) -> tuple[str, tuple[str, ...]]:
     """Return where a pattern begins, and the names that it wants."""
     base, rest = HERE, pattern
-    if drive := DRIVE.match(pattern):
-        base, rest = f"{drive[1].upper()}:", pattern[2:]
+    if is_drive(pattern):
+        base, rest = f"{pattern[0].upper()}:", pattern[2:]
     elif pattern.startswith("/"):
         base = ROOT
     elif pattern.startswith("~"):
@@ -183,4 +182,4 @@ def _checked(pattern: str) -> str:
             "names, without backslashes and control characters; [*] is a star"
         )
         raise ConfigurationError(msg)
-    return unicodedata.normalize("NFC", pattern)
+    return pattern

@@ -1,7 +1,7 @@
 """Where a path leads, however it is written, as far as that can be said without touching a file.
 
 `.`, `..` and doubled slashes are worked out, a relative path goes on from the working directory and `~` from the home
-directory, a backslash may be a slash, and letters have one Unicode form (NFC). Percent signs are ordinary characters.
+directory, a backslash may be a slash, and letters may have another Unicode form. Percent signs are ordinary characters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HERE: Final = ""
 SOMEWHERE: Final = "?"
 """Where a path may begin; the letter of a Windows drive with its colon is one as well."""
 
-DRIVE: Final = re.compile(r"([A-Za-z]):(/|$)")
+DRIVE: Final = re.compile(r"[A-Za-z]:(?:[/\\]|$)")
 
 
 class Place(NamedTuple):
@@ -47,8 +47,8 @@ def read_places(text: str, cwd: str | None, home: str | None, resolve: Callable[
     """
     likely: list[Place] = []
     unlikely: list[Place] = []
-    on_windows = is_drive(text.strip().replace("\\", "/")) or (cwd is not None and is_drive(cwd))
-    for spelling in dict.fromkeys((text, text.strip())):
+    on_windows = is_drive(text.strip()) or (cwd is not None and is_drive(cwd))
+    for spelling in dict.fromkeys((*in_unicode(text), *in_unicode(text.strip()))):
         slashed = spelling.replace("\\", "/")
         if on_windows:
             likely.append(read_place(slashed, cwd, home))
@@ -58,15 +58,15 @@ def read_places(text: str, cwd: str | None, home: str | None, resolve: Callable[
         if spelling.startswith("~"):
             unlikely.append(read_place(f"./{slashed}", cwd, home))
         if resolve is not None:
-            likely.append(read_place(resolve(_from(slashed if on_windows else spelling, cwd, home)), cwd, home))
+            real = resolve(_from(slashed if on_windows else spelling, cwd, home))
+            likely.extend(read_place(one, cwd, home) for one in in_unicode(real))
     return Places(tuple(dict.fromkeys(likely)), tuple(dict.fromkeys(unlikely)))
 
 
 def read_place(text: str, cwd: str | None = None, home: str | None = None) -> Place:
     """Return where a path leads if it is read in the usual way; a directory that is not absolute is not known."""
-    text = unicodedata.normalize("NFC", text)
-    if drive := DRIVE.match(text):
-        return _place(f"{drive[1].upper()}:", text[2:])
+    if is_drive(text):
+        return _place(f"{text[0].upper()}:", text[2:].replace("\\", "/"))
     if text.startswith("/"):
         return _place(ROOT, text)
     if text.startswith("~"):
@@ -77,6 +77,11 @@ def read_place(text: str, cwd: str | None = None, home: str | None = None) -> Pl
     return read_place(f"{cwd}/{text}") if cwd and is_absolute(cwd) else _place(HERE, text)
 
 
+def in_unicode(text: str) -> tuple[str, ...]:
+    """Return the text as it is, and, if that is another one, with its letters in one form: systems differ in that."""
+    return (text,) if text.isascii() else tuple(dict.fromkeys((text, unicodedata.normalize("NFC", text))))
+
+
 def is_absolute(path: str) -> bool:
     """Return whether the path says all of where it leads."""
     return path.startswith("/") or is_drive(path)
@@ -84,7 +89,7 @@ def is_absolute(path: str) -> bool:
 
 def is_drive(path: str) -> bool:
     """Return whether the path begins with the letter of a drive."""
-    return DRIVE.match(path.replace("\\", "/")) is not None
+    return DRIVE.match(path) is not None
 
 
 def _from(path: str, cwd: str | None, home: str | None) -> str:

@@ -124,6 +124,7 @@ class Reader:
             return True
         if self._level.words[0].text.endswith("="):
             return False  # an array
+        self._level.words.clear()
         raise Unreadable("a parenthesis stands in a word")
 
     def _is_redirection(self) -> bool:
@@ -150,7 +151,7 @@ class Reader:
                 raise Unreadable("nobody can tell where a here-document ends")
             self._awaited.append((target.text, sign[0] == "<<-", raw != target.text))
         elif sign[0] == "<<<":
-            self._sink.feed(target.text)
+            self._sink.feed(target.text, self._depth)
         elif ">" in sign[0] and not (sign[0] == ">&" and _DESCRIPTOR.fullmatch(target.text)):
             self._sink.add((Word(">"), target), frozenset(), self._depth)
 
@@ -166,7 +167,7 @@ class Reader:
                 if (line.lstrip("\t") if indented else line) == end:
                     break
             body = self._text[first:begin]
-            self._sink.feed(body)
+            self._sink.feed(body, self._depth)
             if not verbatim:
                 if "\\\n" in body:
                     raise Unreadable("nobody can tell where a here-document ends")
@@ -288,8 +289,8 @@ class Reader:
                 self._nesting -= 1
             elif sign == "`":
                 self._backticks(inner, quoted=quoted)
-            elif sign in {"", "'", '"'}:
-                raise Unreadable("nobody can tell where a `${` ends")
+            elif sign in {"", "'", '"', "<", ">"}:
+                raise Unreadable("nobody can tell what stands in a '${'")
             else:
                 self._at += 2 if sign == "\\" else 1
         self._at += 1

@@ -18,12 +18,13 @@ class Word(NamedTuple):
     """A word without its quotes.
 
     `is_open`: some of it is not known, namely its holes and wildcards; `is_wild`: nothing of it is, not even whether it
-    is one word.
+    is one word. `runs`: it may be a program.
     """
 
     text: str
     is_open: bool = False
     is_wild: bool = False
+    runs: bool = True
 
     @property
     def name(self) -> str:
@@ -47,7 +48,7 @@ class Sink(Protocol):
         """Take a text that is commands of its own."""
         ...
 
-    def feed(self, text: str) -> None:
+    def feed(self, text: str, depth: int) -> None:
         """Take a text that a command gets as its input."""
         ...
 

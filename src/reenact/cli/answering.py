@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import msgspec
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
+from reenact.actors.environment.tools.tool import Tool
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.cli.settings import given, is_on
+from reenact.domain.loop.asking import ASK_USER
 
 
 class Answering:
@@ -29,10 +32,12 @@ class Answering:
         self._factory = factory
         self._instead = {"model": model, "system_prompt": system_prompt}
         self._created_with: dict[str, str | None] = {}
+        self._missing: list[str] = []
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
         self._created_with = {"model": config.model, "system_prompt": config.system_prompt}
+        self._missing = [] if config.tools is None else _without_function(config.tools)
         model = self._instead["model"] or config.model
         system_prompt = self._instead["system_prompt"] or config.system_prompt
         return self._factory.create(msgspec.structs.replace(config, model=model, system_prompt=system_prompt))
@@ -49,10 +54,17 @@ class Answering:
 
     def departures(self) -> list[str]:
         """Return what is not in this run as the session was created, in words."""
-        return [
+        changed = [
             f"the session was created with {_words(name, old)}; this run has {_words(name, new)}"
             for name, old in self._created_with.items()
             if (new := self._instead[name]) is not None and new != old
+        ]
+        if not self._missing:
+            return changed
+        names = ", ".join(self._missing)
+        return [
+            *changed,
+            f"the session was created with tools that are not here, so calls of {names} fail; see --tools",
         ]
 
 
@@ -80,6 +92,12 @@ def answering(
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
     return Answering(MockEnvironmentFactory(scenario), mock=words, model=model, system_prompt=system_prompt), llm
+
+
+def _without_function(tools: Toolbox) -> list[str]:
+    """Return the names of the tools whose functions nobody has handed in; a question to a person needs none."""
+    names = (spec.name for spec in tools.specs())
+    return [name for name in names if name != ASK_USER and not isinstance(tools.get(name), Tool)]
 
 
 def _words(name: str, value: str | None) -> str:

@@ -132,6 +132,13 @@ def _talk(
     """Talk to an agent whose every event is kept.
 
     With a terminal this is a chat. Without one, each line of standard input is a prompt.
+
+    An agent with tools: write functions with `from reenact import tool` and `@tool` into tools.py, then
+
+    reenact --tools tools.py -p "What is the weather in Rome?"
+
+    Calls that need approval, as @tool(intervention="required") or --policy say, are asked about in the chat; where no
+    person is, they are rejected unless --allow-tool names them.
     """
     del debug  # it is looked for before anything can go wrong
     if version:
@@ -219,7 +226,7 @@ def _log(
 
 @app.command("sessions")
 def _sessions(*, context: typer.Context, database: Database = None, output_format: Lines = ListFormat.TEXT) -> Command:
-    """List the sessions, the newest first: id, beginning, messages, first words."""
+    """List the sessions, the newest first: id, beginning, messages, first words, and if one waits for a person."""
     options = SessionsOptions(database=database or context.obj, output_format=output_format)
 
     def sessions(console: Console) -> int:

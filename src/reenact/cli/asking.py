@@ -12,7 +12,17 @@ from rich.console import Console as Screen
 
 from reenact.cli.decisions import Answered, Approved, Decision, Rejected
 from reenact.cli.editing import Editor, forget_what_was_typed, read_line
-from reenact.cli.exact import Escape, escaped, harmless, in_ascii, lines_of, may_be_reordered, on_one_line, seen
+from reenact.cli.exact import (
+    Escape,
+    escaped,
+    harmless,
+    in_ascii,
+    lines_of,
+    may_be_reordered,
+    on_one_line,
+    plain_or_quoted,
+    seen,
+)
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.people import PendingCall, check_arguments
 
@@ -57,7 +67,7 @@ class Person:
 
     def _approval(self, call: PendingCall) -> Approved | Rejected:
         arguments = call.arguments
-        self._say(f"{escaped(call.name)} may run only if you approve{_because(call.reason)}", "bold")
+        self._say(f"{plain_or_quoted(call.name)} may run only if you approve{_because(call.reason)}", "bold")
         self._show(arguments, _SHOWN)
         while True:
             match read_line(self._editor, _QUESTION).casefold():

@@ -9,7 +9,7 @@ from typing import Final
 from reenact.cli.answer import Answer
 from reenact.cli.conversation import Conversation, Hear
 from reenact.cli.decisions import Approved, Decide, Decision, Rejected
-from reenact.cli.exact import escaped
+from reenact.cli.exact import plain_or_quoted
 from reenact.domain.people import PendingCall
 
 _OPTION: Final = "--allow-tool"
@@ -77,7 +77,7 @@ class Unattended:
         if self.gave_up:
             return [Rejected(call=refused[0], reason=_reason(refused[0]), ends_turn=True, by=_OPTION)]
         for call in refused:
-            self._warn(f"{escaped(call.name)} was not run: {_reason(call)}")
+            self._warn(f"{plain_or_quoted(call.name)} was not run: {_reason(call)}")
         return [
             Rejected(call=call, reason=_reason(call), by=_OPTION)
             if call in refused

@@ -8,11 +8,12 @@ from typing import Any, Final
 import msgspec
 from rich.cells import cell_len, set_cell_size
 
-from reenact.cli.exact import escaped, harmless, on_one_line
+from reenact.cli.exact import harmless, on_one_line, plain_or_quoted
 from reenact.domain.events import AssistantMessage, EventData, ToolEdited, ToolResult, ToolStarted
 from reenact.domain.loop.answers import content_of
 from reenact.domain.messages import ToolUseBlock
 from reenact.domain.people import PendingCall
+from reenact.domain.tools import is_object
 
 _WIDTH: Final = 200
 _LINES: Final = 3
@@ -65,11 +66,11 @@ class Calls:
 def call_line(name: str, arguments: object, width: int) -> str:
     """Return the call on one line of at most so many columns."""
     inside = (
-        ", ".join(f"{escaped(str(key))}: {on_one_line(value)}" for key, value in arguments.items())
-        if isinstance(arguments, Mapping)
+        ", ".join(f"{plain_or_quoted(str(key))}: {on_one_line(value)}" for key, value in arguments.items())
+        if is_object(arguments)
         else on_one_line(arguments)
     )
-    return cut(f"{escaped(name)}({inside})", width)
+    return cut(f"{plain_or_quoted(name)}({inside})", width)
 
 
 def told(call: PendingCall) -> str:

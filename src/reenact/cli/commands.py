@@ -75,7 +75,8 @@ class Commands:
             self._say("There are no sessions yet: a session begins with its first message.")
         for session in reversed(sessions[-_SHOWN:]):
             here = "*" if session.id == self._conversation.session_id else " "
-            self._say(f"{here} {session_line(session, runtime.sessions.messages(session.id))}")
+            waiting = len(runtime.agents.pending(session_id=session.id))
+            self._say(f"{here} {session_line(session, runtime.sessions.messages(session.id), waiting)}")
         if len(sessions) > _SHOWN:
             self._say(f"  … and {len(sessions) - _SHOWN} older ones; `reenact sessions` lists them all.")
 

@@ -12,7 +12,7 @@ import msgspec
 from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
-from reenact.domain.tools import MCPServer
+from reenact.domain.tools import MCPServer, is_object
 
 _SERVERS: Final = "mcpServers"
 
@@ -37,8 +37,8 @@ def read_servers(path: str) -> tuple[MCPServer, ...]:
     """
     who = f"--mcp-config {path}"
     content = _json(path, who)
-    servers = content.get(_SERVERS) if isinstance(content, dict) else None
-    if not isinstance(servers, dict):
+    servers = content.get(_SERVERS) if is_object(content) else None
+    if not is_object(servers):
         msg = f'{who}: it is to be {{"{_SERVERS}": {{NAME: {{"command": …}} or {{"url": …}}}}}}'
         raise ConfigurationError(msg)
     return tuple(_server(f"{who}: {_SERVERS}.{name}", name, server) for name, server in servers.items())

@@ -14,13 +14,15 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from rich.cells import cell_len
 
+from reenact.domain.tools import is_array, is_object
+
 Escape: TypeAlias = Callable[[str, str], str]
 """Tells how a character is written behind what stands before it."""
 
 _NARROWEST: Final = 16
 """Columns that a piece of text has at least, however deep it stands."""
 _STEP: Final = "  "
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _UNSEEN: Final = frozenset(
@@ -41,6 +43,11 @@ def escaped(text: str) -> str:
 def quoted(text: str) -> str:
     """Return the text in quotes, escaped."""
     return f'"{escaped(text)}"'
+
+
+def plain_or_quoted(name: str) -> str:
+    """Return a name as it is if it is as names are, else in quotes."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 def harmless(text: str) -> str:
@@ -74,15 +81,11 @@ def in_ascii(character: str, _before: str) -> str:
 
 def may_be_reordered(value: object) -> bool:
     """Return whether the value has letters that are written from right to left: a terminal may show them elsewhere."""
-    match value:
-        case str():
-            return any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in value)
-        case dict():
-            return any(may_be_reordered(key) or may_be_reordered(one) for key, one in value.items())
-        case list() | tuple():
-            return any(map(may_be_reordered, value))
-        case _:
-            return False
+    if isinstance(value, str):
+        return any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in value)
+    if is_object(value):
+        return any(may_be_reordered(key) or may_be_reordered(one) for key, one in value.items())
+    return is_array(value) and any(map(may_be_reordered, value))
 
 
 def lines_of(arguments: Mapping[str, Any], width: int, escape: Escape = seen) -> list[str]:
@@ -91,46 +94,44 @@ def lines_of(arguments: Mapping[str, Any], width: int, escape: Escape = seen) ->
     return lines or ["no arguments"]
 
 
-def on_one_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """Return the value as JSON on one line, whole; what it says can be read again as JSON."""
-    match value:
-        case str():
-            return quoted(value)
-        case dict():
-            return "{" + ", ".join(f"{quoted(str(key))}: {on_one_line(one)}" for key, one in value.items()) + "}"
-        case list() | tuple():
-            return "[" + ", ".join(map(on_one_line, value)) + "]"
-        case _:
-            return msgspec.json.encode(value).decode()
+def on_one_line(value: object) -> str:
+    """Return the JSON value as JSON on one line, whole; what it says can be read again as JSON."""
+    if isinstance(value, str):
+        return quoted(value)
+    if is_object(value):
+        return "{" + ", ".join(f"{quoted(str(key))}: {on_one_line(one)}" for key, one in value.items()) + "}"
+    if is_array(value):
+        return "[" + ", ".join(map(on_one_line, value)) + "]"
+    return msgspec.json.encode(value).decode()
 
 
-def _named(name: str, value: Any, margin: str, width: int, escape: Escape) -> Iterator[str]:  # noqa: ANN401 - likewise
-    shown = name if _PLAIN_KEY.fullmatch(name) else f'"{"".join(_tokens(name, escape))}"'
-    if _has_parts(value):
+def _named(name: str, value: object, margin: str, width: int, escape: Escape) -> Iterator[str]:
+    shown = name
+    if not _PLAIN_NAME.fullmatch(name):
+        *begun, last = _pieces(name, max(_NARROWEST, width - len(margin)) - len('"": ') - 1, escape)
+        yield from (f'{margin}"{piece}"' for piece in begun)
+        shown = f'"{last}"'
+    if (is_object(value) or is_array(value)) and value:
         yield f"{margin}{shown}:"
         yield from _parts(value, margin + _STEP, width, escape)
     else:
         yield from _leaf(f"{margin}{shown}: ", value, width, escape)
 
 
-def _parts(value: Any, margin: str, width: int, escape: Escape) -> Iterator[str]:  # noqa: ANN401 - likewise
-    if isinstance(value, dict):
+def _parts(value: dict[Any, Any] | list[Any], margin: str, width: int, escape: Escape) -> Iterator[str]:
+    if is_object(value):
         for name, one in value.items():
             yield from _named(str(name), one, margin, width, escape)
         return
     for one in value:
-        if _has_parts(one):
+        if (is_object(one) or is_array(one)) and one:
             yield f"{margin}-"
             yield from _parts(one, margin + _STEP, width, escape)
         else:
             yield from _leaf(f"{margin}- ", one, width, escape)
 
 
-def _has_parts(value: object) -> bool:
-    return isinstance(value, dict | list | tuple) and bool(value)
-
-
-def _leaf(head: str, value: Any, width: int, escape: Escape) -> Iterator[str]:  # noqa: ANN401 - likewise
+def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]:
     if not isinstance(value, str):
         yield head + msgspec.json.encode(value).decode()
         return

@@ -35,6 +35,8 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
     image_id: str
     messages: int
     first_words: str
+    waiting: int
+    """Calls that wait for a person."""
 
 
 def sessions(options: SessionsOptions, console: Console) -> int:
@@ -44,11 +46,11 @@ def sessions(options: SessionsOptions, console: Console) -> int:
             return ExitCode.SUCCESS
         with ReadModel.of(journal) as model:
             for session in model.sessions():
-                messages = model.messages(session.id)
+                messages, waiting = model.messages(session.id), len(model.pending(session.id))
                 if options.output_format is ListFormat.JSON:
-                    console.write_line(msgspec.json.encode(_listed(session, messages)))
+                    console.write_line(msgspec.json.encode(_listed(session, messages, waiting)))
                 else:
-                    console.write(f"{session_line(session, messages)}\n")
+                    console.write(f"{session_line(session, messages, waiting)}\n")
     return ExitCode.SUCCESS
 
 
@@ -65,11 +67,12 @@ def reading(database: str | None, console: Console) -> Generator[SqliteJournal |
         yield journal
 
 
-def session_line(session: SessionInfo, messages: Sequence[Message]) -> str:
-    """Return a line for people: the id, when it began, how many messages it has, and what it is about."""
+def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int) -> str:
+    """Return a line for people: id, beginning, how many messages there are, what it is about, and if it waits."""
     began = session.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
     count = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
-    return f"{session.id}  {began}  {count:>12}  {first_words(messages)}".rstrip()
+    waits = "  (waits for you)" if waiting else ""
+    return f"{session.id}  {began}  {count:>12}  {first_words(messages)}{waits}".rstrip()
 
 
 def first_words(messages: Sequence[Message]) -> str:
@@ -83,7 +86,7 @@ def visible(text: str) -> str:
     return _UNSEEN.sub("", text)
 
 
-def _listed(session: SessionInfo, messages: Sequence[Message]) -> _Listed:
+def _listed(session: SessionInfo, messages: Sequence[Message], waiting: int) -> _Listed:
     return _Listed(
         id=session.id,
         created_at=session.created_at,
@@ -91,4 +94,5 @@ def _listed(session: SessionInfo, messages: Sequence[Message]) -> _Listed:
         image_id=session.image_id,
         messages=len(messages),
         first_words=first_words(messages),
+        waiting=waiting,
     )

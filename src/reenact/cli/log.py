@@ -6,20 +6,22 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from time import sleep as pause
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.console import Console
+from reenact.cli.exact import harmless
 from reenact.cli.failures import ExitCode
-from reenact.cli.listing import reading, visible
+from reenact.cli.listing import reading
 from reenact.cli.options import ListFormat, LogOptions
 from reenact.domain.agent import AgentStarted, AgentStopped
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import instant
 from reenact.domain.stored import STORED
+from reenact.domain.tools import MCPServer
 
 _NAMES: Final = {kind: name for name, kind in STORED.items()}
 _PAGE = 1000
@@ -44,6 +46,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     agent_id: str | None
     data: Fields
+    """The fields of the event; of an MCP server only what may be shown, since the rest may be secret."""
 
 
 def log(options: LogOptions, console: Console) -> int:
@@ -58,9 +61,8 @@ def log(options: LogOptions, console: Console) -> int:
             for recorded in _rest(journal, position):
                 position = recorded.position
                 entry = _entry(recorded, agents)
-                text = msgspec.json.encode(entry.data).decode()
-                if wanted.fits(entry, text):
-                    _print(entry, text, options.output_format, console)
+                if wanted.fits(entry, msgspec.json.encode(entry.data).decode()):
+                    _print(entry, recorded.event, options.output_format, console)
             if not options.follow:
                 return ExitCode.SUCCESS
             pause(_PAUSE)  # nobody tells another process that something was written
@@ -152,14 +154,32 @@ def _fields(event: msgspec.Struct) -> Fields:
 def _plain(value: object) -> object:
     if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
         return _fields(value)
+    if _is_tuple(value):
+        return [_plain(one) for one in value]
+    if isinstance(value, MCPServer):
+        return dict(value.__rich_repr__())
     return msgspec.to_builtins(value)
 
 
-def _print(entry: LogEntry, text: str, form: ListFormat, console: Console) -> None:
+def _is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
+    return isinstance(value, tuple)
+
+
+def _print(entry: LogEntry, event: msgspec.Struct, form: ListFormat, console: Console) -> None:
     if form is ListFormat.JSON:
         console.write_line(msgspec.json.encode(entry))
         return
     when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
-    shown = visible(text)
-    shown = shown if len(shown) <= _LINE else f"{shown[: _LINE - 1]}…"
+    text = msgspec.json.encode(_telling(entry, event)).decode()
+    shown = harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
     console.write(f"{entry.position:>6}  {when}  {entry.stream}  {entry.type}  {shown}\n")
+
+
+def _telling(entry: LogEntry, event: msgspec.Struct) -> Fields:
+    """Return the fields that say something on a line: not those that are as always, nor the session's id again."""
+    usual = {field.name: field.default for field in msgspec.structs.fields(event)}
+    return {
+        name: value
+        for name, value in entry.data.items()
+        if not (value == usual.get(name, msgspec.NODEFAULT) or (name == "session_id" and value == entry.session_id))
+    }

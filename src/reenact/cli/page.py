@@ -9,7 +9,7 @@ from rich.console import Console as Screen
 from reenact.cli.answer import Answer
 from reenact.cli.calls import call_line, result_lines
 from reenact.cli.console import Console
-from reenact.cli.exact import escaped
+from reenact.cli.exact import plain_or_quoted
 from reenact.cli.failures import ExitCode
 from reenact.cli.listing import visible
 from reenact.cli.output import limit_of
@@ -94,7 +94,7 @@ class Page:
         self._go_on(None)
         style = "red" if event.is_error else "dim"
         if len(self._names) > 1 and event.name:
-            self._line(escaped(event.name), "  ", style)
+            self._line(plain_or_quoted(event.name), "  ", style)
         lines = result_lines(event.result, self._screen.width - len(_MARGIN))
         lines[0] = f"error: {lines[0]}" if event.is_error else lines[0]
         for line in lines:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.models import DEFAULT_MODEL
-from reenact.actors.environment.tools.tool import Tool
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.answering import Answering, answering
@@ -20,7 +19,7 @@ from reenact.cli.interrupts import cleaning_up
 from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.script import Script
 from reenact.cli.settings import default_database, given
-from reenact.cli.tools import load_tools
+from reenact.cli.tools import functions_of, load_tools
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import Image, define
 from reenact.domain.loop.rules import MAX_STEPS
@@ -86,7 +85,7 @@ def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Con
             model=options.model if options.goes_on else None,
             system_prompt=options.system_prompt if options.goes_on else None,
         )
-        functions = [tool for tool in image.tools if isinstance(tool, Tool)]
+        functions = functions_of(image.tools)
         try:
             database = _database(options, console)
             runtime = Runtime.open(database, environment=answerer, llm=llm, tools=functions, prices=prices)

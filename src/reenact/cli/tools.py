@@ -6,21 +6,27 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from reenact.actors.environment.tools.shelf import as_tool
 from reenact.actors.environment.tools.tool import Tool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.asking import ask_user
-from reenact.domain.tools import ToolSpec
+from reenact.domain.tools import ToolSpec, is_array
 
-Offered: TypeAlias = Tool[..., Any] | ToolSpec
+Function: TypeAlias = Tool[..., Any]
+Offered: TypeAlias = Function | ToolSpec
 """A function that a model can call; or `ask_user`, which needs none."""
 
 _SUFFIX: Final = ".py"
+
+
+def functions_of(tools: Sequence[Offered]) -> list[Function]:
+    """Return the tools behind which there is a function."""
+    return [tool for tool in tools if _is_function(tool)]
 
 
 def load_tools(places: Sequence[str]) -> tuple[Offered, ...]:
@@ -53,9 +59,8 @@ def _tools_at(place: str) -> Iterator[Offered]:
 
 def _offered(value: object, who: str) -> Iterator[Offered]:
     """Yield the tools that a name stands for: a tool, a plain function, or several of them."""
-    if isinstance(value, list | tuple):
-        several: Iterable[object] = value
-        for one in several:
+    if is_array(value):
+        for one in value:
             yield from _offered(one, who)
     elif value is ask_user:
         yield ask_user
@@ -67,7 +72,11 @@ def _offered(value: object, who: str) -> Iterator[Offered]:
             raise ConfigurationError(msg) from error
 
 
-def _is_tool(value: object) -> bool:
+def _is_function(value: object) -> TypeGuard[Function]:
+    return isinstance(value, Tool)
+
+
+def _is_tool(value: object) -> TypeGuard[Offered]:
     return isinstance(value, Tool) or value is ask_user
 
 

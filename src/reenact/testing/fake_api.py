@@ -36,6 +36,12 @@ class FakeRequest(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     body: Json
 
+    @property
+    def system(self) -> str | None:
+        """The system prompt as text, whether it came as text or as blocks."""
+        system: str | list[Json] | None = self.body.get("system")
+        return "".join(block["text"] for block in system) if isinstance(system, list) else system
+
 
 class _ClientHungUpError(Exception):
     """The client has closed the connection."""

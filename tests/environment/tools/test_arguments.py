@@ -184,6 +184,41 @@ def test_a_problem_names_the_argument_what_is_expected_and_what_came(given: Give
     assert problems(given) == (problem,)
 
 
+class Odd(pydantic.BaseModel):
+    number: int
+
+    @pydantic.model_validator(mode="after")
+    def is_odd(self) -> Odd:
+        if self.number % 2 == 0:
+            raise ValueError("an odd number is wanted")
+        return self
+
+
+class OfOurOwn:
+    """What does what a model does, but refuses in its own words."""
+
+    @classmethod
+    def model_json_schema(cls, *, ref_template: str) -> Given:
+        return {"type": "integer"}
+
+    @classmethod
+    def model_validate_json(cls, json_data: bytes, *, strict: bool) -> OfOurOwn:
+        raise ValueError(f"not {json_data.decode()}")
+
+
+def test_a_model_says_in_its_own_words_what_is_wrong() -> None:
+    @tool
+    def check(odd: Odd | None = None, own: OfOurOwn | None = None) -> None: ...
+
+    with pytest.raises(InvalidArgumentsError) as refused:
+        asyncio.run(check.run({"odd": {"number": 2}, "own": 5}))
+
+    assert refused.value.problems == (
+        'argument `odd` is not valid: Value error, an odd number is wanted; got {"number":2}',
+        "argument `own` is not valid: not 5; got 5",
+    )
+
+
 @pytest.mark.parametrize(("given", "shown"), [([1], "[1]"), ("Oslo", "'Oslo'"), (None, "null"), (b"", "b''")])
 def test_arguments_that_are_no_object_are_refused(given: object, shown: str) -> None:
     assert problems(given) == (f"its arguments must be a JSON object; got {shown}",)

@@ -21,7 +21,7 @@ from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool
-from reenact.actors.environment.tools.toolbox import Toolbox, ToolCall
+from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.actors.outside import OutsideLoop
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
@@ -217,8 +217,8 @@ def test_a_server_of_the_older_protocol_will_do() -> None:
 
 def test_many_calls_at_once_go_over_one_connection() -> None:
     async def go(box: Toolbox) -> list[ToolOutcome]:
-        echoes = [ToolCall("mcp__rough__echo", {"n": n}) for n in range(20)]
-        return await box.call_all([*echoes, ToolCall("mcp__rough__pid", {}), ToolCall("mcp__rough__pid", {})])
+        echoes = [Invocation("mcp__rough__echo", {"n": n}) for n in range(20)]
+        return await box.call_all([*echoes, Invocation("mcp__rough__pid", {}), Invocation("mcp__rough__pid", {})])
 
     *echoes, one, other = run(go, rough())
 
@@ -326,7 +326,7 @@ def test_how_a_server_ended_is_told() -> None:
 
 def test_all_who_wait_for_a_server_are_told_that_it_died() -> None:
     async def go(box: Toolbox) -> list[ToolOutcome]:
-        return await box.call_all([ToolCall("mcp__rough__hang", {}), ToolCall("mcp__rough__die", {})])
+        return await box.call_all([Invocation("mcp__rough__hang", {}), Invocation("mcp__rough__die", {})])
 
     assert all("was lost in the middle of it" in str(outcome.content) for outcome in run(go, rough()))
 
@@ -380,10 +380,29 @@ def problems_of(*servers: MCPServer) -> dict[str, str]:
 def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
 
-    problems = problems_of(rough(first="hang", pid=str(pid), server={"connect_timeout": 1.0}))
+    problems = problems_of(rough(first="hang", pid=str(pid), server={"connect_timeout": 2.0}))
 
-    assert problems == {"rough": "MCP server 'rough' could not be connected: no answer within 1 s; it said: I am up"}
+    assert problems == {"rough": "MCP server 'rough' could not be connected: no answer within 2 s; it said: I am up"}
     assert not is_alive(int(pid.read_text()))
+
+
+def test_a_server_that_could_not_be_reached_is_left_alone_for_a_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pid = tmp_path / "pid"
+    server = rough(first="exit", pid=str(pid))
+
+    async def connect(box: Toolbox) -> tuple[list[str], str]:
+        first = pid.read_text()
+        problems = [str((await box.connect())["rough"]) for _ in range(3)]
+        assert pid.read_text() == first
+        return problems, str((await box.call("mcp__rough__echo", {})).content)
+
+    problems, told = run(connect, server)
+
+    assert len(set(problems)) == 1
+    assert told == "Tool not found: mcp__rough__echo; there are: none"
+    assert len([record for record in caplog.records if "not all there" in record.getMessage()]) == 1
 
 
 def test_a_server_that_does_not_say_which_tools_it_has_is_given_up() -> None:
@@ -597,8 +616,11 @@ def test_the_outside_loop_leaves_no_server_when_it_is_closed() -> None:
     pids: list[int] = []
 
     async def go() -> None:
-        outcome = await Toolbox([rough(stubborn=True)]).call("mcp__rough__pid", {})
+        box = Toolbox([rough(stubborn=True)])
+        outcome = await box.call("mcp__rough__pid", {})
         pids.append(int(str(outcome.content)))
+        await box.call("mcp__rough__unread", {}, timeout=SOON)
+        await box.call("mcp__rough__echo", {"text": "x" * 300_000}, timeout=SOON)
 
     outside.spawn(go()).result()
 
@@ -625,6 +647,20 @@ def test_a_tool_of_a_server_shows_its_name() -> None:
         return repr(box.get("mcp__rough__echo"))
 
     assert run(shown, rough()) == "<tool mcp__rough__echo>"
+
+
+def test_what_was_not_told_because_nobody_waited_is_asked_again() -> None:
+    async def go() -> bool:
+        connection = MCPConnection(rough(lists=False))
+        asking = asyncio.create_task(connection.tools())
+        await in_thread(lambda: wait_until(lambda: connection._link and not connection._link.outdated), "the test")
+        asking.cancel()
+        await asyncio.wait([asking])
+        link = connection._link
+        await connection.aclose()
+        return link is not None and link.outdated
+
+    assert asyncio.run(go())
 
 
 def test_a_connection_that_is_closed_is_not_used_again() -> None:
@@ -727,6 +763,20 @@ def test_what_a_server_says_besides_is_logged_for_those_who_look(caplog: pytest.
     assert "MCP server 'rough' says: my token is …" in messages
     assert "MCP server 'rough' sent what is no message: b'this is no JSON\\n'" in messages
     assert HIDDEN not in caplog.text
+
+
+def test_a_process_that_cannot_be_ended_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Immortal(subprocess.Popen[bytes]):
+        def __init__(self) -> None:
+            self.pid = 7
+            self.returncode = 0
+
+        def wait(self, timeout: float | None = None) -> int:
+            raise subprocess.TimeoutExpired("server", timeout or 0)
+
+    stdio._reap(Immortal())
+
+    assert "process 7 of an MCP server cannot be ended" in caplog.text
 
 
 def test_without_the_extra_a_server_is_refused_and_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,10 @@ class Place:
     longitude: float = 0.0
 
 
+class Holder(msgspec.Struct):
+    held: Any
+
+
 class Strange:
     pass
 
@@ -89,6 +93,7 @@ CYCLE.append(CYCLE)
         (pathlib.Path("/srv/files"), "/srv/files"),
         (Place(1.0), '{"latitude":1.0,"longitude":0.0}'),
         (msgspec.convert({"latitude": 1}, Place), '{"latitude":1.0,"longitude":0.0}'),
+        (Holder(Model(day=date(2020, 1, 2))), '{"held":{"day":"2020-01-02","name":"x"}}'),
         ([Reading(NOON, 1.5)], '[{"takenAt":"2020-01-02T12:00:00Z","value":1.5}]'),
         (Model(day=date(2020, 1, 2)), '{"day":"2020-01-02","name":"x"}'),
         ({"at": [Model(day=date(2020, 1, 2))]}, '{"at":[{"day":"2020-01-02","name":"x"}]}'),
@@ -165,6 +170,7 @@ def test_a_number_of_any_size_can_be_sent_and_recorded(number: int) -> None:
         (Strange(), "type Strange that cannot be sent: it holds a value of type Strange; return text, numbers"),
         ([{"a": Strange()}], "type list that cannot be sent: it holds a value of type Strange"),
         (Place(Strange()), "type Place that cannot be sent: it holds a value of type Strange"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - a mistake
+        (Holder(Strange()), "type Holder that cannot be sent: it holds a value of type Strange"),
         (Strange, "type type that cannot be sent: it holds a value of type type"),
         ((number for number in (1, 2)), "type generator that cannot be sent: it holds a value of type generator"),
         ({(1, 2): 3}, "type dict that cannot be sent: Only dicts with str-like or number-like keys"),

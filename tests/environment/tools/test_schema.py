@@ -50,6 +50,14 @@ class Tree(msgspec.Struct):
     right: Tree | None = None
 
 
+class Folder(msgspec.Struct):
+    files: list[File]
+
+
+class File(msgspec.Struct):
+    linked: Folder | None = None
+
+
 class Cat(msgspec.Struct, tag=True):
     lives: int
 
@@ -169,6 +177,18 @@ def test_a_type_that_holds_itself_is_defined_once_and_referred_to() -> None:
     assert list(schema["$defs"]) == ["Tree"]
     assert fits(schema, {"tree": {"value": 1, "left": {"value": 2}}, "others": []})
     assert not fits(schema, {"tree": {"value": 1, "left": {"value": "2"}}, "others": []})
+
+
+def test_types_that_hold_each_other_are_both_defined() -> None:
+    @tool
+    def store(folder: Folder) -> None: ...
+
+    schema = store.spec.input_schema
+
+    assert list(schema["$defs"]) == ["File", "Folder"]
+    cases: list[tuple[Any, bool]] = [(None, True), ({"files": []}, True), ({"files": 5}, False)]
+    for inside, fit in cases:
+        assert fits(schema, {"folder": {"files": [{"linked": inside}]}}) == fit
 
 
 def test_nothing_else_is_referred_to() -> None:

@@ -21,7 +21,7 @@ from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool
-from reenact.actors.environment.tools.toolbox import Toolbox, ToolCall
+from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import ToolSpec
 
@@ -232,7 +232,7 @@ def test_a_tool_is_told_whose_call_it_runs() -> None:
     box = Toolbox([who])
 
     assert run(box.call("who", {}, ToolContext(call_id="toolu_1"))).content == "toolu_1"
-    assert run(box.call_all([ToolCall("who", {}, ToolContext(call_id="toolu_2"))]))[0].content == "toolu_2"
+    assert run(box.call_all([Invocation("who", {}, ToolContext(call_id="toolu_2"))]))[0].content == "toolu_2"
 
 
 def test_a_coroutine_that_takes_too_long_is_cancelled_and_cleans_up() -> None:
@@ -251,15 +251,19 @@ def test_a_coroutine_that_takes_too_long_is_cancelled_and_cleans_up() -> None:
     assert cleaned == ["up"]
 
 
-def test_a_thread_that_takes_too_long_is_left_and_its_late_result_is_dropped(gate: threading.Event) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_thread_that_takes_too_long_is_left_and_its_late_result_is_dropped(
+    gate: threading.Event,
+    waits: bool,  # noqa: FBT001 - two cases
+) -> None:
     threads: list[threading.Thread] = []
 
     async def never() -> None: ...
 
-    def sleep() -> Coroutine[Any, Any, None]:
+    def sleep() -> Coroutine[Any, Any, None] | str:
         threads.append(threading.current_thread())
         gate.wait()
-        return never()  # nobody is there to wait for it
+        return never() if waits else "late"  # nobody is there to wait for it
 
     async def go() -> tuple[ToolOutcome, ToolOutcome]:
         box = Toolbox([tool(sleep, timeout=SOON), double])
@@ -402,13 +406,13 @@ def test_calls_at_once_have_their_outcomes_in_the_order_of_the_calls() -> None:
         box = Toolbox([first, second, fail, double])
         return await box.call_all(
             [
-                ToolCall("first", {}),
-                ToolCall("fail", {"why": "no such city"}),
-                ToolCall("second", {}),
-                ToolCall("look", {}),
-                ToolCall("double", {"number": "x"}),
-                ToolCall("double", {"number": 2}),
-                ToolCall("first", {}, timeout=SOON),
+                Invocation("first", {}),
+                Invocation("fail", {"why": "no such city"}),
+                Invocation("second", {}),
+                Invocation("look", {}),
+                Invocation("double", {"number": "x"}),
+                Invocation("double", {"number": 2}),
+                Invocation("first", {}, timeout=SOON),
             ]
         )
 
@@ -425,7 +429,7 @@ def test_plain_functions_run_at_once_however_many_there_are() -> None:
     def meet() -> int:
         return together.wait(PATIENCE)
 
-    outcomes = run(Toolbox([meet]).call_all([ToolCall("meet", {})] * many))
+    outcomes = run(Toolbox([meet]).call_all([Invocation("meet", {})] * many))
 
     assert sorted(int(str(outcome.content)) for outcome in outcomes) == list(range(many))
 
@@ -437,8 +441,8 @@ def test_tools_that_never_return_hold_up_no_other(gate: threading.Event) -> None
 
     async def go() -> list[ToolOutcome]:
         box = Toolbox([sleep, double])
-        await box.call_all([ToolCall("sleep", {})] * 100)
-        return await box.call_all([ToolCall("double", {"number": number}) for number in range(10)])
+        await box.call_all([Invocation("sleep", {})] * 100)
+        return await box.call_all([Invocation("double", {"number": number}) for number in range(10)])
 
     started = time.monotonic()
     outcomes = run(go())
@@ -459,7 +463,7 @@ def test_interrupting_calls_at_once_interrupts_each() -> None:
             finally:
                 stopped.append("one")
 
-        calls = asyncio.create_task(Toolbox([sleep]).call_all([ToolCall("sleep", {})] * 3))
+        calls = asyncio.create_task(Toolbox([sleep]).call_all([Invocation("sleep", {})] * 3))
         await together.wait()
         calls.cancel()
         await asyncio.wait([calls])

@@ -20,9 +20,10 @@ from reenact.actors.environment.tools.mcp.failures import (
     root_of,
     unreachable,
 )
+from reenact.actors.environment.tools.mcp.pausing import Pause
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
 from reenact.actors.environment.tools.running import in_thread
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerError, ToolSpec, check_server, is_json
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class MCPConnection:
         self.was_asked = False
         self._link: _Link | None = None
         self._closed = False
+        self._pause = Pause()
 
     async def tools(self) -> tuple[RemoteTool, ...]:
         """Return the server's tools; it is asked when the connection is new, or when it has said that they changed.
@@ -63,12 +65,16 @@ class MCPConnection:
         """
         link = await self._connected()
         if link.outdated:
+            self._pause.check()
             link.outdated = False
             try:
                 listed = await link.listed()
-            except BaseException:
+            except BaseException as error:
                 link.outdated = True
+                if isinstance(error, ReenactError):
+                    self._pause.begin(error)
                 raise
+            self._pause.end()
             self.known, self.was_asked = tuple(RemoteTool(self, one) for one in listed), True
         return self.known
 
@@ -79,6 +85,7 @@ class MCPConnection:
             MCPServerError: it cannot be reached, or was lost before it answered.
         """
         link = await self._connected()
+        self._pause.end()
         try:
             return await link.session.call(tool, arguments)
         except ForgottenError:
@@ -99,9 +106,15 @@ class MCPConnection:
         if self._closed:
             raise MCPServerError(self.server.name, "is not used any more: the connection was closed")
         if self._link is None or self._link.is_over:
+            self._pause.check()
             self._link = _Link(self.server)
-        await self._link.wait_until_ready()
-        return self._link
+        link = self._link
+        try:
+            await link.wait_until_ready()
+        except ReenactError as error:
+            self._pause.begin(error)
+            raise
+        return link
 
 
 class RemoteTool:

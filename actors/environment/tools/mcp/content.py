@@ -16,7 +16,7 @@ from mcp import types
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.answers import compact
-from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_object, is_property_name, remote_name
+from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_array, is_object, is_property_name, remote_name
 
 IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 PDF: Final = "application/pdf"
@@ -62,8 +62,8 @@ def _listed(server: MCPServer, tool: types.Tool) -> Listed:
         renamed = _renamed(properties)
         to_new = {old: new for new, old in renamed.items()}
         schema["properties"] = {to_new.get(name, name): of for name, of in properties.items()}
-        if "required" in schema:
-            schema["required"] = [to_new.get(name, name) for name in schema["required"]]
+        if is_array(required := schema.get("required")):
+            schema["required"] = [to_new.get(name, name) for name in required]
     hints = tool.annotations
     spec = ToolSpec(
         name=remote_name(server.name, tool.name),

@@ -1,0 +1,281 @@
+"""Agents with tools where no person is: what runs, what is rejected, what a program reads of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Chat, Run
+from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT
+from tests.cli.tools import BOB, MAIL, WEATHER, Office
+
+WHY = "no person is there to approve it; run with --allow-tool send_mail"
+
+
+def test_a_call_that_a_person_would_have_to_approve_is_rejected_and_the_model_answers(run: Run, office: Office) -> None:
+    office.model_asks_for(MAIL)
+
+    done = run("-p", "Write to Ann", *office.tools, **office.claude)
+
+    assert (done.code, done.out, office.sent) == (0, "Hello from the fake API!\n", "")
+    assert WHY in done.err
+    (result,) = office.results
+    assert result["is_error"]
+    assert WHY in result["content"]
+
+
+@pytest.mark.parametrize("pattern", ["send_mail", "send_*", "*"])
+def test_a_call_that_an_option_allows_runs(run: Run, office: Office, pattern: str) -> None:
+    office.model_asks_for(MAIL)
+
+    done = run("-p", "Write to Ann", *office.tools, "--allow-tool", pattern, **office.claude)
+
+    assert (done.code, office.sent) == (0, "ann@example.org: Hello\n")
+    assert WHY not in done.err
+
+
+@pytest.mark.parametrize("pattern", ["send", "mail", "get_*", "SEND_MAIL"])
+def test_an_option_allows_exactly_what_it_names(run: Run, office: Office, pattern: str) -> None:
+    office.model_asks_for(MAIL)
+
+    run("-p", "Write to Ann", *office.tools, "--allow-tool", pattern, **office.claude)
+
+    assert office.sent == ""
+
+
+def test_what_a_policy_denies_no_option_allows(run: Run, office: Office) -> None:
+    (office.directory / "policy.json").write_text('{"deny": ["send_mail"]}')
+    office.model_asks_for(MAIL)
+
+    done = run("-p", "Write", *office.tools, "--policy", "policy.json", "--allow-tool", "*", **office.claude)
+
+    assert (done.code, office.sent) == (0, "")
+    assert office.results[0]["is_error"]
+
+
+def test_of_several_calls_each_is_decided_by_itself(run: Run, office: Office) -> None:
+    office.model_asks_for(MAIL, WEATHER, ("ask_user", {"prompt": "Which?"}))
+
+    done = run("-p", "Go", *office.tools, "--allow-tool", "send_mail", "--output-format", "json", **office.claude)
+
+    assert office.sent == "ann@example.org: Hello\n"
+    assert [(call["name"], call["is_error"]) for call in done.result["tool_calls"]] == [
+        ("send_mail", False),
+        ("get_weather", False),
+        ("ask_user", True),
+    ]
+
+
+@pytest.mark.parametrize("options", [None, ["red", "green"]])
+def test_a_question_to_a_person_is_rejected(run: Run, office: Office, options: list[str] | None) -> None:
+    office.model_asks_person("Which?", options)
+
+    done = run("-p", "Paint", *office.tools, "--allow-tool", "*", **office.claude)
+
+    assert done.code == 0
+    assert "no person is there to answer it" in done.err
+    assert "no person is there to answer it" in office.results[0]["content"]
+
+
+def test_the_object_has_every_call_with_its_result(run: Run, office: Office) -> None:
+    office.model_asks_for(WEATHER, text="Let me see.")
+    office.model_asks_for(("fail", {}))
+    office.model_asks_for(MAIL)
+
+    done = run("-p", "Go", *office.tools, "--output-format", "json", **office.claude)
+
+    weather, failed, mail = done.result["tool_calls"]
+    assert weather == {
+        "id": weather["id"],
+        "name": "get_weather",
+        "input": {"city": "Rome"},
+        "result": {"city": "Rome", "sky": "clear"},
+        "is_error": False,
+    }
+    assert (failed["result"], failed["is_error"]) == ("FileNotFoundError: no such file", True)
+    assert WHY in mail["result"]
+    assert len({weather["id"], failed["id"], mail["id"]}) == 3
+    assert done.result["success"] is True
+    assert done.result["stop_reason"] == "end_turn"
+    assert done.result["result"] == "Let me see.\n\nHello from the fake API!"
+    assert done.result["usage"] == {"input_tokens": 40, "output_tokens": 20}
+
+
+def test_what_is_printed_as_it_comes_is_what_the_object_holds(run: Run, office: Office) -> None:
+    office.model_asks_for(WEATHER, text="Let me see.")
+    office.model_asks_for(MAIL, text="And write.")
+
+    done = run("-p", "Go", *office.tools, **office.claude)
+
+    assert done.out == "Let me see.\n\nAnd write.\n\nHello from the fake API!\n"
+
+
+def test_a_json_stream_has_what_happens_to_calls(run: Run, office: Office) -> None:
+    office.model_asks_for(MAIL, WEATHER)
+
+    done = run(
+        "-p", "Go", *office.tools, "--allow-tool", "send_mail", "--output-format", "stream-json", **office.claude
+    )
+
+    *events, result = done.objects
+    assert [event["cursor"] for event in events] == list(range(1, len(events) + 1))
+    kinds = [event["type"] for event in events]
+    for kind in ("human_approve_required", "tool_approved", "tool_started", "tool_result", "tool_result_message"):
+        assert kind in kinds
+    assert [event["data"]["outcome"] for event in events if event["type"] == "turn_completed"] == [
+        "waiting",
+        "completed",
+    ]
+    assert [call["is_error"] for call in result["tool_calls"]] == [False, False]
+
+
+def test_what_tools_print_is_no_part_of_the_result(start: Run, office: Office) -> None:
+    office.model_asks_for(MAIL)
+
+    done = start("-p", "Go", *office.tools, "--allow-tool", "*", "--output-format", "json", **office.claude)
+
+    assert len(done.result["tool_calls"]) == 1
+    assert "a tool may print" in done.err
+
+
+def test_each_line_of_the_input_is_treated_likewise(run: Run, office: Office) -> None:
+    office.model_asks_for(MAIL)
+    office.api.reply("No.")
+    office.model_asks_for(BOB)
+
+    done = run(*office.tools, stdin=b"Write to Ann\nWrite to Bob\n", **office.claude)
+
+    assert (done.code, done.out, office.sent) == (0, "No.\nHello from the fake API!\n", "")
+    assert done.err.count(WHY) == 2
+
+
+def test_a_model_that_asks_on_and_on_for_what_is_rejected_is_stopped(run: Run, office: Office) -> None:
+    for number in range(20):
+        office.model_asks_for(("send_mail", {"to": str(number)}))
+
+    done = run("-p", "Write", *office.tools, "--output-format", "json", **office.claude)
+
+    assert done.code == 2
+    assert done.result["error"]["type"] == "unapproved_tool_calls"
+    assert len(office.api.requests) == 11
+
+
+def left_waiting(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL)
+    terminal = chat(*office.tools, **office.claude)
+    terminal.type("Write to Ann" + ENTER)
+    terminal.wait_for("Run it?")
+    terminal.type(CTRL_C)
+    terminal.wait_for(PROMPT)
+    terminal.type(CTRL_D)
+    terminal.wait_for_exit()
+
+
+def test_what_a_person_has_left_waiting_is_not_decided_in_passing(chat: Chat, run: Run, office: Office) -> None:
+    left_waiting(chat, office)
+
+    done = run(
+        "--continue", "-p", "And?", *office.tools, "--allow-tool", "*", "--output-format", "json", **office.claude
+    )
+
+    assert (done.code, done.result["error"]["type"]) == (2, "waiting_for_human_input")
+    assert done.result["error"]["message"].startswith("a call waits for a person in session ses_")
+    assert office.sent == ""
+    assert "(waits for you)" in run("sessions").out
+    (session,) = run("sessions", "--output-format", "json").objects
+    assert session["waiting"] == 1
+
+
+def test_a_script_can_see_and_decide_what_was_left_waiting(chat: Chat, run: Run, office: Office) -> None:
+    left_waiting(chat, office)
+
+    done = run("--continue", *office.tools, stdin=b"/pending\n/sessions\n/approve\nThanks\n", **office.claude)
+
+    assert (done.code, done.out) == (0, "Hello from the fake API!\n" * 2)
+    assert 'toolu_fake_1  send_mail(to: "ann@example.org", body: "Hello")' in done.err
+    assert "(waits for you)" in done.err
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_a_tool_whose_function_is_not_handed_in_again_is_told_of(run: Run, office: Office) -> None:
+    run("-p", "Hello", *office.tools, **office.claude)
+    office.model_asks_for(WEATHER)
+
+    done = run("-p", "Weather?", "--continue", **office.claude)
+
+    assert done.code == 0
+    assert "get_weather" in done.err
+    assert "--tools" in done.err
+    assert office.results[0]["is_error"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--policy", "p.json"), ("--mcp-config", "m.json"), ("--max-steps", "3"), ("--max-cost", "1")]
+)
+def test_what_a_session_was_created_with_is_not_changed_later(run: Run, option: str, value: str) -> None:
+    run("-p", "Hello")
+
+    done = run("-p", "Hello", "--continue", option, value)
+
+    assert done.code == 2
+    assert f"{option} is for a new session" in done.err
+
+
+def test_the_model_is_asked_no_more_often_than_the_option_says(run: Run, office: Office) -> None:
+    for count in range(5):
+        office.model_asks_for(("read_lines", {"count": count}))
+
+    done = run("-p", "Go", *office.tools, "--max-steps", "3", "--output-format", "json", **office.claude)
+
+    assert (done.code, done.result["stop_reason"], len(office.api.requests)) == (0, "max_steps_exceeded", 3)
+    assert "--max-steps" in done.err
+
+
+def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> None:
+    for count in range(5):
+        office.model_asks_for(("read_lines", {"count": count}))
+    prices = ("--model", "claude-x", "--price", "claude-x=100000,100000")  # 15 tokens cost 1.5
+
+    done = run("-p", "Go", *office.tools, *prices, "--max-cost", "2", "--output-format", "json", **office.claude)
+
+    assert (done.code, done.result["stop_reason"], len(office.api.requests)) == (0, "cost_limit_exceeded", 2)
+    assert done.result["cost"] == pytest.approx(3.0)
+    assert "--max-cost" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--max-cost", "1"), "--max-cost needs what the model costs"),
+        (("--max-cost", "-1", "--price", "m=1,2"), "--max-cost is an amount"),
+        (("--max-cost", "nan", "--price", "m=1,2"), "--max-cost is an amount"),
+        (("--max-steps", "0"), "--max-steps is a number from 1 on"),
+        (("--price", "m"), "--price m: say MODEL=IN,OUT"),
+        (("--price", "m=1"), "say MODEL=IN,OUT"),
+        (("--price", "=1,2"), "say MODEL=IN,OUT"),
+        (("--price", "m=1,-2"), "say MODEL=IN,OUT"),
+        (("--price", "m=1,inf"), "say MODEL=IN,OUT"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(run: Run, arguments: tuple[str, ...], why: str) -> None:
+    done = run("-p", "Hello", *arguments)
+
+    assert done.code == 2
+    assert why in done.err
+
+
+def test_the_log_shows_what_happened_to_calls(run: Run, office: Office) -> None:
+    office.model_asks_for(("send_mail", {"to": "ann\u202e\u200b"}))
+    run("-p", "Go", *office.tools, **office.claude)
+
+    shown = run("log").out
+    lines = {line.split()[4]: line for line in shown.splitlines()}
+
+    assert '"name":"send_mail","arguments":{"to":"ann\\u202e\\u200b"}' in lines["human-approve-required"]
+    assert WHY in lines["tool-rejected"]
+    assert '"is_error":true' in lines["tool-result"]
+    assert "timestamp" not in lines["tool-result"]
+    assert not set(shown) & set("\u202e\u200b")
+    (result,) = run("log", "--type", "tool-result", "--output-format", "json").objects
+    assert json.dumps(result["data"]["result"])
