@@ -52,7 +52,7 @@ def steps_exceeded(state: AgentState) -> Done | None:
 def cost_exceeded(state: AgentState) -> tuple[LoopEvent, ...]:
     """Return what follows from what the conversation has cost until now."""
     limit = state.cost_limit
-    if limit is None or not state.cost > limit.max_total:
+    if limit is None or not limit.is_exceeded(state.cost):
         return ()
     detail = f"the conversation has cost {state.cost:g}, and may cost {limit.max_total:g}"
     match limit.on_exceeded:

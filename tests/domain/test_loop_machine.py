@@ -124,7 +124,9 @@ limits = st.builds(
     Rules,
     max_steps=st.sampled_from([None, 4, 2, 1]),
     max_repeats=st.sampled_from([2, 1, None]),
-    cost_limit=st.sampled_from([None, None, None, CostLimit(0.6), CostLimit(0.6, "interrupt"), CostLimit(0.3, "warn")]),
+    cost_limit=st.sampled_from(
+        [None, None, CostLimit(0.6), CostLimit(0.1), CostLimit(0.6, "interrupt"), CostLimit(0.3, "warn")]
+    ),
     prices=st.just(PRICES),
     costs=st.just(COSTS),
     idempotent=st.sampled_from([frozenset[str](), frozenset({"look"}), frozenset({"look", "pay"})]),
