@@ -274,13 +274,14 @@ class Channel:
             self._failed(envelope, error)
 
     def _failed(self, envelope: Envelope, error: Exception) -> None:
-        """Log it; and end the turn that the effector should have acted on, since nobody else will."""
+        """Log it; and end the turn, or answer the call, that the effector should have acted on: nobody else will."""
         logger.error("an effector raised on %r", envelope.type, exc_info=error)
         message = f"the environment failed on {envelope.type}: {error!r}".encode(errors="replace").decode()
+        told: StreamData = StreamError(type="environment_error", message=message)
+        if isinstance(envelope.data, ToolStarted):
+            told = ToolResult(id=envelope.data.id, name=envelope.data.name, result=message, is_error=True)
         with contextlib.suppress(ReenactError):
-            self.inlet.emit(
-                StreamError(type="environment_error", message=message), turn_id=envelope.context.turn_id or ""
-            )
+            self.inlet.emit(told, turn_id=envelope.context.turn_id or "")
 
     def _add(self, type_: str | None, handler: Handler) -> _Off:
         entry = (type_, handler)

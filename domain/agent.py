@@ -193,7 +193,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
 
     `steps` counts how often the model was asked, `usage` and `cost` are those of its answers so far; `activity` is the
     agent's state as far as decisions know it. `outcome` is the digest of the last round's calls and results, and
-    `repeats` how often in a row it has been the same.
+    `repeats` how often in a row it has been the same. `before` counts the steps of the turns that this one continues.
     """
 
     id: str
@@ -207,6 +207,18 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
     calls: str = ""
     outcome: str = ""
     repeats: int = 0
+    before: int = 0
+
+    @property
+    def requests(self) -> int:
+        """How often the model was asked, also in the turns that this one continues."""
+        return self.before + self.steps
+
+    def after(self, turn: Turn) -> Turn:
+        """Return this turn as the continuation of the other."""
+        return msgspec.structs.replace(
+            self, before=turn.requests, calls=turn.calls, outcome=turn.outcome, repeats=turn.repeats
+        )
 
 
 class Agent(msgspec.Struct, frozen=True, gc=False):

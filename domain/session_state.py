@@ -86,7 +86,8 @@ class Session(msgspec.Struct, frozen=True):
     `known_calls` are the ids of all calls that were ever asked for, `asked` the digests of those that a person has
     approved, and `question` is the message of the last turn that was taken up: its id and when it was accepted.
     `context_tokens` is how long the conversation was for the model when it answered last, and `warned` whether it has
-    been said that the cost limit is exceeded.
+    been said that the cost limit is exceeded. `waited` is the last turn, if it ended so that a person could decide:
+    the limits count on from there.
     """
 
     id: str | None = None
@@ -106,6 +107,7 @@ class Session(msgspec.Struct, frozen=True):
     context_tokens: int = 0
     summary: Summary | None = None
     warned: bool = False
+    waited: Turn | None = None
 
 
 def evolve(session: Session, event: SessionEvent) -> Session:
@@ -145,7 +147,7 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
         case TurnContinued():
             message_id, asked_at = session.question
             turn = Turn(event.turn_id, message_id, asked_at, event.at, "waiting_for_human_input", steps=0)
-            return msgspec.structs.replace(session, turn=turn)
+            return msgspec.structs.replace(session, turn=turn if session.waited is None else turn.after(session.waited))
         case ContextCompressed():
             return _compress(session, event)
         case LimitWarning():
@@ -258,6 +260,7 @@ def _put_down(session: Session, event: TurnCompleted) -> Session:
     return msgspec.structs.replace(
         session,
         turn=None,
+        waited=session.turn if event.outcome == "waiting" else None,
         agent=None if agent is None else Agent(agent.id, event.outcome == "failed"),
         conversation=said,
         ledger=ledger,

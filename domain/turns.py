@@ -216,7 +216,7 @@ def _begin_round(story: Story, command: Finish) -> None:
     if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
         why = f"the same calls had the same results {turn.repeats} times in a row"
         _stop_with(story, command, REPEATED, why)
-    elif rules.max_steps is not None and turn.steps >= rules.max_steps:
+    elif rules.max_steps is not None and turn.requests >= rules.max_steps:
         _stop_with(story, command, MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
     elif _must_stop(story.session, rules):
         _give_up(story, command, "the cost limit is exceeded", {"ready"})
@@ -256,7 +256,7 @@ def _next_step(story: Story, command: _GoesOn) -> None:
     if not _over_cost(story, rules, command.at):
         if not rules.runs_tools:
             _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
-        elif rules.max_steps is not None and turn.steps >= rules.max_steps:
+        elif rules.max_steps is not None and turn.requests >= rules.max_steps:
             _end(story, SoFar(), "completed", command, MAX_STEPS)
         else:
             story.add(StepStarted(turn.id, turn.steps + 1, command.at))

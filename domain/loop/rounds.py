@@ -280,7 +280,7 @@ def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None)
     """
     call = _pending(round_, call_id, None)
     said = f": {reason}" if reason else ""
-    text = f"{call.name} was not run: a person rejected it{said}"
+    text = f"{call.name} was not run: it was rejected{said}"
     return (
         ToolRejected(id=call_id, reason=reason, by=by),
         ToolResult(id=call_id, name=call.name, result=text, is_error=True, ran=False),

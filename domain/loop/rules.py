@@ -16,7 +16,8 @@ MAX_REPEATS: Final = 3
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What decisions about a turn depend on besides the session's state.
 
-    `max_steps` bounds how often the model is asked in one turn; None: it does not. `max_repeats` is how often in a row
+    `max_steps` bounds how often the model is asked in one turn, and those that continue it after a person has decided;
+    None: it does not. `max_repeats` is how often in a row
     the same calls may have the same results before they are not run again. `cost_limit` is for the whole session.
     `idempotent` names the tools that may be run again after a crash, `costs` what a call of a tool costs. Beyond
     `compress_at` tokens the conversation is summarised before the model is asked again. `runs_tools` is whether the

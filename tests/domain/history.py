@@ -200,6 +200,23 @@ def requests(facts: Sequence[Fact], turn_id: str) -> int:
     return sum(isinstance(fact.event, TurnStarted | StepStarted) and fact.event.turn_id == turn_id for fact in facts)
 
 
+def line_of(facts: Sequence[Fact], turn_id: str) -> list[str]:
+    """Return the turn and those that it continues, the last one first."""
+    line = [turn_id]
+    for number in range(len(facts) - 1, -1, -1):
+        event = facts[number].event
+        if isinstance(event, TurnContinued) and event.turn_id == line[-1]:
+            ended = [fact.event for fact in facts[:number] if isinstance(fact.event, TurnCompleted)]
+            if ended and ended[-1].outcome == "waiting":
+                line.append(ended[-1].turn_id)
+    return line
+
+
+def requests_in_line(facts: Sequence[Fact], turn_id: str) -> int:
+    """Return how often the model was asked in the turn and in those that it continues."""
+    return sum(requests(facts, one) for one in line_of(facts, turn_id))
+
+
 def is_deleted(facts: Sequence[Fact]) -> bool:
     return any(isinstance(fact.event, SessionDeleted) for fact in facts)
 

@@ -696,7 +696,8 @@ class LoopMachine(RuleBasedStateMachine):
             cost += naive.cost([self.facts[number]])
             match event:
                 case StepStarted():
-                    assert rules.max_steps is None or event.step <= rules.max_steps
+                    asked = naive.requests_in_line(self.facts[:number], event.turn_id)
+                    assert rules.max_steps is None or asked < rules.max_steps
                     assert event.step == naive.requests(self.facts[:number], event.turn_id) + 1
                     assert not over or limit is None or limit.on_exceeded == "warn"
                 case TurnStarted() if over and limit is not None and limit.on_exceeded != "warn":
@@ -713,7 +714,7 @@ class LoopMachine(RuleBasedStateMachine):
                 case TurnCompleted() if event.stop_reason == MAX_STEPS:
                     assert event.outcome == "completed"
                     assert rules.max_steps is not None
-                    assert naive.requests(self.facts[:number], event.turn_id) >= rules.max_steps
+                    assert naive.requests_in_line(self.facts[:number], event.turn_id) >= rules.max_steps
                 case _:
                     pass
         assert warnings <= 1
@@ -723,9 +724,8 @@ class LoopMachine(RuleBasedStateMachine):
         for number, asked in enumerate(every):
             rules = asked.facts[0].rules
             ran = any(isinstance(event, ToolStarted | ToolPending) for event in asked.events)
-            in_turn = [
-                one for one in every[:number] if one.results is not None and one.results.turn_id == asked.turn_id
-            ]
+            line = naive.line_of(asked.before, asked.turn_id)
+            in_turn = [one for one in every[:number] if one.results is not None and one.results.turn_id in line]
             last = in_turn[-rules.max_repeats :] if rules.max_repeats is not None else []
             same = (
                 len(last) == rules.max_repeats
@@ -736,7 +736,7 @@ class LoopMachine(RuleBasedStateMachine):
             after = [fact.event for fact in self.facts[len(asked.before) + len(asked.facts) :]]
             ended = completed or next((one for one in after if isinstance(one, TurnCompleted | StepStarted)), None)
             stopped = isinstance(ended, TurnCompleted) and ended.stop_reason == REPEATED
-            asked_now = naive.requests(asked.before, asked.turn_id)
+            asked_now = naive.requests_in_line(asked.before, asked.turn_id)
             limit = rules.cost_limit
             if limit is not None and limit.on_exceeded != "warn" and naive.cost(asked.before) > limit.max_total + 1e-6:
                 assert not ran

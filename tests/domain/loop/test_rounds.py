@@ -221,9 +221,9 @@ def test_an_approval_is_given_once() -> None:
 @pytest.mark.parametrize(
     ("call", "reason", "said"),
     [
-        (PAY, "too much", "pay was not run: a person rejected it: too much"),
-        (PAY, "", "pay was not run: a person rejected it"),
-        (ASK, "ask somebody else", "ask_user was not run: a person rejected it: ask somebody else"),
+        (PAY, "too much", "pay was not run: it was rejected: too much"),
+        (PAY, "", "pay was not run: it was rejected"),
+        (ASK, "ask somebody else", "ask_user was not run: it was rejected: ask somebody else"),
     ],
 )
 def test_a_rejected_call_is_answered_with_the_reason(call: Call, reason: str, said: str) -> None:
