@@ -18,6 +18,7 @@ from typing import Final
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import MAX_TEXT, NO, PARTLY, TOO_LONG, YES, Found, Match, Sight, unknown
 from reenact.domain.loop.matchers.globs import Part, alternatives, fits, is_one, is_wild, part, parts
+from reenact.domain.loop.matchers.programs import SHELLS, TAKING_TEXTS
 from reenact.domain.loop.matchers.shell import Command, Script, read_arguments
 from reenact.domain.loop.matchers.shell_words import HOLE, Word
 from reenact.domain.loop.matchers.values import is_list
@@ -135,9 +136,12 @@ class _Stage:
     def _may_run(self, word: Word) -> Match:
         if not word.runs:
             return Match.NO
-        if self._runs_any or (not word.is_open and any(is_one(program, word.name) for program in self._programs)):
+        if self._runs_any:
             return Match.PARTLY
-        return Match.UNKNOWN if _may_become(word, word.name, self.names) else Match.NO
+        if word.has_open_name:
+            wanted = self.names and self.names | SHELLS | TAKING_TEXTS
+            return Match.UNKNOWN if _may_become(word, word.name, wanted) else Match.NO
+        return Match.PARTLY if any(is_one(program, word.name) for program in self._programs) else Match.NO
 
     def _may_get(self, words: tuple[Word, ...]) -> Match:
         found = Match.PARTLY
