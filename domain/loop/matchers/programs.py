@@ -42,8 +42,8 @@ _ADDING = frozenset({"fd", "parallel", "xargs"})
 """These put it at the end."""
 _READING = frozenset({"source", "."})
 _LEADING = frozenset({"builtin", "command", "time"})
-_NAMING = {"for": "do", "select": "do", "function": "", "case": ""}
-"""Words of the shell behind which names stand, and what ends these."""
+_NAMING = frozenset({"case", "for", "function", "select"})
+"""Words of the shell behind which names stand, and no programs."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _HARMLESS = re.compile(r"[\w@%+:,./-]*", re.ASCII)
 _HAS_COMMANDS = re.compile(r"-\w*c")
@@ -63,33 +63,32 @@ def with_starts(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], int]:
         Unreadable: there are too many.
     """
     marked = list(words)
-    starts = len(words)
-    for index, word in enumerate(words):
-        if index >= MAX_STARTS:
-            raise Unreadable("too many words may be programs")
+    starts = 0
+    while starts < len(marked):
+        word = marked[starts]
+        starts += 1
         if _ASSIGNMENT.match(word.text):
-            marked[index] = word._replace(runs=False)
+            marked[starts - 1] = word._replace(runs=False)
         elif word.text in _NAMING:
-            _mark_names(marked, index)
+            starts = _skip_names(marked, starts)
         elif word.name in LAUNCHERS or word.has_open_name:
             marked = _filled(marked)
             starts = len(marked)
             break
-        elif marked[index].runs and word.text not in OWN_WORDS:
-            starts = index + 1
+        elif word.text not in OWN_WORDS:
             break
-    if starts > MAX_STARTS:
+    if sum(word.runs for word in marked[:starts]) > MAX_STARTS:
         raise Unreadable("too many words may be programs")
     return tuple(marked), starts
 
 
-def _mark_names(words: list[Word], index: int) -> None:
-    """Mark the words behind a word that names follow as no programs."""
-    end = _NAMING[words[index].text]
-    behind = [word.text for word in words[index + 1 :]]
-    count = 1 if words[index].text == "function" else behind.index(end) if end in behind else len(behind)
-    for place in range(index + 1, min(index + 1 + count, len(words))):
+def _skip_names(words: list[Word], index: int) -> int:
+    """Mark the words behind one that names follow, which is before the index; return where they end."""
+    word, behind = words[index - 1].text, [one.text for one in words[index:]]
+    end = index + (1 if word == "function" else behind.index("do") if "do" in behind else len(behind))
+    for place in range(index, min(end, len(words))):
         words[place] = words[place]._replace(runs=False)
+    return min(end, len(words))
 
 
 def _filled(words: list[Word]) -> list[Word]:
