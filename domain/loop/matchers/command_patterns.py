@@ -61,7 +61,7 @@ class CommandPattern:
 
     def judge(self, value: object, sight: Sight) -> Found:
         """Return how a command line, or a list of a program and its arguments, matches."""
-        script = script_of(value, sight)
+        script = sight.script(value) if isinstance(value, str) and len(value) <= MAX_TEXT else _script_of(value)
         if isinstance(script, Found):
             return script
         if not script.has_open_names and any(map(script.names.isdisjoint, self._names)):
@@ -96,10 +96,10 @@ def _read_by(script: Script, index: int) -> set[int]:
     return found
 
 
-def script_of(value: object, sight: Sight) -> Script | Found:
-    """Return the commands in a value, or what hinders from finding them."""
+def _script_of(value: object) -> Script | Found:
+    """Return the command in a list of words, or why there is none."""
     if isinstance(value, str):
-        return sight.script(value) if len(value) <= MAX_TEXT else TOO_LONG
+        return TOO_LONG
     words = [one for one in value if isinstance(one, str)] if is_list(value) else []
     if is_list(value) and words and len(words) == len(value):
         return read_arguments(words) if sum(map(len, words)) <= MAX_TEXT else TOO_LONG
