@@ -97,7 +97,7 @@ def _filled(words: list[Word]) -> list[Word]:
     filled = words
     if names & _FILLING:
         hole = _placeholder(words)
-        filled = []
+        filled = list[Word]()
         for before, word in zip([Word("-"), *words], words, strict=False):
             if hole in word.text and not word.text.startswith("-"):
                 runs = before.text.startswith("-") or before.name in LAUNCHERS
