@@ -49,7 +49,7 @@ class DenyList:
         for parameter in arguments:
             for item, test in self._by_parameter.get(parameter, ()):
                 found = attempt(test, arguments[parameter], sight)
-                if _denies(item, found) and item.concerns(name):
+                if found.match is not Match.NO and _denies(item, found) and item.concerns(name):
                     return _told(item, found, f"`{parameter}`")
         for item in self._items:
             if item.concerns(name):

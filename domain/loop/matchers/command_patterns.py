@@ -18,6 +18,7 @@ from typing import Final
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import MAX_TEXT, NO, PARTLY, TOO_LONG, YES, Found, Match, Sight, unknown
 from reenact.domain.loop.matchers.globs import Part, alternatives, fits, is_one, is_wild, part, parts
+from reenact.domain.loop.matchers.programs import SHELLS, TAKING_TEXTS
 from reenact.domain.loop.matchers.shell import Command, Script, read_arguments
 from reenact.domain.loop.matchers.shell_words import HOLE, Word
 from reenact.domain.loop.matchers.values import is_list
@@ -60,7 +61,7 @@ class CommandPattern:
 
     def judge(self, value: object, sight: Sight) -> Found:
         """Return how a command line, or a list of a program and its arguments, matches."""
-        script = script_of(value, sight)
+        script = sight.script(value) if isinstance(value, str) and len(value) <= MAX_TEXT else _script_of(value)
         if isinstance(script, Found):
             return script
         if not script.has_open_names and any(map(script.names.isdisjoint, self._names)):
@@ -95,10 +96,10 @@ def _read_by(script: Script, index: int) -> set[int]:
     return found
 
 
-def script_of(value: object, sight: Sight) -> Script | Found:
-    """Return the commands in a value, or what hinders from finding them."""
+def _script_of(value: object) -> Script | Found:
+    """Return the command in a list of words, or why there is none."""
     if isinstance(value, str):
-        return sight.script(value) if len(value) <= MAX_TEXT else TOO_LONG
+        return TOO_LONG
     words = [one for one in value if isinstance(one, str)] if is_list(value) else []
     if is_list(value) and words and len(words) == len(value):
         return read_arguments(words) if sum(map(len, words)) <= MAX_TEXT else TOO_LONG
@@ -135,9 +136,12 @@ class _Stage:
     def _may_run(self, word: Word) -> Match:
         if not word.runs:
             return Match.NO
-        if self._runs_any or (not word.is_open and any(is_one(program, word.name) for program in self._programs)):
+        if self._runs_any:
             return Match.PARTLY
-        return Match.UNKNOWN if _may_become(word, word.name, self.names) else Match.NO
+        if word.has_open_name:
+            wanted = self.names and self.names | SHELLS | TAKING_TEXTS
+            return Match.UNKNOWN if _may_become(word, word.name, wanted) else Match.NO
+        return Match.PARTLY if any(is_one(program, word.name) for program in self._programs) else Match.NO
 
     def _may_get(self, words: tuple[Word, ...]) -> Match:
         found = Match.PARTLY

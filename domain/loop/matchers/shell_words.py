@@ -15,6 +15,7 @@ _OWN = "! [[ and begin case do elif else for function if not or select then unti
 OWN_WORDS: Final = frozenset(_OWN.split())
 """Words of shells; a program may follow."""
 
+_OPEN = re.compile(f"[*?{HOLE}]")
 _ENDING = re.compile(r"\.(?:exe|cmd|bat|com)$")
 
 
@@ -35,6 +36,11 @@ class Word(NamedTuple):
         """The name of the program that the word runs: without its folder, its ending and its case."""
         name = self.text.replace("\\", "/").rpartition("/")[2].lstrip("=").casefold()
         return _ENDING.sub("", name)
+
+    @property
+    def has_open_name(self) -> bool:
+        """Whether nobody can tell the name of the program."""
+        return self.is_wild or (self.is_open and _OPEN.search(self.name) is not None)
 
 
 class Unreadable(Exception):

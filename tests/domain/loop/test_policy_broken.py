@@ -29,7 +29,7 @@ BROKEN: list[Any] = [
     Command("a | b | c | d"),
     Exact(float("nan")),
     Exact({1, 2}),
-    object(),
+    object,
     b"bytes",
     {"type": "exact", "value": 1},
     float("inf"),
