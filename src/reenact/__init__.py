@@ -81,8 +81,9 @@ if TYPE_CHECKING:
         waiting,
     )
     from reenact.domain.attachments import DocumentBlock, ImageBlock
+    from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
     from reenact.domain.loop.asking import ask_user
-    from reenact.domain.loop.ledger import CostLimit, Price
+    from reenact.domain.loop.ledger import CostLimit, Price, Spent
     from reenact.domain.loop.policy import Policies, Policy, Rule
     from reenact.domain.people import PendingCall
     from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
@@ -157,6 +158,7 @@ __all__ = [
     "Segment",
     "SessionInfo",
     "SessionNotFoundError",
+    "Spent",
     "StaleApprovalError",
     "StepResult",
     "StorageError",
@@ -168,18 +170,21 @@ __all__ = [
     "Timer",
     "Tool",
     "ToolCall",
+    "ToolCallInfo",
     "ToolContext",
     "ToolOutcome",
     "ToolResultBlock",
     "ToolSpec",
     "ToolUseBlock",
     "Toolbox",
+    "TurnInfo",
     "UnhandledTypeError",
     "UnknownCommandError",
     "UnknownEventTypeError",
     "UnknownScenarioError",
     "UnstorableError",
     "Unsubscribe",
+    "UsageInfo",
     "ask_user",
     "by_type",
     "tool",
@@ -225,18 +230,22 @@ _LATER: Final = {
     "Rule": "reenact.domain.loop.policy",
     "Runtime": "reenact._runtime",
     "Segment": "reenact.actors.journal.api",
+    "Spent": "reenact.domain.loop.ledger",
     "StepResult": "reenact.loop",
     "Stored": "reenact.actors.kernel",
     "Supervision": "reenact.actors.kernel",
     "Timer": "reenact.actors.kernel",
     "Tool": "reenact.actors.environment.tools.tool",
     "ToolCall": "reenact.loop",
+    "ToolCallInfo": "reenact.domain.history",
     "ToolContext": "reenact.actors.environment.tools.context",
     "ToolOutcome": "reenact.actors.environment.tools.outcome",
     "ToolSpec": "reenact.domain.tools",
     "Toolbox": "reenact.actors.environment.tools.toolbox",
+    "TurnInfo": "reenact.domain.history",
     "UnhandledTypeError": "reenact.actors.kernel",
     "Unsubscribe": "reenact.actors.environment.api",
+    "UsageInfo": "reenact.domain.history",
     "ask_user": "reenact.domain.loop.asking",
     "by_type": "reenact.actors.kernel",
     "tool": "reenact.actors.environment.tools.tool",

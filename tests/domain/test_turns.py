@@ -779,3 +779,17 @@ def test_a_decision_of_a_person_shows_in_what_follows_from_it() -> None:
     said: tuple[SessionEvent, ...] = (ToolRejected(id="b", reason="no"), HumanResponded(id="b", value=1))
 
     assert believe(WAITING, said) == WAITING
+
+
+def test_a_call_that_is_rejected_again_and_again_is_not_asked_about_for_ever() -> None:
+    state = ASKED
+    for number in range(3):
+        call = msgspec.structs.replace(PAY, id=f"c{number}")
+        answer = asks(call, message_id=f"m{number}")
+        no = msgspec.structs.replace(reject(call.id), turn_id=f"t{number + 2}")
+        state = after(state, finish(answer, CAREFUL, turn_id=f"t{number + 1}"), no)
+
+    again = asks(msgspec.structs.replace(PAY, id="z"), message_id="m9")
+    stopped = decide(state, finish(again, CAREFUL, turn_id="t4"))
+
+    assert the_end(stopped).stop_reason == REPEATED
