@@ -157,7 +157,12 @@ class LLMConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(complaint)
 
     def __repr__(self) -> str:
-        return f"LLMConfig(base_url={self.base_url!r}, model={self.model!r}, max_tokens={self.max_tokens})"
+        told = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
+        return f"LLMConfig({told})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        """Return what may be shown: neither the key, nor what `extra` may hold."""
+        return [("base_url", self.base_url), ("model", self.model), ("max_tokens", self.max_tokens)]
 
 
 RESERVED: Final = frozenset(
