@@ -403,5 +403,4 @@ def test_nothing_secret_is_shown() -> None:
     config = LLMConfig(api_key="sk-1", extra={"mcp_servers": [{"authorization_token": "tok"}]}, betas=("b",))
 
     assert repr(config) == "LLMConfig(base_url=None, model=None, max_tokens=8192)"
-    assert "sk-1" not in repr(config.__rich_repr__())
-    assert "tok" not in repr(config.__rich_repr__())
+    assert [name for name, _ in config.__rich_repr__()] == ["base_url", "model", "max_tokens"]
