@@ -70,6 +70,7 @@ def test_edited_arguments_are_asked_for_until_they_are_valid_and_are_those_that_
     asked.type("y" + ENTER)
     asked.wait_for("Hello from the fake API!")
 
+    asked.wait_for(PROMPT)
     assert office.sent == "bob@example.org: Hi\n"
     asked.type(CTRL_D)
     asked.wait_for_exit()

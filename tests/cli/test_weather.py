@@ -1,0 +1,37 @@
+"""The conversation about the weather, from the question to the answer, with a person and a restart in between."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Chat, Run
+from tests.cli.terminal import CTRL_D, ENTER, PROMPT
+from tests.cli.tools import Office
+
+QUESTION = "Run it?"
+POLICY = '{"tools": {"get_weather": {"mode": "required"}}}'
+
+
+def test_the_weather_is_asked_for_approved_after_a_restart_and_told(chat: Chat, office: Office, run: Run) -> None:
+    office.model_asks_for(("get_weather", {"city": "Beijing"}), text="I need to look at the weather.")
+    (office.directory / "policy.json").write_text(POLICY)
+    first = chat(*office.tools, "--policy", "policy.json", **office.claude)
+    first.type("What's the weather in Beijing?" + ENTER)
+    first.wait_for(QUESTION)
+    first.terminate()
+    first.wait_for_exit()
+    office.api.reply(text="It is 25°C and sunny in Beijing.")
+
+    again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
+    again.type("y" + ENTER)
+    again.wait_for("25°C and sunny")
+    again.wait_for(PROMPT)
+    again.type(CTRL_D)
+    again.wait_for_exit()
+
+    assert 'city: "Beijing"' in again.shown
+    (result,) = office.results
+    assert (result["content"], result["is_error"]) == ('{"city":"Beijing","sky":"clear"}', False)
+    turns = [
+        event["data"]["outcome"] for event in run("log", "--type", "turn_completed", "--output-format", "json").objects
+    ]
+    assert turns == ["waiting", "completed"]
+    assert len(office.api.requests) == 2
