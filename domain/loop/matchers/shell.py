@@ -156,7 +156,7 @@ class _Commands:
         """Remember what matters for other commands, and what is not to be seen."""
         if names & TAKING_TEXTS and any(word.is_open for word in words):
             self.doubt = self.doubt or _UNSEEN
-        if words[0].text == "case":
+        if "case" in names:
             self.doubt = self.doubt or "not all that stands in 'case' can be told apart"
         if words[0].text == ">" or "tee" in names:
             self._written |= {word.name for word in words[1:] if not word.text.startswith("/dev/")}
