@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
@@ -29,7 +32,7 @@ from reenact.domain.errors import ConfigurationError, RuntimeClosedError, Storag
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.policy import Policies
+from reenact.domain.loop.policy import Policies, judge
 from reenact.domain.loop.rules import Rules
 from reenact.domain.session import Session, SessionCommand, Stop
 
@@ -155,7 +158,10 @@ class _Ports:
         if image.policies is None and self._policies is not None:
             image = msgspec.structs.replace(image, policies=self._policies)
         window = self._llm.context_window or context_window(image.model or self._llm.model or DEFAULT_MODEL)
-        return rules_of(image, self._prices, window)
+        rules = rules_of(image, self._prices, window)
+        where = self._base_path or _working_directory()
+        here = functools.partial(judge, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)
+        return msgspec.structs.replace(rules, judging=here)
 
     def tell_session(self, session_id: str, command: SessionCommand) -> None:
         self._system.actor(SessionActor, session_id).tell(command)
@@ -206,6 +212,13 @@ class _Ports:
 
     def agent_ends(self, agent_id: str) -> None:
         self._live.remove(agent_id)
+
+
+def _working_directory() -> str | None:
+    try:
+        return str(Path.cwd())
+    except OSError:  # somebody has removed it
+        return None
 
 
 class LocalRuntime:

@@ -125,6 +125,9 @@ def define(image: Image, image_id: str) -> Definition:
     _check_number(who, "compress_at", image.compress_at, least=0)
     if image.system_prompt is not None and image.system_prompt != "":
         check_text("the system prompt", image.system_prompt, limit=MAX_PROMPT_BYTES)
+    if not is_sequence(image.tools):
+        msg = f"tools of {who} are a tuple of tools, not {image.tools!r}"
+        raise ConfigurationError(msg)
     tools = tuple(_spec(who, tool) for tool in image.tools if not _is_api_tool(tool))
     api_tools = tuple(_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
     names = [tool.name for tool in tools] + [str(tool.get("name", "")) for tool in api_tools]

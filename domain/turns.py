@@ -97,7 +97,9 @@ def ask_again(story: Story, command: Run) -> None:
     """Ask people anew about the calls that wait for approval, if the policies have changed since."""
     round_, policies = story.session.round, command.rules.policies
     if round_ is not None and round_.revision and round_.revision != policies.revision:
-        story.add(*rounds.judged_anew(round_, policies, session_id=story.session.id or ""))
+        story.add(
+            *rounds.judged_anew(round_, policies, session_id=story.session.id or "", judging=command.rules.judging)
+        )
         _go_on(story, command)
 
 
@@ -157,6 +159,7 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
                 arguments=command.arguments,
                 digest=command.digest,
                 by=command.by,
+                judging=command.rules.judging,
             )
         case Reject():
             events = rounds.rejected(round_, command.call_id, command.reason, by=command.by)
@@ -182,7 +185,9 @@ def resume(story: Story, command: Resume) -> None:
         return
     idempotent = rules.idempotent if rules.runs_tools else frozenset[str]()
     story.add(
-        *rounds.resumed(session.round, rules.policies, session.asked, idempotent, session_id=session.id or ""),
+        *rounds.resumed(
+            session.round, rules.policies, session.asked, idempotent, session_id=session.id or "", judging=rules.judging
+        ),
     )
     _go_on(story, command)
 
@@ -223,7 +228,11 @@ def _begin_round(story: Story, command: Finish) -> None:
         _over_cost(story, rules, command.at)
         take_up_next(story, rules, command.at)
     else:
-        story.add(*rounds.judged(round_, rules.policies, story.session.asked, session_id=story.session.id or ""))
+        story.add(
+            *rounds.judged(
+                round_, rules.policies, story.session.asked, session_id=story.session.id or "", judging=rules.judging
+            )
+        )
         _go_on(story, command)
 
 

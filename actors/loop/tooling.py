@@ -14,7 +14,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.faults import ToolNotFoundError, ToolTimeoutError, info_of
-from reenact.domain.loop.values import frozen, thawed
+from reenact.domain.loop.values import check_numbers, frozen, thawed
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,11 @@ async def run(tools: Mapping[str, Tool], call: ToolCall) -> Ran:
     cost = _cost(tool)
     came = await outcome(_limited(tool, call))
     if not isinstance(came, Failure):
+        what = f"what {call.name} returned"
         try:
-            return Ran(call, frozen(came, what=f"what {call.name} returned"), None, ran=True, cost=cost)
+            made = frozen(came, what=what)
+            check_numbers(came, what=what)
+            return Ran(call, made, None, ran=True, cost=cost)
         except InvalidInputError as broken:
             came = Failure(broken)
     return Ran(call, None, came.error, ran=True, cost=cost)

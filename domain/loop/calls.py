@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidToolCallError
-from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping, thawed
+from reenact.domain.loop.values import Frozen, check_numbers, compact, frozen, frozen_object, is_mapping, thawed
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 _TOOL_USE: Final = "tool_use"
@@ -75,6 +75,10 @@ def call_of(value: object) -> ToolCall:
     if isinstance(value, ToolCall):
         return value
     if is_mapping(value):
+        try:
+            check_numbers(value, what="a call of a tool")
+        except InvalidInputError as broken:
+            raise InvalidToolCallError(str(broken)) from None
         return ToolCall(value)
     msg = f"a call of a tool is a mapping with an id and a function, or a `ToolCall`, not {value!r}"
     raise InvalidToolCallError(msg)
@@ -107,10 +111,13 @@ def decoded(arguments: object, name: str) -> Frozen:
     if not is_mapping(value):
         msg = f"the arguments of {name} are an object of JSON, not {value!r}"
         raise InvalidToolCallError(msg)
+    what = f"the arguments of {name}"
     try:
-        return frozen_object(value, what=f"the arguments of {name}")
+        made = frozen_object(value, what=what)
+        check_numbers(value, what=what)
     except InvalidInputError as broken:
         raise InvalidToolCallError(str(broken)) from None
+    return made
 
 
 def _check(call: ToolCall) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -19,6 +20,9 @@ Decision: TypeAlias = Literal["run", "ask", "deny"]
 
 MODES: Final[tuple[str, ...]] = get_args(Mode)
 RULE_MODES: Final[tuple[str, ...]] = get_args(RuleMode)
+
+
+_COULD_BE: Final = re.compile(r"[^\s@]+")
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -93,6 +97,8 @@ def tool_parts(pattern: object) -> tuple[Part, ...]:
     """
     if not isinstance(pattern, str) or not pattern:
         raise ConfigurationError(f"tool is the name of a tool, with or without wildcards, not {pattern!r:.80}")
+    if not _COULD_BE.fullmatch(pattern) or pattern.count("[") != pattern.count("]"):
+        raise ConfigurationError(f"no tool could be named {pattern!r:.80}; give a name, or part of one with * and ?")
     return tuple(part(one) for one in alternatives(pattern))
 
 

@@ -6,7 +6,7 @@ to the model, in the order of the calls.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -32,6 +32,8 @@ from reenact.domain.loop.policy import Policies, Verdict, call_digest, judge
 from reenact.domain.messages import ToolResultBlock
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
+Judge: TypeAlias = Callable[[Policies, str, Mapping[str, Any], Collection[str]], Verdict]
+"""`judge`, or the same with what it is to know of the world: the working directory, and where links lead."""
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
 RoundEvent: TypeAlias = (
     HumanApproveRequired
@@ -146,6 +148,7 @@ def judged(
     session_id: str,
     questions: str | None = ASK_USER,
     ask_always: bool = False,
+    judging: Judge = judge,
 ) -> tuple[RoundEvent, ...]:
     """Return what the policies say of the calls that are ready: which are denied, which a person is asked about.
 
@@ -158,7 +161,7 @@ def judged(
     to_approve: list[AskedCall] = []
     waiting: list[str] = []
     for call in round_.at("ready"):
-        verdict = judge(policies, call.name, call.arguments, asked)
+        verdict = judging(policies, call.name, call.arguments, asked)
         if verdict.decision == "deny":
             denied.append(_denied(call, verdict.reason))
         elif call.name == questions:
@@ -186,7 +189,7 @@ def judged(
 
 
 def judged_anew(
-    round_: Round, policies: Policies, *, session_id: str, also: Sequence[AskedCall] = ()
+    round_: Round, policies: Policies, *, session_id: str, also: Sequence[AskedCall] = (), judging: Judge = judge
 ) -> tuple[RoundEvent, ...]:
     """Return what other policies say of the calls that wait for approval: denied, or asked about once more.
 
@@ -197,7 +200,7 @@ def judged_anew(
     to_approve = [*also]
     for call in round_.at("waiting"):
         if call.kind == "approval":
-            verdict = judge(policies, call.name, call.arguments)
+            verdict = judging(policies, call.name, call.arguments, ())
             if verdict.decision == "deny":
                 denied.append(_denied(call, verdict.reason))
             else:
@@ -208,7 +211,13 @@ def judged_anew(
 
 
 def resumed(
-    round_: Round, policies: Policies, asked: Collection[str], idempotent: Collection[str], *, session_id: str
+    round_: Round,
+    policies: Policies,
+    asked: Collection[str],
+    idempotent: Collection[str],
+    *,
+    session_id: str,
+    judging: Judge = judge,
 ) -> tuple[RoundEvent, ...]:
     """Return what becomes of the calls after the process has ended under them.
 
@@ -222,7 +231,7 @@ def resumed(
     waiting: list[str] = []
     for call in round_.at("running"):
         digest = call_digest(call.name, call.arguments, policies.revision)
-        verdict = Verdict("run") if call.digest == digest else judge(policies, call.name, call.arguments, asked)
+        verdict = Verdict("run") if call.digest == digest else judging(policies, call.name, call.arguments, asked)
         if call.name not in idempotent:
             lost.append(_given_up(call, "the process ended while it ran"))
         elif verdict.decision == "deny":
@@ -233,7 +242,7 @@ def resumed(
         else:
             again.append(ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1))
     if to_approve or round_.revision not in ("", policies.revision):
-        lost += judged_anew(round_, policies, session_id=session_id, also=to_approve)
+        lost += judged_anew(round_, policies, session_id=session_id, also=to_approve, judging=judging)
     return (*lost, *((ToolPending(ids=tuple(waiting)),) if waiting else ()), *again)
 
 
@@ -245,6 +254,7 @@ def approved(
     arguments: Mapping[str, Any] | None = None,
     digest: str | None = None,
     by: str | None = None,
+    judging: Judge = judge,
 ) -> tuple[RoundEvent, ...]:
     """Return what follows when a person approves the call, with other arguments if some are given.
 
@@ -257,14 +267,14 @@ def approved(
     """
     call = _pending(round_, call_id, "approval")
     if digest is not None and digest != call.digest:
-        raise StaleApprovalError(call_id, "the digest is that of another call")
+        raise StaleApprovalError(call_id, "the call, or the policies it was asked under, are not what they were")
     if round_.revision != policies.revision:
         raise StaleApprovalError(call_id, "the policies have changed since it was asked for")
     edited = dict(arguments) if arguments is not None else call.arguments
     events: list[RoundEvent] = []
     if arguments is not None and not _same(edited, call.arguments):
         events.append(ToolEdited(id=call_id, original=call.arguments, edited=edited, by=by))
-        verdict = judge(policies, call.name, edited)
+        verdict = judging(policies, call.name, edited, ())
         if verdict.decision == "deny":
             text = f"{call.name} was not run with the edited arguments: {verdict.reason}"
             return (*events, ToolResult(id=call_id, name=call.name, result=text, is_error=True, ran=False))

@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies
+from reenact.domain.loop.policy import Policies, judge
+from reenact.domain.loop.rounds import Judge
 
 MAX_STEPS: Final = 100
 MAX_REPEATS: Final = 3
@@ -22,6 +23,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     `idempotent` names the tools that may be run again after a crash, `costs` what a call of a tool costs. Beyond
     `compress_at` tokens the conversation is summarised before the model is asked again. `runs_tools` is whether the
     environment runs tools at all; an answer that asks for some ends the turn if it does not.
+    `judging` applies the policies; what knows the working directory and where links lead judges paths by these.
     """
 
     policies: Policies = Policies()
@@ -33,3 +35,4 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     cost_limit: CostLimit | None = None
     compress_at: int | None = None
     runs_tools: bool = True
+    judging: Judge = judge

@@ -185,6 +185,19 @@ def frozen(value: object, *, what: str = "the value") -> Any:  # noqa: ANN401 - 
         raise InvalidInputError(msg) from None
 
 
+def check_numbers(value: object, *, what: str) -> None:
+    """Raise `InvalidInputError` if the value, JSON as it is frozen from, holds a number that is not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        msg = f"{what} holds {value}, which is no number of JSON"
+        raise InvalidInputError(msg)
+    if is_mapping(value):
+        for _, each in _pairs(value):
+            check_numbers(each, what=what)
+    elif isinstance(value, list | tuple | FrozenList):
+        for each in _items(value):
+            check_numbers(each, what=what)
+
+
 def portrayed(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value as `frozen` does, with a text that names it in the place of each part that JSON cannot have."""
     try:

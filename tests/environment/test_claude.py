@@ -37,6 +37,10 @@ from tests.environment.support import HELLO, PATIENCE, Bus, until
 KEY = "sk-ant-very-secret"
 
 
+PREFILLED = "claude-sonnet-4-5"
+"""A model that goes on with an answer that stands last, whatever that ends with."""
+
+
 class Conversation:
     """Talks to the fake API with a driver that notes the waits instead of waiting."""
 
@@ -277,10 +281,10 @@ def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI)
     api.error(529)
     api.reply(" two", message_id="msg_other", usage={"input_tokens": 5, "output_tokens": 4, "tier": "y"})
 
-    heard = Conversation(api).ask()
+    heard = Conversation(api, model=PREFILLED).ask()
 
     assert [event for event in heard if not isinstance(event, MessageDelta)] == [
-        MessageStart(message_id="msg_fake", model=DEFAULT_MODEL),
+        MessageStart(message_id="msg_fake", model=PREFILLED),
         TextDelta(text="one"),
         TextDelta(text=" two"),
         Complete(stop_reason="end_turn", content=(TextBlock("one"), TextBlock(" two"))),
@@ -294,7 +298,7 @@ def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI)
 def test_a_message_that_is_paused_again_and_again_ends_at_last(api: FakeMessagesAPI) -> None:
     api.script([FakeReply(text="x", stop_reason="pause_turn")] * (MAX_CONTINUATIONS + 5))
 
-    heard = Conversation(api).ask()
+    heard = Conversation(api, model=PREFILLED).ask()
 
     assert heard[-1] == Complete(stop_reason="pause_turn", content=(TextBlock("x"),) * MAX_CONTINUATIONS)
     assert len(api.requests) == MAX_CONTINUATIONS
@@ -305,7 +309,7 @@ def test_a_paused_message_goes_on_in_the_same_container(api: FakeMessagesAPI) ->
     api.reply("one", stop_reason="pause_turn", container=container)
     api.reply(" two")
 
-    heard = Conversation(api).ask()
+    heard = Conversation(api, model=PREFILLED).ask()
 
     assert isinstance(heard[-1], Complete)
     assert heard[-1].content[-1] == OpaqueBlock({**container, "type": "container"})

@@ -280,3 +280,14 @@ def test_a_thread_that_outlives_its_loop_ends_in_silence() -> None:
     left.join(20)
 
     assert not left.is_alive()
+
+
+@pytest.mark.parametrize("result", [float("nan"), {"x": [float("inf")]}])
+def test_a_result_that_json_does_not_have_is_a_failure_of_the_tool(result: object) -> None:
+    play = Play(Scripted([[]], tools={"tool": lambda _: result}))
+
+    play.step(a_call(arguments="{}"))
+
+    (event,) = play.result.events
+    assert event.type == "error"
+    assert "no number of JSON" in event.error.message

@@ -320,7 +320,7 @@ def test_an_approval_by_a_digest_holds_for_that_call_only(opened: Open, desk: De
     runtime = opened(environment=desk)
     ears, (call,) = waiting(runtime, desk, SEND)
 
-    with pytest.raises(StaleApprovalError, match="another call"):
+    with pytest.raises(StaleApprovalError, match="not what they were"):
         runtime.agents.approve("t1", digest="0" * 64)
     turn_id = runtime.agents.approve("t1", digest=call.digest)
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reenact import Image, Runtime, Said, ToolResultBlock, ToolUseBlock
+from reenact import (
+    ConfigurationError,
+    Image,
+    Policies,
+    Policy,
+    Rule,
+    Runtime,
+    Said,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.tool import tool
+from reenact.domain.loop.matching import path
 from reenact.testing import MockEnvironmentFactory, MockEvent
 from tests.runtime.conftest import Open
 from tests.runtime.witness import PATIENCE, Ears
@@ -355,3 +367,61 @@ def test_a_use_block_without_an_id_is_given_one(opened: Open, factory: MockEnvir
         if isinstance(block, ToolUseBlock)
     ]
     assert len({call.id for call in calls} - {""}) == 2
+
+
+def test_an_image_that_the_api_would_refuse_is_told_of_as_a_failure_of_its_tool(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    @tool
+    def shot() -> list[dict[str, Any]]:
+        source = {"type": "base64", "media_type": "image/jpg", "data": "iVBORw0KGgo="}
+        return [{"type": "image", "source": source}]
+
+    factory.define_scenario("shot", asks(("c1", "shot", {})))
+    factory.set_scenario("shot")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(shot,)))
+
+    runtime.agents.receive(agent, "go")
+
+    ears.wait("turn_completed")
+    assert "!shot returned a result" in runtime.sessions.messages("s")[-1].text
+
+
+def test_a_link_out_of_what_is_allowed_is_not_followed_unasked(
+    opened: Open, factory: MockEnvironmentFactory, tmp_path: Path
+) -> None:
+    @tool
+    def read(path: str) -> str:
+        return Path(path).read_text()
+
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "plain").write_text("plain")
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "secret")
+    inside = path(f"{tmp_path}/work/**")
+    policies = Policies(tools={"read": Policy("required", rules=(Rule({"path": inside}, "allow"),))})
+    factory.define_scenario(
+        "read",
+        asks(("c1", "read", {"path": f"{tmp_path}/work/plain"}), ("c2", "read", {"path": f"{tmp_path}/work/link"})),
+    )
+    factory.set_scenario("read")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(read,), policies=policies))
+
+    runtime.agents.receive(agent, "go")
+
+    (completed,) = ears.wait("turn_completed")
+    assert completed.data.outcome == "waiting"
+    assert [event.data.id for event in ears.of("tool_started")] == ["c1"]
+    assert [call.id for call in runtime.agents.pending()] == ["c2"]
+
+
+@pytest.mark.parametrize("tools", [get_weather, "get_weather", None, (7,)])
+def test_what_are_no_tools_is_refused_by_name(opened: Open, factory: MockEnvironmentFactory, tools: Any) -> None:  # noqa: ANN401 - not what it should be
+    runtime = opened(environment=factory)
+
+    with pytest.raises(ConfigurationError, match="tool"):
+        runtime.images.register(Image(id="i", tools=tools))

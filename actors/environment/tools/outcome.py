@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
+from reenact.domain.content import check_result_content
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.answers import BLOCK_TYPES, Content, compact
 from reenact.domain.tools import is_array, is_mapping, is_object
 
@@ -78,6 +80,7 @@ def told(error: BaseException) -> str:
 def _outcome(value: Any, limit: int) -> ToolOutcome:  # noqa: ANN401 - any JSON value
     if is_array(value) and value and all(map(_is_block, value)):
         blocks = tuple(_cut_blocks(value, limit))
+        _check_blocks(blocks)
         return ToolOutcome(blocks, result=list(blocks)) if blocks else ToolOutcome()
     text = value if isinstance(value, str) else compact(value)
     content = _cut(text, limit)
@@ -160,6 +163,14 @@ def _is_set(value: object) -> TypeGuard[set[Any] | frozenset[Any]]:
 
 def _is_path(value: object) -> TypeGuard[os.PathLike[Any]]:
     return isinstance(value, os.PathLike)
+
+
+def _check_blocks(blocks: tuple[_Block, ...]) -> None:
+    """Raise `_UnfitError` if the API would refuse one of them, and with it the rest of the conversation for ever."""
+    try:
+        check_result_content(blocks)
+    except InvalidInputError as wrong:
+        raise _UnfitError(str(wrong)) from None
 
 
 def _looks_like_blocks(value: object) -> bool:

@@ -7,7 +7,7 @@ with `Runtime.open(..., tools=[…])`, or with the image that is registered; an 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,13 +15,14 @@ import msgspec
 from reenact.actors.environment.tools.tool import Tool, is_tool, tool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.image import Definition, Image
+from reenact.domain.plain import is_sequence
 from reenact.domain.tools import ToolSpec
 
 
 class ToolShelf:
     """Tools by their names: those of one image, and those for all. Thread-safe."""
 
-    def __init__(self, tools: Iterable[Tool[..., Any] | Callable[..., Any]] = ()) -> None:
+    def __init__(self, tools: Sequence[Tool[..., Any] | Callable[..., Any]] = ()) -> None:
         """Take the tools that all images may name.
 
         Raises:
@@ -30,7 +31,7 @@ class ToolShelf:
         self._lock = threading.Lock()
         self._of_all: dict[str, Tool[..., Any]] = {}
         self._of_image: dict[tuple[str, str], Tool[..., Any]] = {}
-        for one in tools:
+        for one in _listed(tools):
             made = as_tool(one)
             if self._of_all.setdefault(made.spec.name, made) is not made:
                 msg = f"two tools are named {made.spec.name!r}; give one of them another name: @tool(name=…)"
@@ -42,7 +43,7 @@ class ToolShelf:
         Raises:
             ConfigurationError: one cannot be a tool.
         """
-        if not any(callable(one) and not hasattr(one, "spec") for one in image.tools):
+        if not any(callable(one) and not hasattr(one, "spec") for one in _listed(image.tools)):
             return image
         tools = tuple(as_tool(one) if callable(one) and not hasattr(one, "spec") else one for one in image.tools)
         return msgspec.structs.replace(image, tools=tools)
@@ -61,6 +62,13 @@ class ToolShelf:
                 self._of_image.get((image_id, spec.name)) or self._of_all.get(spec.name) or spec
                 for spec in definition.tools
             )
+
+
+def _listed(tools: object) -> Sequence[Any]:
+    if is_sequence(tools):
+        return tools
+    msg = f"tools are a list of tools, not {tools!r}"
+    raise ConfigurationError(msg)
 
 
 def as_tool(one: object) -> Tool[..., Any]:

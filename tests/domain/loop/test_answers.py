@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reenact.domain.loop.answers import compact, content_of
 
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}, "title": "t"}
 FOUND = {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}]}
 TEXT = {"type": "text", "text": "sunny"}
@@ -64,3 +64,17 @@ def test_whatever_a_tool_returns_is_text_or_blocks(result: Any) -> None:  # noqa
     content = content_of(result)
 
     assert isinstance(content, str) or (content and all(block["type"] == "text" for block in content))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "base64", "media_type": "image/jpg", "data": "iVBORw0KGgo="},
+        {"type": "base64", "media_type": "image/png", "data": "no base64"},
+        {"type": "base64", "media_type": "image/png", "data": ""},
+    ],
+)
+def test_an_image_that_the_api_refuses_goes_back_as_json_and_spoils_no_conversation(source: dict[str, str]) -> None:
+    blocks = [{"type": "image", "source": source}]
+
+    assert content_of(blocks) == compact(blocks)

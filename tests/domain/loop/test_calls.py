@@ -59,6 +59,8 @@ def test_other_arguments_stand_in_the_calls_own_shape() -> None:
         ({"id": "c1", "function": {"name": "tool", "arguments": " "}}, "the arguments of tool are no JSON: "),
         ({"id": "c1", "function": {"name": "tool", "arguments": "{"}}, "the arguments of tool are no JSON: "),
         ({"id": "c1", "function": {"name": "tool", "arguments": '{"x":NaN}'}}, "NaN is no number of JSON"),
+        ({"id": "c1", "function": {"name": "tool", "arguments": '{"x":1e999}'}}, "inf, which is no number of JSON"),
+        ({"id": "c1", "function": {"name": "tool", "arguments": {"x": [float("nan")]}}}, "no number of JSON"),
         ({"id": "c1", "function": {"name": "tool", "arguments": '{"x":"\\ud800"}'}}, "the arguments of tool"),
         ({"id": "c1", "function": {"name": "tool", "arguments": "[" * 99999}}, "the arguments of tool are no JSON"),
         ({"id": "c1", "function": object()}, "a call of a tool is no JSON value"),

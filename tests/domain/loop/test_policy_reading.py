@@ -293,3 +293,15 @@ def test_a_value_that_is_nested_too_deeply_is_refused() -> None:
 
     with pytest.raises(ConfigurationError, match=r"policies\.t\.rules\[0\]\.when\.a"):
         policies_of({"t": {"rules": [{"when": {"a": deep}, "mode": "deny"}]}})
+
+
+@pytest.mark.parametrize("entry", ["@bulit-in", "[", "bash[", "bash]", "two words"])
+@pytest.mark.parametrize("which", ["allow", "deny"])
+def test_an_entry_that_no_tool_could_have_as_its_name_is_a_slip_and_is_refused(entry: str, which: str) -> None:
+    with pytest.raises(ConfigurationError, match="no tool could be named"):
+        policies_of({which: [entry]})
+
+
+@pytest.mark.parametrize("entry", ["@bulit-in", "bash["])
+def test_such_an_entry_in_a_list_that_nobody_has_read_denies_all(entry: str) -> None:
+    assert judge(Policies(deny=(entry,)), "bash", {"command": "ls"}).decision == "deny"
