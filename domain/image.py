@@ -199,7 +199,7 @@ def _spec(who: str, tool: object) -> ToolSpec:
 
 
 def _servers(who: str, servers: object) -> tuple[MCPServer, ...]:
-    given: list[object] = [*servers] if is_sequence(servers) else [servers]
+    given: list[object] = [*servers] if is_sequence(servers) else [None]
     found = [server for server in given if isinstance(server, MCPServer)]
     if len(found) < len(given):
         msg = f"mcp_servers of {who} are a tuple of what MCPServer.stdio or MCPServer.http made; got {servers!r}"

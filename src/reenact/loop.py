@@ -48,7 +48,18 @@ from reenact.domain.loop.instructions import (
     RequestHumanSelect,
 )
 from reenact.domain.loop.ledger import CostLimit, Ledger, Price, Spent
-from reenact.domain.loop.policy import BUILT_IN_DENY_LIST, Policies, Policy, Rule
+from reenact.domain.loop.matching import command, exact, glob, path, prefix, regex
+from reenact.domain.loop.policy import (
+    BUILT_IN_DENY_LIST,
+    Entry,
+    Policies,
+    Policy,
+    Rule,
+    Verdict,
+    call_digest,
+    judge,
+    policies_of,
+)
 from reenact.domain.loop.progress import (
     AgentEvent,
     CompressionComplete,
@@ -82,6 +93,7 @@ __all__ = [
     "CostLimit",
     "Custom",
     "Done",
+    "Entry",
     "ErrorInfo",
     "ExecutorNotFoundError",
     "Failed",
@@ -128,12 +140,22 @@ __all__ = [
     "ToolRejected",
     "ToolResult",
     "ToolTimeoutError",
+    "Verdict",
     "WaitingForHumanError",
     "Warning",
+    "call_digest",
+    "command",
     "event_from_json",
     "evolve",
+    "exact",
     "fold",
     "from_json",
+    "glob",
+    "judge",
+    "path",
+    "policies_of",
+    "prefix",
+    "regex",
     "state_from_json",
     "to_json",
 ]
