@@ -141,7 +141,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
         elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
             if self.state.round is not None:
-                self._enter(turn.id, announcing.of_turn(self.state))
                 return (Resume(turn_id=turn.id, at=at),)
             if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
@@ -257,7 +256,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         except Exception:
             logger.exception("agent %s cannot go on: no environment could be made for it", agent_id)
             return False
-        return self._connect(agent_id, environment) is None
+        if self._connect(agent_id, environment) is not None:
+            return False
+        if self.state.turn is not None:  # results of its calls may come in before the next answer does
+            self._enter(self.state.turn.id, announcing.of_turn(self.state))
+        return True
 
     def _so_far(self, given: SoFar) -> SoFar:
         turn = self.state.turn

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ from reenact import (
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.tool import tool
 from reenact.domain.loop.matching import path
-from reenact.testing import MockEnvironmentFactory, MockEvent
+from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
 from tests.runtime.conftest import Open
-from tests.runtime.witness import PATIENCE, Ears
+from tests.runtime.witness import PATIENCE, Ears, at_every_commit, copy_files
 
 
 def results_in(said: Sequence[Said]) -> list[ToolResultBlock]:
@@ -425,3 +426,32 @@ def test_what_are_no_tools_is_refused_by_name(opened: Open, factory: MockEnviron
 
     with pytest.raises(ConfigurationError, match="tool"):
         runtime.images.register(Image(id="i", tools=tools))
+
+
+def is_idle(runtime: Runtime) -> bool:
+    return all(agent.state == "idle" for agent in runtime.agents.list())
+
+
+def test_whenever_the_process_ends_a_resumed_turn_goes_on_to_its_end(
+    opened: Open, factory: MockEnvironmentFactory, tmp_path: Path
+) -> None:
+    factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Rome"})))
+    factory.set_scenario("weather")
+    runtime = opened(environment=factory)
+    ears = Ears(runtime)
+    agent = running(runtime, Image(id="i", tools=(get_weather,)))
+    copies: list[Path] = []
+    log = tmp_path / "agents.db"
+    at_every_commit(runtime, lambda count: copies.append(copy_files(log, tmp_path / str(count))))
+    turn = runtime.agents.receive(agent, "go")
+    ears.wait("turn_completed")
+    runtime.close()
+
+    for copy in copies:
+        again = opened(copy, environment=factory, tools=[get_weather], recovery="resume")
+        wait_until(partial(is_idle, again), timeout=PATIENCE)
+        (ended,) = [one for one in again.sessions.turns("s") if one.id == turn]
+        assert ended.outcome == "completed"
+        again.close()
+
+    assert len(copies) > 4
