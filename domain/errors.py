@@ -231,3 +231,37 @@ class InvalidAnswerError(InvalidInputError):
     """A question that a person was asked does not take this answer."""
 
     code = "invalid_answer"
+
+
+class AuthenticationError(ReenactError):
+    """The server does not know the token, or none was given."""
+
+    code = "authentication"
+
+
+class ServerUnreachableError(ReenactError, ConnectionError):
+    """The server cannot be reached; what was asked for may have happened all the same."""
+
+    code = "unreachable"
+
+
+class ProtocolError(ReenactError):
+    """The other side speaks another version of the protocol, or none."""
+
+    code = "protocol"
+
+
+class RequestReusedError(InvalidInputError):
+    """A request id was used before, for another request; give each request an id of its own."""
+
+    code = "request_reused"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"request id {request_id!r} was used for another request; give this one an id of its own")
+        self.request_id = request_id
+
+
+class RecordingError(ReenactError):
+    """A recording cannot be read, or does not hold what it is asked for."""
+
+    code = "recording"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -69,6 +69,31 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     state: bytes
 
 
+class Mark(msgspec.Struct, frozen=True, gc=False):
+    """How far a consumer of a topic has come: what is up to `cursor` is acknowledged.
+
+    `at` is when that was last said, in microseconds since 1970-01-01 UTC.
+    """
+
+    topic: str
+    client_id: str
+    cursor: int
+    at: int
+
+
+class Remembered(msgspec.Struct, frozen=True, gc=False):
+    """A request that has taken effect, so that the same one, sent again, takes none.
+
+    `digest` is that of what was asked; `note` is what the answer is made from if it has to be given again; `at` is when
+    it took effect, in microseconds since 1970-01-01 UTC.
+    """
+
+    id: str
+    digest: bytes
+    note: bytes
+    at: int
+
+
 class Committed(msgspec.Struct, frozen=True, gc=False):
     """An append that is durable: the stream's version and the log's position after it."""
 
@@ -89,6 +114,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     come at any version. `kept` entries enter the feed of the topic, which is the stream itself; `passing` ones
     are heard after them, and kept nowhere. `snapshot` takes the place of earlier ones of the stream. `due` is when the
     stream is to be woken next, in microseconds since 1970-01-01 UTC: None for never, UNSET for what stands already.
+    `remembered` is the request that the step carries out, if one is to be carried out once only.
     """
 
     stream: str
@@ -99,6 +125,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     passing: tuple[Segment, ...] = ()
     snapshot: Snapshot | None = None
     due: int | msgspec.UnsetType | None = msgspec.UNSET
+    remembered: Remembered | None = None
 
 
 class Journal(Protocol):
@@ -168,6 +195,68 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Make durable what was handed over, then let go of the log. Idempotent."""
+        ...
+
+
+class FeedJournal(Protocol):
+    """What a journal with feeds keeps beside them: how far consumers have come, and what has been carried out."""
+
+    def feed_end(self, topic: str) -> int:
+        """Return the last cursor of the topic's feed, 0 if it has none."""
+        ...
+
+    def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
+        """Record how far consumers have come, then call `done` on the thread that writes. Returns at once.
+
+        A cursor never goes back: of two marks of a consumer the higher cursor and the later time stand.
+
+        Raises:
+            RuntimeClosedError: the journal is closed; `done` is not called.
+        """
+        ...
+
+    def mark(self, topic: str, client_id: str) -> Mark | None:
+        """Return how far the consumer has come, None if nobody knows it."""
+        ...
+
+    def marks(self, topic: str) -> list[Mark]:
+        """Return how far the topic's consumers have come, by their ids."""
+        ...
+
+    def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
+        """Delete the marks that were last said before that time, but for those of the (topic, client id) in `keep`.
+
+        Returns how many they were, once that is durable.
+        """
+        ...
+
+    def remembered(self, request_id: str) -> Remembered | None:
+        """Return the request if it has taken effect, and has not been forgotten."""
+        ...
+
+    def forget_requests(self, *, before: int) -> int:
+        """Delete what took effect before that time; returns how many they were, once that is durable."""
+        ...
+
+    def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
+        """Put one row in place of the rows that hold exactly these cursors; returns when that is durable.
+
+        Its segments say less than those of the rows, under the same cursors. The new row is sealed: `verify` finds it
+        changed, removed or moved, as any other.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            ValueError: no rows hold exactly these cursors.
+            StorageError: the log cannot be written.
+        """
+        ...
+
+    def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
+        """Return up to `limit` feed rows behind a place, in the order in which they were written, the oldest first.
+
+        Each as its place, its topic and the time of its last entry in microseconds since 1970-01-01 UTC. Places are
+        good for as long as the journal is open.
+        """
         ...
 
 

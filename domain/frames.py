@@ -1,0 +1,149 @@
+"""What travels over a WebSocket: one JSON object a message, told apart by its `type`. `docs/protocol.md` explains them.
+
+The client's frames ask, the server's frames tell. What is about a subscription bears the id that the client gave it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+PROTOCOL: Final = 1
+"""The version of the protocol; both sides say theirs first, and do not go on if they differ."""
+
+SUBPROTOCOL: Final = "reenact.v1"
+"""What the handshake calls it, `Sec-WebSocket-Protocol`. Whoever asks for none gets it all the same."""
+
+BAD_FRAME: Final = 4400
+NOT_ALLOWED: Final = 4401
+NO_HELLO: Final = 4408
+TOO_SLOW: Final = 4429
+"""Codes with which the server closes a connection, besides those of RFC 6455: 1001 when it ends, 1009 for too much."""
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, gc=False):
+    """One message."""
+
+
+class Hello(Frame, frozen=True, kw_only=True, tag="hello", gc=False):
+    """The first frame of a client. `token` is for browsers and others that cannot set the header `Authorization`."""
+
+    protocol: int = PROTOCOL
+    token: str | None = None
+
+
+class Ask(Frame, frozen=True, kw_only=True, tag="request", gc=False):
+    """Carry out a request of the command protocol: the type `request`, with this data.
+
+    `id` is unique for all time and all clients, such as a UUID, and the request's own: sent again, also over another
+    connection, the request is not carried out a second time and has the same answer. `timeout` is in seconds.
+    """
+
+    id: str
+    request: str
+    data: dict[str, Any] = {}
+    timeout: float | None = 30.0
+
+
+class Subscribe(Frame, frozen=True, kw_only=True, tag="subscribe", gc=False):
+    """Send the events of the session `topic`, from behind the cursor `after` on, and go on with what comes.
+
+    With a `client_id` the server keeps what is acknowledged: without `after` it goes on from there, or else from the
+    first event. `id` is the subscription's, unique among those of the connection.
+    """
+
+    id: str
+    topic: str
+    client_id: str | None = None
+    after: int | None = None
+
+
+class Listen(Frame, frozen=True, kw_only=True, tag="listen", gc=False):
+    """Send the events of these types, or all, of all sessions and of none, from now on.
+
+    Not those of the command protocol. `after` names, by session, the last cursors that were received of such a
+    subscription before its connection was lost: what those sessions have had since comes first.
+    """
+
+    id: str
+    types: tuple[str, ...] | None = None
+    after: dict[str, int] = {}
+
+
+class Ack(Frame, frozen=True, kw_only=True, tag="ack", gc=False):
+    """Everything up to this cursor has been dealt with; told `acked` once that is durable. An older one is ignored."""
+
+    id: str
+    cursor: int
+
+
+class Unsubscribe(Frame, frozen=True, kw_only=True, tag="unsubscribe", gc=False):
+    """Send no more to this subscription."""
+
+    id: str
+
+
+class Welcome(Frame, frozen=True, kw_only=True, tag="welcome", gc=False):
+    """The server's first frame. Sizes are in bytes, of a whole message."""
+
+    protocol: int = PROTOCOL
+    server: str
+    max_message_size: int
+    max_subscriptions: int
+
+
+class Answered(Frame, frozen=True, kw_only=True, tag="response", gc=False):
+    """What came of the request `id`: the envelope of its response, with a result or an error."""
+
+    id: str
+    response: Any
+
+
+class Subscribed(Frame, frozen=True, kw_only=True, tag="subscribed", gc=False):
+    """The subscription stands; its first event is the one behind the cursor `after` (None if it only listens)."""
+
+    id: str
+    after: int | None = None
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Events of one subscription, in order."""
+
+    id: str
+    events: tuple[Any, ...]
+
+
+class Events(Frame, frozen=True, kw_only=True, tag="events", gc=False):
+    """Events, as envelopes."""
+
+    batches: tuple[Batch, ...]
+
+
+class Acked(Frame, frozen=True, kw_only=True, tag="acked", gc=False):
+    """The acknowledgement is durable."""
+
+    id: str
+    cursor: int
+
+
+class Ended(Frame, frozen=True, kw_only=True, tag="ended", gc=False):
+    """Nothing more comes for this subscription.
+
+    It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime.
+    """
+
+    id: str
+    reason: str
+
+
+class Refused(Frame, frozen=True, kw_only=True, tag="error", gc=False):
+    """A frame could not be accepted; `id` is what it was about, if that could be read. `code` is stable."""
+
+    id: str | None = None
+    code: str
+    message: str
+
+
+FromClient: TypeAlias = Hello | Ask | Subscribe | Listen | Ack | Unsubscribe
+FromServer: TypeAlias = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused
