@@ -24,7 +24,7 @@ from reenact.domain.errors import (
     UnknownCommandError,
 )
 from reenact.domain.events import Context, Envelope
-from reenact.domain.image import Image
+from reenact.domain.image_travel import image_of
 from reenact.domain.messages import check_text
 
 DEFAULT_CONTAINER = "default"
@@ -60,8 +60,7 @@ class Requests:
                 return self._open(self._send(request, request_id, timeout))
             result = self._carry_out(request, timeout)
         except ReenactError as error:
-            refused = asked.CommandError(code=error.code, message=str(error))
-            self._answer(answered(request_id=request_id, error=refused), context)
+            self._answer(answered(request_id=request_id, error=asked.refusal_of(error)), context)
             raise
         return self._open(self._answer(answered(request_id=request_id, result=msgspec.to_builtins(result)), context))
 
@@ -96,7 +95,7 @@ class Requests:
             case asked.ContainerListRequest():
                 return do.containers()
             case asked.ImageRegisterRequest():
-                return do.register_image(_image(request.image), timeout=timeout)
+                return do.register_image(image_of(request.image), timeout=timeout)
             case asked.ImageGetRequest():
                 return do.image(request.image_id)
             case asked.ImageListRequest():
@@ -231,10 +230,6 @@ def _by_name(given: object) -> dict[str, Any]:
     except (msgspec.ValidationError, ValueError):
         msg = f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
         raise InvalidInputError(msg) from None
-
-
-def _image(content: asked.ImageContent) -> Image:
-    return Image(**{name: getattr(content, name) for name in asked.ImageContent.__struct_fields__})
 
 
 def _context(request: asked.Request, request_id: str) -> Context:
