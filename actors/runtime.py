@@ -25,6 +25,7 @@ from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.operations import WAKE, LiveAgents, Operations
 from reenact.actors.outside import OutsideLoop
+from reenact.actors.people import People
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
@@ -286,7 +287,7 @@ class LocalRuntime:
         self.containers = Containers(self._do)
         self.images = Images(self._do)
         self.sessions = Sessions(self._do)
-        self.agents = Agents(self._do)
+        self.agents = Agents(self._do, People(self._do))
         self.events = Events(bus, self._do.check_open)
 
     @property

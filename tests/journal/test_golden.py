@@ -20,7 +20,7 @@ DATA = Path(__file__).parent / "data"
 MADE_AT = 1_700_000_000_000_000
 
 FILES = ["log-format-1.sql", "log-format-2.sql"]
-FORMAT_NOW = 2
+FORMAT_NOW = 3
 
 
 def _file_of(script: str, path: Path) -> Log:
