@@ -23,7 +23,7 @@ from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
-from reenact.actors.operations import WAKE, LiveAgents, Operations
+from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
 from reenact.actors.outside import OutsideLoop
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
@@ -227,7 +227,7 @@ class LocalRuntime:
     def __init__(
         self,
         *,
-        journal: Journal,
+        journal: Log,
         model: ReadModel,
         follower: Follower,
         bus: SystemBus,
