@@ -299,6 +299,29 @@ class LocalRuntime:
         """
         return self._ports.failures.newest()
 
+    @property
+    def position(self) -> int:
+        """The position of the last durable event in the log."""
+        return self._journal.head()
+
+    @property
+    def lag(self) -> int:
+        """How many events the read model has yet to take in."""
+        return self._follower.lag
+
+    def check_ready(self, timeout: float) -> None:
+        """Return if turns can be recorded and, within `timeout` seconds, what is in the log be read.
+
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+            StorageError: the log cannot be written, or read.
+            ReadModelError: the read model cannot be brought up to date, or not in this time.
+        """
+        self._do.check_open()
+        if self.failure is not None:
+            raise self.failure
+        self._follower.wait_for(self._journal.head(), timeout)
+
     def recover(self) -> None:
         """End, or take up again, what a crash has left unfinished."""
         self._do.recover()
