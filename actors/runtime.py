@@ -23,7 +23,7 @@ from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
-from reenact.actors.operations import WAKE, LiveAgents, Operations
+from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
 from reenact.actors.outside import OutsideLoop
 from reenact.actors.people import People
 from reenact.actors.reading import Follower, ReadModel
@@ -92,7 +92,7 @@ class _Ports:
         self,
         *,
         recovery: Recovery,
-        journal: Journal,
+        journal: Log,
         system: ActorSystem,
         outside: OutsideLoop,
         live: LiveAgents,
@@ -106,7 +106,7 @@ class _Ports:
         new_id: Callable[[str], str],
     ) -> None:
         self.recovery: Recovery = recovery
-        self.journal = journal
+        self.journal: Journal = journal
         self.operations: Operations | None = None
         self.requests: Requests | None = None
         self.failures = Failures()
@@ -228,7 +228,7 @@ class LocalRuntime:
     def __init__(
         self,
         *,
-        journal: Journal,
+        journal: Log,
         model: ReadModel,
         follower: Follower,
         bus: SystemBus,

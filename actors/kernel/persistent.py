@@ -447,7 +447,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if isinstance(outcome, UnstorableError) and self._can_go_on(step.envelope):
             self._fail_command(step.envelope, outcome)
             return self._lets_pass(step.envelope)
-        if isinstance(outcome, RequestReusedError) and self._can_go_on(step.envelope):
+        if isinstance(outcome, RequestReusedError):
             self._refuse(step.envelope, outcome)
             return self._lets_pass(step.envelope)
         if not self._over:

@@ -178,7 +178,6 @@ class MemoryJournal:
             self._fenced.add(step.stream)
             return ConflictError(step.stream, step.after, version)
         if step.remembered is not None and step.remembered.id in self._remembered:
-            self._fenced.add(step.stream)
             return RequestReusedError(step.remembered.id)
         self._record(step.stream, step.recorded_at, step.events)
         self._keep(step)

@@ -309,17 +309,6 @@ def test_a_full_disk_remembers_nothing(shop: Shop) -> None:
     assert shop.till().ask(Pay(0, "r")) == 0
 
 
-def test_without_its_history_the_actor_is_lost_with_a_refused_request(shop: Shop) -> None:
-    till = shop.till()
-    till.ask(Pay(5, "r"))
-    shop.memory.fail_next_recovery(StorageFullError("no space"))
-
-    with pytest.raises(StorageFullError):
-        till.ask(Pay(5, "r"))
-
-    assert till.ask(Pay(1)) == 6
-
-
 def test_a_timer_that_carries_out_a_request_does_so_once(shop: Shop) -> None:
     till = shop.till(kind=TimedTill)
     till.ask(Wait(NOON + SECOND, "r"))
