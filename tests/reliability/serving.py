@@ -80,6 +80,12 @@ class Process:
         self._process.send_signal(signal.SIGTERM)
         return self.wait()
 
+    def finish(self) -> int:
+        """End its standard input, and return its exit code when it has ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self.wait()
+
     def wait(self) -> int:
         """Return its exit code when it has ended."""
         code = self._process.wait(PATIENCE)

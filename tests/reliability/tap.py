@@ -1,17 +1,19 @@
-"""A mock whose answers come out of a tap: as many deltas as the message asks for, when the test lets them flow."""
+"""A mock whose answers come out of a tap: delta by delta, when the test lets them flow."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from reenact import EnvironmentConfig
 from reenact.actors.environment.api import OnEvent
+from reenact.actors.environment.mock import MockScenarios
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.domain.messages import Said
+from reenact.testing import MockEvent
 
 _ASKED_FOR: Final = re.compile(r"(\d+) deltas")
 _AT_ONCE: Final = 50
@@ -72,17 +74,28 @@ class Tap:
 
 
 class TapFactory:
-    """Makes environments that answer `100 deltas` with `chunk-0 ` … `chunk-99 `, and anything else with one."""
+    """Makes environments that play the chosen scenario, at no other pace than that at which the tap gives deltas.
+
+    The scenario at first is `asked`: it answers `100 deltas` with `chunk-0 ` … `chunk-99 `, anything else with one.
+    """
 
     def __init__(self, tap: Tap) -> None:
         self.tap = tap
+        self._scenarios = MockScenarios()
+        self._scenarios.define_scenario("asked", _asked)
+        self._scenarios.set_scenario("asked")
 
     def create(self, config: EnvironmentConfig) -> ModelEnvironment:
-        return ModelEnvironment("tap", config, lambda: _Driver(self.tap))
+        return ModelEnvironment("tap", config, lambda: _Driver(self._scenarios, self.tap))
+
+    def set_scenario(self, name: str) -> None:
+        """Answer with this scenario, from the next message on."""
+        self._scenarios.set_scenario(name)
 
 
 class _Driver:
-    def __init__(self, tap: Tap) -> None:
+    def __init__(self, scenarios: MockScenarios, tap: Tap) -> None:
+        self._scenarios = scenarios
         self._tap = tap
 
     async def send_message(
@@ -95,14 +108,12 @@ class _Driver:
         tools: Sequence[Mapping[str, Any]],
         on_event: OnEvent,
     ) -> None:
-        asked = _ASKED_FOR.search([message.text for message in messages if message.role == "user"][-1])
-        on_event({"type": "message_start", "data": {}})
-        for number in range(int(asked[1]) if asked else 1):
-            await self._tap.next()
+        for number, event in enumerate(self._scenarios.events(messages)):
+            if event.type == "text_delta":
+                await self._tap.next()
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-            on_event({"type": "text_delta", "data": {"text": f"chunk-{number} "}})
-        on_event({"type": "message_stop", "data": {}})
+            on_event({"type": event.type, "data": event.data or {}})
 
     def interrupt(self) -> None:
         """The cancellation of `send_message` ends the answer."""
@@ -111,3 +122,11 @@ class _Driver:
 def chunks(count: int) -> list[str]:
     """Return the deltas of the answer to `COUNT deltas`."""
     return [f"chunk-{number} " for number in range(count)]
+
+
+def _asked(conversation: Sequence[Said]) -> Iterator[MockEvent]:
+    asked = _ASKED_FOR.search([message.text for message in conversation if message.role == "user"][-1])
+    yield MockEvent("message_start")
+    for chunk in chunks(int(asked[1]) if asked else 1):
+        yield MockEvent("text_delta", data={"text": chunk})
+    yield MockEvent("message_stop")

@@ -17,7 +17,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from reenact.testing import wait_until
 from tests.reliability.proxy import Proxy
-from tests.reliability.splitter import Splitter
+from tests.reliability.splitter import Piece, Splitter
 
 LONG = "x" * 70_000
 
@@ -196,7 +196,7 @@ def test_a_target_that_is_not_there_is_a_connection_that_ends() -> None:
 def test_however_it_arrives_it_is_cut_into_the_same_frames(messages: list[bytes], cuts: list[int]) -> None:
     head = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: a; b\r\nHost: x\r\n\r\n"
     said = head + b"".join(_masked(message) for message in messages) + b"\x81"
-    splitter, pieces = Splitter(), []
+    splitter, pieces = Splitter(), list[Piece]()
 
     for cut in [*cuts, len(said)]:
         arrived, said = said[:cut], said[cut:]
