@@ -23,7 +23,7 @@ from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
-from reenact.actors.operations import WAKE, LiveAgents, Operations
+from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
 from reenact.actors.outside import OutsideLoop
 from reenact.actors.people import People
 from reenact.actors.reading import Follower, ReadModel
@@ -92,7 +92,7 @@ class _Ports:
         self,
         *,
         recovery: Recovery,
-        journal: Journal,
+        journal: Log,
         system: ActorSystem,
         outside: OutsideLoop,
         live: LiveAgents,
@@ -106,7 +106,7 @@ class _Ports:
         new_id: Callable[[str], str],
     ) -> None:
         self.recovery: Recovery = recovery
-        self.journal = journal
+        self.journal: Journal = journal
         self.operations: Operations | None = None
         self.requests: Requests | None = None
         self.failures = Failures()
@@ -228,7 +228,7 @@ class LocalRuntime:
     def __init__(
         self,
         *,
-        journal: Journal,
+        journal: Log,
         model: ReadModel,
         follower: Follower,
         bus: SystemBus,
@@ -298,6 +298,29 @@ class LocalRuntime:
         less often, until it can be; then it ends as failed, and what waits is taken up.
         """
         return self._ports.failures.newest()
+
+    @property
+    def position(self) -> int:
+        """The position of the last durable event in the log."""
+        return self._journal.head()
+
+    @property
+    def lag(self) -> int:
+        """How many events the read model has yet to take in."""
+        return self._follower.lag
+
+    def check_ready(self, timeout: float) -> None:
+        """Return if turns can be recorded and, within `timeout` seconds, what is in the log be read.
+
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+            StorageError: the log cannot be written, or read.
+            ReadModelError: the read model cannot be brought up to date, or not in this time.
+        """
+        self._do.check_open()
+        if self.failure is not None:
+            raise self.failure
+        self._follower.wait_for(self._journal.head(), timeout)
 
     def recover(self) -> None:
         """End, or take up again, what a crash has left unfinished."""

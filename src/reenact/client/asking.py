@@ -63,9 +63,7 @@ class Asked:
             return None
         self._sent = True
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-        frame = msgspec.json.encode(
-            _Ask(id=self.id, request=self.request, data=msgspec.Raw(self.data), timeout=left)
-        )
+        frame = msgspec.json.encode(_Ask(id=self.id, request=self.request, data=msgspec.Raw(self.data), timeout=left))
         if len(frame) > welcome.max_message_size:
             msg = f"the request has {len(frame)} bytes; the server takes at most {welcome.max_message_size}"
             self.fail(InvalidInputError(msg))
@@ -76,7 +74,9 @@ class Asked:
         """Take note that the connection is gone; `blamed` if the server ended it over something that was sent."""
         self._broke += blamed and self._sent
         if self._broke >= BROKEN:
-            self.fail(ProtocolError(f"the server ended {self._broke} connections over what was sent, perhaps over this"))
+            self.fail(
+                ProtocolError(f"the server ended {self._broke} connections over what was sent, perhaps over this")
+            )
 
     def hear(self, response: msgspec.Raw) -> None:
         """Take the response."""

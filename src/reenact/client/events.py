@@ -94,14 +94,16 @@ class RemoteEvents:
             msg = "subscribe needs a client id, here or in `Runtime.connect`; `stream` follows a session without one"
             raise InvalidInputError(msg)
         checked = check_text("the client id", name)
-        return self._open(session_id, checked, None if after is None else check_cursor("`after`", after), auto_ack)
+        return self._open(
+            session_id, checked, None if after is None else check_cursor("`after`", after), auto_ack=auto_ack
+        )
 
     def follow_unnamed(self, session_id: str, after: int) -> tuple[RemoteSubscription, Future[int]]:
         """Do as `stream`, but without waiting for the server."""
         return self._open(session_id, None, check_cursor("`after`", after), auto_ack=False)
 
     def _open(
-        self, session_id: str, client_id: str | None, after: int | None, auto_ack: bool
+        self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool
     ) -> tuple[RemoteSubscription, Future[int]]:
         if not is_sayable(session_id):
             raise SessionNotFoundError(session_id)

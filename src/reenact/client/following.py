@@ -1,4 +1,4 @@
-"""The server's side of a subscription, as the link's thread sees it: where it stands, and what is to be said about it."""
+"""A subscription as the link's thread sees it: where it stands with the server, and what is to be said about it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class RemoteListener:
         """Call the handler; what it raises is logged."""
         try:
             self._handler(envelope)
-        except BaseException:  # a handler is a stranger's code: nothing that it raises may harm anybody else
+        except BaseException:  # noqa: BLE001 - a handler is a stranger's code: nothing that it raises may harm anybody else
             _log.exception("a handler of %r raised; the event was %s", envelope.type, envelope.id)
 
 

@@ -123,7 +123,7 @@ def read_outcome(response: msgspec.Raw) -> Outcome:
 
 
 def read_envelope(event: bytes | msgspec.Raw) -> Envelope:
-    """Return the event, its data in its own type, or raise `ProtocolError`; data of unknown types are as JSON has them."""
+    """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
     try:
         unread = _ENVELOPES.decode(event)
         data: Any = _DATA.get(unread.type, _ANY).decode(unread.data)

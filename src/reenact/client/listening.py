@@ -1,8 +1,8 @@
 """What is heard of all sessions: one subscription for all handlers, which another takes the place of when one joins.
 
 A handler hears what is published from when it joined on, and all handlers have had an event before any has the next. So
-when one joins, the server is asked for a second subscription, and told to end the first once the second stands: what both
-of them bring is what the new handler hears, too.
+when one joins, the server is asked for a second subscription, and told to end the first once the second stands: what
+both of them bring is what the new handler hears, too.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Listening:
                 pass
 
     def _ask(self) -> bytes:
-        """Return the frame that asks for what is wanted now; behind a break, from where those who were there stopped."""
+        """Return the frame that asks for what is wanted now; behind a break, from where it broke off."""
         goes_on = self._present is None and len(self._members) > len(self._joining)
         self._entering, self._joining = self._joining, []
         self._coming = self._link.take_id(self)

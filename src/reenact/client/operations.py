@@ -23,7 +23,6 @@ from reenact.domain.messages import Block, Message, OpaqueBlock, check_text
 from reenact.domain.plain import is_sayable
 from reenact.domain.session import SessionInfo
 
-
 T = TypeVar("T")
 
 
@@ -122,7 +121,9 @@ class RemoteOperations:
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """See `Agents.get`."""
-        return self._caller.optional("agent_get_request", AgentInfo, agent_id=agent_id) if is_sayable(agent_id) else None
+        return (
+            self._caller.optional("agent_get_request", AgentInfo, agent_id=agent_id) if is_sayable(agent_id) else None
+        )
 
     def agents(self) -> list[AgentInfo]:
         """See `Agents.list`."""

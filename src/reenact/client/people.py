@@ -21,9 +21,7 @@ class RemotePeople:
     def pending(self, agent_id: str | None = None, session_id: str | None = None) -> list[PendingCall]:
         """See `Agents.pending`."""
         self._check_where(agent_id, session_id)
-        return self._caller.result(
-            "agent_pending_request", list[PendingCall], agent_id=agent_id, session_id=session_id
-        )
+        return self._caller.result("agent_pending_request", list[PendingCall], agent_id=agent_id, session_id=session_id)
 
     def approve(
         self,

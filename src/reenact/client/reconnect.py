@@ -13,7 +13,7 @@ _MOST_DOUBLINGS: Final = 60
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits, in seconds: up to `first` after a connection was lost, up to twice that after each failure, at most `longest`.
+    """Waits, in seconds: up to `first` when a connection was lost, twice that after a failure, and so on to `longest`.
 
     How much of that it is, chance says, from 0 to 1: whoever loses a server together does not return together. `wait`
     lets the time pass.

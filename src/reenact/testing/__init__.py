@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         MockEnvironmentFactory,
         MockLLMProvider,
     )
+    from reenact.actors.environment.recorded.recorded import RecordedEnvironment
     from reenact.actors.environment.scenarios import MockEvent, MockScenario
     from reenact.testing.clock import ManualClock
     from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
@@ -40,6 +41,7 @@ __all__ = [
     "MockEvent",
     "MockLLMProvider",
     "MockScenario",
+    "RecordedEnvironment",
     "ReplayError",
     "ReplayMachine",
     "Result",
@@ -63,6 +65,7 @@ _LATER: Final = {
     "MockEvent": "reenact.actors.environment.scenarios",
     "MockLLMProvider": "reenact.actors.environment.mock",
     "MockScenario": "reenact.actors.environment.scenarios",
+    "RecordedEnvironment": "reenact.actors.environment.recorded.recorded",
     "ReplayError": "reenact.testing.findings",
     "ReplayMachine": "reenact.testing.machine",
     "Result": "reenact.testing.result",
