@@ -53,10 +53,7 @@ class RemoteEvents:
         """Do as `on`, or as `on_all` if the type is None, but without waiting for the server: see `standing`."""
         if type is not None and _named(type) not in CATALOGUE:
             raise UnknownEventTypeError(type)
-        if not callable(handler):
-            msg = f"a handler is called with each event; {type_name(handler)} cannot be called"
-            raise InvalidInputError(msg)
-        return self._handlers.add(type, handler)
+        return self._handlers.add(type, _callable(handler))
 
     def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
@@ -94,9 +91,8 @@ class RemoteEvents:
             msg = "subscribe needs a client id, here or in `Runtime.connect`; `stream` follows a session without one"
             raise InvalidInputError(msg)
         checked = check_text("the client id", name)
-        return self._open(
-            session_id, checked, None if after is None else check_cursor("`after`", after), auto_ack=auto_ack
-        )
+        begin = None if after is None else check_cursor("`after`", after)
+        return self._open(session_id, checked, begin, auto_ack=auto_ack)
 
     def follow_unnamed(self, session_id: str, after: int) -> tuple[RemoteSubscription, Future[int]]:
         """Do as `stream`, but without waiting for the server."""
@@ -150,6 +146,8 @@ def _named(type_: object) -> str:
     raise UnknownEventTypeError(type_)
 
 
-def type_name(value: object) -> str:
-    """Return the name of the value's type."""
-    return type(value).__name__
+def _callable(handler: object) -> Handler:
+    if callable(handler):
+        return handler
+    msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"
+    raise InvalidInputError(msg)

@@ -86,7 +86,7 @@ class _Unread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     data: msgspec.Raw
 
 
-_FRAMES: Final = msgspec.json.Decoder(FromServer)
+_FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServer)
 _HEADS: Final = msgspec.json.Decoder(Head)
 _GAPS: Final = msgspec.json.Decoder(_Gap)
 _RESPONSES: Final = msgspec.json.Decoder(Response)

@@ -204,7 +204,7 @@ class Link:
         """Talk until the connection is lost or the link is to end; return whether anything came of it."""
         self._begin(welcome)
         talking = [asyncio.ensure_future(work) for work in (self._hear_all(socket), self._say_all(socket, welcome))]
-        tasks = [*talking, asyncio.ensure_future(self._leaving.wait())]
+        tasks = [*talking, asyncio.ensure_future(self._wait_for_leave())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if self._leaving.is_set():
@@ -266,6 +266,9 @@ class Link:
         self._asked.clear()
         for speaker in speakers:
             speaker.fail(_again(error))
+
+    async def _wait_for_leave(self) -> None:
+        await self._leaving.wait()
 
     async def _say_all(self, socket: ClientConnection, welcome: Welcome) -> None:
         """Send what there is to say, until the link is to end and nothing is left."""

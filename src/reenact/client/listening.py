@@ -20,7 +20,9 @@ from reenact.client.thread import reject, resolve
 from reenact.domain.errors import ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.frames import Acked, Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 
-SESSIONS: Final = 10_000
+_LAGGING: Final = "lagging"
+"""Why a subscription ended that was too slow, and can begin anew; those that ended otherwise wait for a connection."""
+SESSIONS: Final = 1000
 """Of so many sessions it is remembered how far they were heard: those that were heard last."""
 
 
@@ -144,7 +146,7 @@ class Listening:
             case Subscribed():
                 self._stand()
             case Ended() | Refused() if told.id == self._present and self._coming is not None:
-                self._link.drop_id(self._present)
+                self._link.drop_id(told.id or "")
                 self._present = None
                 if self._stands:
                     self._switch()
@@ -152,7 +154,8 @@ class Listening:
                 self._refused(from_wire(told.code, told.message))
             case Ended() | Refused():
                 self._break_off()
-                self._later = True
+                self._later = not (isinstance(told, Ended) and told.reason == _LAGGING)
+                self._link.speak(self)
             case Acked():
                 pass
 
@@ -216,7 +219,12 @@ class Listening:
         for joining in refused:
             self._members.pop(joining, None)
             reject(joining.standing, error)
-        if self._members and self._present is None:
+        if self._present is not None or not self._members:
+            return
+        if self._seen:  # perhaps over a session that the server knows no more: go on without what was missed
+            self._seen.clear()
+            self._link.speak(self)
+        else:
             self._later = True
             self._audience.end(error)
 

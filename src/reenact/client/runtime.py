@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -28,7 +28,6 @@ class RemoteRuntime:
         self._link = link
         self._handlers = Handlers(link)
         self._caller = Caller(link, timeout)
-        self._closing = threading.Lock()
         operations = RemoteOperations(self._caller)
         self.containers = Containers(operations)
         self.images = Images(operations)
@@ -49,11 +48,8 @@ class RemoteRuntime:
     ) -> Self:
         """Connect to a server; see `Runtime.connect`."""
         seconds = check_timeout(timeout)
-        if heartbeat is not None and not (isinstance(heartbeat, int | float) and heartbeat > 0):
-            msg = f"heartbeat is a number of seconds above 0, not {heartbeat!r}"
-            raise ConfigurationError(msg)
         name = None if client_id is None else check_text("the client id", client_id)
-        dialer = Dialer(websocket_address(url), check_token(token), heartbeat)
+        dialer = Dialer(websocket_address(url), check_token(token), _seconds(heartbeat))
         link = Link(dialer, reconnect or Reconnect())
         try:
             link.first.result(seconds)
@@ -104,3 +100,10 @@ class RemoteRuntime:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _seconds(heartbeat: object) -> float:
+    if isinstance(heartbeat, int | float) and not isinstance(heartbeat, bool) and 0 < heartbeat < math.inf:
+        return heartbeat
+    msg = f"heartbeat is a number of seconds above 0, not {heartbeat!r}"
+    raise ConfigurationError(msg)

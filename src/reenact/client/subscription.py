@@ -133,9 +133,7 @@ class RemoteSubscription:
             AuthenticationError: the server does not know the token any more.
             InvalidInputError: the limit is not a number above 0.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
-            raise InvalidInputError(message)
+        _must_count(limit)
         self._is_asked()
         taken: list[Envelope] = []
         while len(taken) < limit and (event := self._look()) is not None:
@@ -327,6 +325,12 @@ def check_cursor(what: str, cursor: object) -> int:
     if cursor < 0:
         raise InvalidInputError(f"{what} is a cursor, 0 or more, not {cursor}")
     return cursor
+
+
+def _must_count(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
+        raise InvalidInputError(message)
 
 
 def _call_off(waiter: asyncio.Future[None]) -> None:
