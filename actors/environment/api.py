@@ -207,7 +207,12 @@ def _are_texts(value: object) -> bool:
 
 
 class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory is told about the agent that the environment is for."""
+    """What a factory is told about the agent that the environment is for.
+
+    `resume_session_id` and `on_session_id_captured` are for environments whose outside keeps conversations of its own:
+    a factory that makes such an environment out of another one gives them. The runtime does not, for it hands each
+    request the whole conversation, and there is nothing outside to resume.
+    """
 
     agent_id: str
     session_id: str

@@ -13,7 +13,15 @@ import typer
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
 from reenact.cli.interrupts import ending_on_request
-from reenact.cli.options import ListFormat, LogOptions, OutputFormat, ServeOptions, SessionsOptions, TalkOptions, wants_json
+from reenact.cli.options import (
+    ListFormat,
+    LogOptions,
+    OutputFormat,
+    ServeOptions,
+    SessionsOptions,
+    TalkOptions,
+    wants_json,
+)
 from reenact.cli.settings import in_ci, state_directory
 
 _EPILOG = (
@@ -66,7 +74,9 @@ MaxCost: TypeAlias = Annotated[
 ]
 Prices: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--price", metavar="MODEL=IN,OUT", help="What a million tokens of a model cost, in and out. Repeatable."),
+    typer.Option(
+        "--price", metavar="MODEL=IN,OUT", help="What a million tokens of a model cost, in and out. Repeatable."
+    ),
 ]
 
 
@@ -247,7 +257,9 @@ def _serve(
     port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 takes any that is free.")] = 8000,
     token_file: Annotated[
         str | None,
-        typer.Option("--token-file", metavar="FILE", help="Tokens that open the server, one a line; # begins a comment."),
+        typer.Option(
+            "--token-file", metavar="FILE", help="Tokens that open the server, one a line; # begins a comment."
+        ),
     ] = None,
     origins: Annotated[
         list[str] | None,

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 
 from reenact._runtime import Runtime
+from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.cli.answering import answering
 from reenact.cli.configuration import read_prices
 from reenact.cli.console import Console
@@ -15,7 +16,6 @@ from reenact.cli.options import ServeOptions
 from reenact.cli.settings import given
 from reenact.cli.talk import database_of, image_of
 from reenact.cli.tools import functions_of
-from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.server import Server
 from reenact.server.access import is_exposed, read_tokens
 
@@ -44,21 +44,24 @@ def serve(options: ServeOptions, console: Console) -> int:
             answerer.dispose()
             raise
         stop = threading.Event()
-        with stopping(stop.set), runtime:
-            with Server(
+        with (
+            stopping(stop.set),
+            runtime,
+            Server(
                 runtime,
                 options.host,
                 options.port,
                 tokens=tokens,
                 origins=options.origins,
                 host_names=options.host_names,
-            ) as server:
-                model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
-                console.say(answerer.name(model))
-                console.write(f"listening on {server.url}\n")
-                while not stop.wait(LOOK_AROUND):
-                    if server.wait(0):
-                        raise ServerEndedError("the server has ended by itself")
+            ) as server,
+        ):
+            model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+            console.say(answerer.name(model))
+            console.write(f"listening on {server.url}\n")
+            while not stop.wait(LOOK_AROUND):
+                if server.wait(0):
+                    raise ServerEndedError("the server has ended by itself")
     return ExitCode.SUCCESS
 
 

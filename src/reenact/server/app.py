@@ -14,8 +14,8 @@ from starlette.websockets import WebSocket
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.frames import SUBPROTOCOL
 from reenact.server.access import Access, Hosts
-from reenact.server.guard import Guard, bearer
 from reenact.server.answers import failure
+from reenact.server.guard import Guard, bearer
 from reenact.server.http import ERRORS, routes
 from reenact.server.limits import Limits
 from reenact.server.service import Service
@@ -95,5 +95,3 @@ def _version() -> str:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("reenact")
     return "from a checkout"
-
-

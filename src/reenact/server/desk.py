@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
-
-import msgspec
 
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.commands import RESPONSES, CommandError, Response
@@ -20,7 +19,10 @@ from reenact.server.counts import Counts
 from reenact.server.limits import Limits
 
 T = TypeVar("T")
-INTERNAL: Final = CommandError(code="internal_error", message="something unexpected happened; the server's log has more")
+R = TypeVar("R")
+INTERNAL: Final = CommandError(
+    code="internal_error", message="something unexpected happened; the server's log has more"
+)
 OK: Final = "ok"
 _NAMES: Final = ("container_id", "image_id", "session_id", "agent_id")
 _log: Final = logging.getLogger("reenact.server")
@@ -51,9 +53,12 @@ class Desk:
         """
         wait = self._longest if timeout is None else min(max(timeout, 0.0), self._longest)
         self._counts.in_progress += 1
-        code = "unknown_command"
+        code = "abandoned"
         try:
             code, answer = await self.call(partial(self._carry_out, type_, {**data}, request_id, wait, encode))
+        except ReenactError as error:
+            code = error.code
+            raise
         finally:
             self._counts.in_progress -= 1
             self._counts.requests[type_ if type_ in RESPONSES else "unknown", code] += 1
@@ -63,15 +68,28 @@ class Desk:
         """Return what the function returns, which may wait; it is called even if nobody waits for it any more."""
         if self._closed:
             raise RuntimeClosedError("the server is ending")
-        return await asyncio.shield(asyncio.wrap_future(self._submit(work)))
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+                tell(outcome.set_exception, error)
+            else:
+                tell(outcome.set_result, result)
+
+        def tell(act: Callable[[R], object], value: R) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: outcome.done() or act(value))
+
+        self._pool.submit(run)
+        return await outcome
 
     def close(self) -> None:
         """Take nothing more; what has not begun is left."""
         self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _submit(self, work: Callable[[], T]) -> Future[T]:
-        return self._pool.submit(work)
 
     def _carry_out(
         self, type_: str, data: dict[str, Any], request_id: str, timeout: float, encode: Callable[[Envelope], T]
@@ -105,8 +123,3 @@ def _refusal(kind: type[Response], data: Mapping[str, Any], error: CommandError)
         context=Context(**about, correlation_id=request_id),
         data=kind(request_id=request_id, error=error),
     )
-
-
-def encoded(answer: Envelope) -> bytes:
-    """Return the response as JSON."""
-    return msgspec.json.encode(answer)

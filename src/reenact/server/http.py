@@ -35,7 +35,7 @@ _CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class _Refusal(Exception):  # noqa: N818 - a request's mistake, told to whoever made it
+class _Refusal(Exception):
     """The request cannot be carried out."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -109,13 +109,10 @@ class _Api:
         cursor = events[-1].cursor if events else after
         return msgspec.json.encode({"events": events, "cursor": cursor})
 
-    async def _ask(
-        self, type_: str, data: dict[str, Any], request: Request, resource: Resource | None
-    ) -> Response:
+    async def _ask(self, type_: str, data: dict[str, Any], request: Request, resource: Resource | None) -> Response:
         key = request.headers.get("idempotency-key")
         request_id = uuid.uuid4().hex if key is None else key
-        answer = await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, resource))
-        return answer
+        return await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, resource))
 
     async def _body(self, request: Request) -> dict[str, Any]:
         body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
@@ -186,7 +183,7 @@ def _told(endpoint: Endpoint) -> Endpoint:
 
 
 def _fixed(response: Response) -> Endpoint:
-    async def answer(request: Request) -> Response:
+    async def answer(_: Request) -> Response:
         return response
 
     return answer

@@ -32,7 +32,9 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 def frames_schema() -> Schema:
     """Return one JSON Schema (2020-12) of every frame of the WebSocket."""
-    (client, server), definitions = msgspec.json.schema_components([FromClient, FromServer], ref_template="#/$defs/{name}")
+    (client, server), definitions = msgspec.json.schema_components(
+        [FromClient, FromServer], ref_template="#/$defs/{name}"
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Reenact frame",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 import msgspec
 
+from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.frames import Ended, FromServer
+from reenact.server.counts import Counts
 
 MOST_WAITING: Final = 64
 """Frames that may wait before no more are read from the client."""
 BATCH: Final = 64 * 1024
 """Bytes of events that go into one frame, about."""
+PAUSE: Final = 1.0
+"""Seconds until events are read again that could not be read."""
+_log: Final = logging.getLogger("reenact.server")
 
 
 class Taken(Protocol):
@@ -42,32 +48,31 @@ class Followed:
     The latter is used once, so that what was taken for an earlier one of the same id is not taken for this one's.
     """
 
-    def __init__(self, id: str, name: str, *, listens: bool) -> None:  # noqa: A002 - the protocol's word
+    def __init__(self, id: str, name: str) -> None:  # noqa: A002 - the protocol's word
         self.id = id
         self.name = name
-        self.listens = listens
         self.head = b'{"id":%b,"events":[' % msgspec.json.encode(id)
         self.told = asyncio.Event()
         """Set when the client has been told that the subscription stands, or that it does not."""
+        self.acks: set[asyncio.Task[None]] = set()
+        """Acknowledgements that are not durable yet."""
 
 
 class Outbox:
     """Sends; one task calls `run`, and everything goes out there. Of one event loop."""
 
-    def __init__(
-        self, source: Source, send: Callable[[bytes], Awaitable[None]], ended: Callable[[Followed], None]
-    ) -> None:
-        """Take where events come from, what sends a frame, and who is told that a subscription has ended."""
+    def __init__(self, source: Source, send: Callable[[bytes], Awaitable[None]], counts: Counts) -> None:
+        """Take where events come from, and what sends a frame."""
         self._source = source
         self._send = send
-        self._ended = ended
+        self._counts = counts
+        self.on_ended: Callable[[Followed], None] = _nobody
+        """Is told that a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
         self._followed: dict[str, Followed] = {}
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self.events = 0
-        """How many events have gone out."""
 
     def follow(self, followed: Followed) -> None:
         """Send what comes for the subscription, once its `told` is set."""
@@ -128,13 +133,25 @@ class Outbox:
         pieces = [b"%b%b]}" % (followed.head, b",".join(batch.events)) for followed, batch in told if batch.events]
         if pieces:
             await self._send(b'{"type":"events","batches":[%b]}' % b",".join(pieces))
-            self.events += sum(len(batch.events) for _, batch in told)
+            self._counts.events += sum(len(batch.events) for _, batch in told)
         for followed, batch in told:
             if batch.ended is not None and followed.name in self._followed:
                 self.forget(followed)
-                self._ended(followed)
+                self.on_ended(followed)
                 self.put(Ended(id=followed.id, reason=batch.ended))
 
 
 async def _take(source: Source) -> Iterable[Taken]:
-    return await source.take(BATCH)
+    """Return events when there are some; as long as the log cannot be read, ask again now and then."""
+    while True:
+        try:
+            return await source.take(BATCH)
+        except RuntimeClosedError:
+            return await asyncio.get_running_loop().create_future()  # none will come
+        except StorageError as error:
+            _log.warning("events cannot be read at present: %s", error)
+            await asyncio.sleep(PAUSE)
+
+
+def _nobody(_: Followed) -> None:
+    pass

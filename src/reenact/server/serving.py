@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Collection
 from typing import Final, Self
 
@@ -22,9 +21,10 @@ from reenact.server.service import Service
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
 
 GRACE: Final = 0.6
-"""Seconds in which connections may still send what is on its way when the server ends."""
+"""Seconds in which requests may still be answered, and close frames sent, when the server ends."""
+FLUSH: Final = 0.3
+"""Seconds in which what was written must have gone out then."""
 _BACKLOG: Final = 512
-_LOOK: Final = 0.02
 _log: Final = logging.getLogger("reenact.server")
 
 
@@ -134,8 +134,8 @@ class Server:
     def _serve(self, server: _Uvicorn, listening: socket.socket, started: threading.Event) -> None:
         try:
             asyncio.run(server.serve([listening]))
-        except BaseException:
-            _log.exception("the server has ended")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a thread has nobody else to tell
+            _log.critical("the server has ended", exc_info=error)
         finally:
             listening.close()
             started.set()
@@ -177,13 +177,11 @@ class _Uvicorn(uvicorn.Server):
         for server in self.servers:
             server.close()
         self._service.leave()
-        deadline = time.monotonic() + GRACE
-        while (self._service.connections or self._service.counts.in_progress) and time.monotonic() < deadline:
-            await asyncio.sleep(_LOOK)
+        if self.server_state.tasks:
+            await asyncio.wait(tuple(self.server_state.tasks), timeout=GRACE)
         for connection in tuple(self.server_state.connections):
             connection.shutdown()
-        while len(self._transports) and time.monotonic() < deadline:
-            await asyncio.sleep(_LOOK)
+        await self._transports.wait_for_none(FLUSH)
         self._transports.cut()
         await super().shutdown(sockets)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -44,6 +45,7 @@ class Transports:
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: set[asyncio.Transport] = set()
+        self._none = asyncio.Event()
 
     def add(self, transport: asyncio.Transport) -> bool:
         """Take note of a connection; return whether it is not one too many."""
@@ -53,9 +55,16 @@ class Transports:
     def discard(self, transport: asyncio.Transport) -> None:
         """Forget a connection that has ended."""
         self._open.discard(transport)
+        if not self._open:
+            self._none.set()
 
-    def __len__(self) -> int:
-        return len(self._open)
+    async def wait_for_none(self, seconds: float) -> None:
+        """Return when there are none, or when so many seconds have passed."""
+        if self._open:
+            self._none.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._none.wait()
 
     def cut(self) -> None:
         """End all of them now."""
@@ -102,10 +111,10 @@ def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.transport.get_protocol() is not self or (self.cycle and not self.cycle.response_complete):
-                self._head.end()  # it is a WebSocket now, or the request is with the application
-            else:
+            if self.transport.get_protocol() is self and not self._is_answering():
                 self._head.begin(self.transport)
+            else:
+                self._head.end()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
@@ -116,6 +125,10 @@ def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
         def pause_writing(self) -> None:
             super().pause_writing()
             self._stall.begin(self.transport)
+
+        def _is_answering(self) -> bool:
+            cycle = getattr(self, "cycle", None)  # there is none before the first request, whatever it is declared as
+            return cycle is not None and not cycle.response_complete
 
         def resume_writing(self) -> None:
             super().resume_writing()

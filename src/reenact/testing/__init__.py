@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from reenact.actors.environment.mock import (
         MockClaudeDriver,
+        MockEffector,
         MockEnvironment,
         MockEnvironmentFactory,
         MockLLMProvider,
+        MockReceptor,
     )
     from reenact.actors.environment.recorded.recorded import RecordedEnvironment
     from reenact.actors.environment.scenarios import MockEvent, MockScenario
@@ -36,10 +38,12 @@ __all__ = [
     "FaultyJournal",
     "ManualClock",
     "MockClaudeDriver",
+    "MockEffector",
     "MockEnvironment",
     "MockEnvironmentFactory",
     "MockEvent",
     "MockLLMProvider",
+    "MockReceptor",
     "MockScenario",
     "RecordedEnvironment",
     "ReplayError",
@@ -60,10 +64,12 @@ _LATER: Final = {
     "FaultyJournal": "reenact.testing.faulty_journal",
     "ManualClock": "reenact.testing.clock",
     "MockClaudeDriver": "reenact.actors.environment.mock",
+    "MockEffector": "reenact.actors.environment.mock",
     "MockEnvironment": "reenact.actors.environment.mock",
     "MockEnvironmentFactory": "reenact.actors.environment.mock",
     "MockEvent": "reenact.actors.environment.scenarios",
     "MockLLMProvider": "reenact.actors.environment.mock",
+    "MockReceptor": "reenact.actors.environment.mock",
     "MockScenario": "reenact.actors.environment.scenarios",
     "RecordedEnvironment": "reenact.actors.environment.recorded.recorded",
     "ReplayError": "reenact.testing.findings",
