@@ -26,7 +26,7 @@ class RemoteEvents:
         self._link = link
         self._handlers = handlers
         self._client_id = client_id
-        self._timeout = timeout
+        self.timeout = timeout
 
     def on(self, type: str, handler: Handler) -> RemoteListener:  # noqa: A002 - the word users know it by
         """Call the handler with each event of the type that is published from now on, but with none of the requests.
@@ -104,39 +104,40 @@ class RemoteEvents:
         if not is_sayable(session_id):
             raise SessionNotFoundError(session_id)
         subscription = RemoteSubscription(
-            self._link, session_id, client_id, after, auto_ack=auto_ack, timeout=self._timeout
+            self._link, session_id, client_id, after, auto_ack=auto_ack, timeout=self.timeout
         )
         return subscription, subscription.open()
 
     def _await(self, subscription: RemoteSubscription, standing: Future[int]) -> None:
         try:
-            subscription.stand(standing.result(self._timeout))
+            subscription.stand(standing.result(self.timeout))
         except TimeoutError:
             subscription.unsubscribe()
             if standing.done():
                 raise
-            raise self._late() from None
+            raise self.late() from None
         except BaseException:
             subscription.unsubscribe()
             raise
 
     def _wait(self, listener: RemoteListener) -> RemoteListener:
         try:
-            listener.standing.result(self._timeout)
+            listener.standing.result(self.timeout)
         except TimeoutError:
             listener()
             if listener.standing.done():
                 raise
-            raise self._late() from None
+            raise self.late() from None
         except BaseException:
             listener()
             raise
         return listener
 
-    def _late(self) -> RequestTimeoutError:
+    def late(self) -> RequestTimeoutError:
+        """Return the error of what was not answered in time."""
         why = self._link.failure
         return RequestTimeoutError(
-            f"the server did not answer within {self._timeout} s" + (f": {why}" if why is not None else "")
+            f"the server did not answer within {self.timeout} s" + (f": {why}" if why is not None else "")
         )
 
 
