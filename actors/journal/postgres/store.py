@@ -166,7 +166,7 @@ class PostgresStore:
 
     def remembered(self, request_ids: Sequence[str]) -> list[str]:
         """Return those of the requests that have taken effect."""
-        rows: list[tuple[str]] = self._execute(_REMEMBERED, request_ids).fetchall()
+        rows: list[tuple[str]] = self._execute(_REMEMBERED, list(request_ids)).fetchall()
         return [request_id for (request_id,) in rows]
 
     def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> list[FeedCells]:
@@ -193,7 +193,7 @@ class PostgresStore:
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
         """Delete those of the requests that took effect before the time."""
-        return self._execute(_DELETE_REQUESTS, request_ids, before).rowcount
+        return self._execute(_DELETE_REQUESTS, list(request_ids), before).rowcount
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""
