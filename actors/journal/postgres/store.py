@@ -11,13 +11,10 @@ from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.postgres.address import Address
-from reenact.actors.journal.postgres.connecting import Connection, channel_of, connect, spell, spelled
+from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, channel_of, connect, spell, spelled
 from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.store import Changes, End, FeedCells, Values
 from reenact.domain.errors import StorageError
-
-LOCK_TIMEOUT = 10.0
-"""How many seconds a writer waits for those of other processes."""
 
 # The server ends a writer that has begun and does not go on, so that it does not keep the others waiting for ever.
 _IDLE_TIMEOUT = 60.0
