@@ -27,6 +27,7 @@ from reenact.domain.errors import (
     MailboxFullError,
     NotFoundError,
     ReenactError,
+    RequestReusedError,
     RequestTimeoutError,
     RuntimeClosedError,
     SessionNotFoundError,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
     from reenact.actors.environment.tools.toolbox import Toolbox
-    from reenact.actors.journal.api import Entry, Segment
+    from reenact.actors.journal.api import Entry, Remembered, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
         ActorContext,
@@ -149,6 +150,8 @@ __all__ = [
     "Receptor",
     "ReenactError",
     "Reference",
+    "Remembered",
+    "RequestReusedError",
     "RequestTimeoutError",
     "RestartLimitError",
     "Rule",
@@ -226,6 +229,7 @@ _LATER: Final = {
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
     "Reference": "reenact.actors.kernel",
+    "Remembered": "reenact.actors.journal.api",
     "RestartLimitError": "reenact.actors.kernel",
     "Rule": "reenact.domain.loop.policy",
     "Runtime": "reenact._runtime",
