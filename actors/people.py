@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
+from reenact.actors.doing import Named
 from reenact.actors.once import Attempt
 from reenact.actors.operations import Operations
 from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import check_text
 from reenact.domain.people import PendingCall, check_arguments, check_json, check_reason
 from reenact.domain.session_commands import Approve, Reject, Respond
-
-Named: TypeAlias = str | PendingCall
-"""A call: by its id, or as `pending` told of it."""
 
 
 class People:

@@ -27,7 +27,7 @@ from reenact.domain.errors import (
     UnknownCommandError,
 )
 from reenact.domain.events import Context, Envelope
-from reenact.domain.image import Image
+from reenact.domain.image_travel import image_of
 from reenact.domain.messages import check_text
 from reenact.domain.once import Once, digest_of
 from reenact.domain.session import SessionInfo
@@ -102,7 +102,7 @@ class Requests:
             result = self._carry_out(request, timeout, attempt)
         except ReenactError as error:
             if not isinstance(error, RequestReusedError):  # it is the other request that is answered under this id
-                refused = asked.CommandError(code=error.code, message=str(error))
+                refused = asked.refusal_of(error)
                 self._answer(answered(request_id=request_id, error=refused), context)
             raise
         return self._open(self._answer(answered(request_id=request_id, result=msgspec.to_builtins(result)), context))
@@ -160,7 +160,7 @@ class Requests:
             case asked.ContainerListRequest():
                 return do.containers()
             case asked.ImageRegisterRequest():
-                return do.register_image(_image(request.image), timeout=timeout, attempt=attempt)
+                return do.register_image(image_of(request.image), timeout=timeout, attempt=attempt)
             case asked.ImageGetRequest():
                 return do.image(request.image_id)
             case asked.ImageListRequest():
@@ -302,10 +302,6 @@ def _by_name(given: object) -> dict[str, Any]:
     except (msgspec.ValidationError, ValueError):
         msg = f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
         raise InvalidInputError(msg) from None
-
-
-def _image(content: asked.ImageContent) -> Image:
-    return Image(**{name: getattr(content, name) for name in asked.ImageContent.__struct_fields__})
 
 
 def _context(request: asked.Request, request_id: str) -> Context:

@@ -283,6 +283,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             compress=self._compress,
         )
         channel = Channel(inlet, self._ports.request, self._ports.spawn)
+        channel.said = for_model(self.state)  # a call may run before the model is asked
         self._environment, self._channel = environment, channel
         self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
         try:

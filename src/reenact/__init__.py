@@ -62,7 +62,10 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
     from reenact.actors.environment.tools.toolbox import Toolbox
+    from reenact.actors.feed.retention import Compacted, Retention
+    from reenact.actors.feed.subscription import Subscription
     from reenact.actors.journal.api import Entry, Remembered, Segment
+    from reenact.actors.journal.api import Entry, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
         ActorContext,
@@ -104,6 +107,7 @@ __all__ = [
     "AsyncRuntime",
     "CallNotPendingError",
     "ClaudeEnvironment",
+    "Compacted",
     "ConfigurationError",
     "ConflictError",
     "ContainerInfo",
@@ -154,6 +158,7 @@ __all__ = [
     "RequestReusedError",
     "RequestTimeoutError",
     "RestartLimitError",
+    "Retention",
     "Rule",
     "Runtime",
     "RuntimeClosedError",
@@ -167,6 +172,7 @@ __all__ = [
     "StorageError",
     "StorageFullError",
     "Stored",
+    "Subscription",
     "Supervision",
     "TextBlock",
     "ThinkingBlock",
@@ -203,6 +209,7 @@ _LATER: Final = {
     "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
+    "Compacted": "reenact.actors.feed.retention",
     "CostLimit": "reenact.domain.loop.ledger",
     "DeadLetter": "reenact.actors.kernel",
     "DocumentBlock": "reenact.domain.attachments",
@@ -232,11 +239,13 @@ _LATER: Final = {
     "Remembered": "reenact.actors.journal.api",
     "RestartLimitError": "reenact.actors.kernel",
     "Rule": "reenact.domain.loop.policy",
+    "Retention": "reenact.actors.feed.retention",
     "Runtime": "reenact._runtime",
     "Segment": "reenact.actors.journal.api",
     "Spent": "reenact.domain.loop.ledger",
     "StepResult": "reenact.loop",
     "Stored": "reenact.actors.kernel",
+    "Subscription": "reenact.actors.feed.subscription",
     "Supervision": "reenact.actors.kernel",
     "Timer": "reenact.actors.kernel",
     "Tool": "reenact.actors.environment.tools.tool",
