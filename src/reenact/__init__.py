@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from reenact.actors.feed.retention import Compacted, Retention
     from reenact.actors.feed.subscription import Subscription
     from reenact.actors.journal.api import Entry, Remembered, Segment
-    from reenact.actors.journal.api import Entry, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
         ActorContext,
