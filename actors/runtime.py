@@ -21,6 +21,8 @@ from reenact.actors.environment.models import DEFAULT_MODEL, context_window
 from reenact.actors.environment.tools.shelf import ToolShelf
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.retention import Retention, Sweeper
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.operations import WAKE, LiveAgents, Operations
@@ -231,6 +233,8 @@ class LocalRuntime:
         model: ReadModel,
         follower: Follower,
         bus: SystemBus,
+        feed: Feed,
+        retention: Retention | None,
         environment: EnvironmentFactory | None,
         llm: LLMConfig,
         base_path: str | None,
@@ -245,6 +249,8 @@ class LocalRuntime:
         self._journal = journal
         self._follower = follower
         self._bus = bus
+        self.feed = feed
+        """The sessions' events under their cursors: what the server and `events` follow them by."""
         self._environment = environment
         self._let_go = let_go
         self._outside = OutsideLoop()
@@ -281,13 +287,14 @@ class LocalRuntime:
         )
         self._requests = Requests(self._do, bus, now=now, new_id=new_id)
         self._ports.operations, self._ports.requests = self._do, self._requests
+        self._sweeper = Sweeper(feed, self._system.timetable, retention or Retention(), now)
         self._closing = threading.Lock()
         self._closed = False
         self.containers = Containers(self._do)
         self.images = Images(self._do)
         self.sessions = Sessions(self._do)
         self.agents = Agents(self._do)
-        self.events = Events(bus, self._do.check_open)
+        self.events = Events(bus, feed, self._sweeper.sweep, self._do.check_open)
 
     @property
     def failure(self) -> StorageError | None:
@@ -355,7 +362,9 @@ class LocalRuntime:
                 parts.callback(self._follower.close)
                 parts.callback(self._refuse_reading)
                 parts.callback(self._bus.close)  # nothing more is published; until they return, handlers may read
+                parts.callback(self.feed.close)  # before handlers are waited for: they may follow a session
                 parts.callback(self._system.close)
+                parts.callback(self._sweeper.close)
                 parts.callback(self._outside.close)
                 self._do.closing = True
                 self._do.shut_down()

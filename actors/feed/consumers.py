@@ -49,6 +49,20 @@ class Consumers:
         with self._lock:
             return list(self._here)
 
+    def forget(self, *, before: int) -> int:
+        """Forget the consumers that were last heard of before that time and are not here; return how many they were.
+
+        Raises:
+            StorageError: the log cannot be written.
+            RuntimeClosedError: it is closed.
+        """
+        here = self.here()
+        now = self._now()
+        marks = [Mark(topic, client_id, 0, now) for topic, client_id in here]
+        if marks:  # who is here is heard of, even if it says nothing for days
+            self._journal.acknowledge(marks, _said)
+        return self._journal.forget_marks(before=before, keep=here)
+
     def _acknowledge(self, topic: str, client_id: str, cursor: int, done: Done) -> None:
         self._journal.acknowledge((Mark(topic, client_id, cursor, self._now()),), done)
 

@@ -260,11 +260,11 @@ class Listener:
         return self._types is None or type_ in self._types
 
     def _next_of_page(self) -> bytes | None:
-        if not self.holds_page:
+        if self._given == len(self._page):
             return None
         line = self._page[self._given]
         self._given += 1
-        if not self.holds_page:
+        if self._given == len(self._page):
             self._page, self._given = [], 0
         return line
 

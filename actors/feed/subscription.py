@@ -119,9 +119,7 @@ class Subscription:
             RuntimeClosedError: the runtime is closed, and there is more in the log.
             InvalidInputError: the limit is not a number above 0.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
-            raise InvalidInputError(message)
+        _must_count(limit)
         taken: list[Envelope] = []
         while True:
             self._slice(taken, limit)
@@ -351,6 +349,12 @@ class Subscription:
             waiters = list(self._waiters.items())
         for waiter, waker in waiters:
             waker.wake((waiter,))
+
+
+def _must_count(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
+        raise InvalidInputError(message)
 
 
 def _seconds(timeout: object) -> float:
