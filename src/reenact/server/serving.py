@@ -202,7 +202,8 @@ def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, in
 
 
 def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str, port: int) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Of this protocol by name: asyncio sends small frames at once (TCP_NODELAY) on such sockets only.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
