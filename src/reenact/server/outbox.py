@@ -147,7 +147,7 @@ async def _take(source: Source) -> Iterable[Taken]:
         try:
             return await source.take(BATCH)
         except RuntimeClosedError:
-            return await asyncio.get_running_loop().create_future()  # none will come
+            await asyncio.Event().wait()  # none will come
         except StorageError as error:
             _log.warning("events cannot be read at present: %s", error)
             await asyncio.sleep(PAUSE)

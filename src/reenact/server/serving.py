@@ -44,6 +44,7 @@ class Server:
         origins: Collection[str] = (),
         host_names: Collection[str] = (),
         limits: Limits | None = None,
+        allow_programs: bool = False,
     ) -> None:
         """Prepare to serve.
 
@@ -55,6 +56,8 @@ class Server:
             origins: of web pages that may use it, such as `https://example.org`, besides its own.
             host_names: what requests may call it by, besides its own address.
             limits: how much a client may ask for.
+            allow_programs: whether images that clients register may have MCP servers that are programs, which this
+                machine starts, or that are told its environment variables.
 
         Raises:
             ConfigurationError: the address is no loopback address and there is no token, it is none of this machine,
@@ -74,6 +77,7 @@ class Server:
             origins=origins,
             limits=self._limits,
             hosts=hosts_of(host, address[0], host_names),
+            allow_programs=allow_programs,
         )
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
