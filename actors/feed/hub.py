@@ -97,7 +97,7 @@ class Feed:
         place = self._enter(name, session_id)
         try:
             topic = place.topic
-            if not topic.known:
+            if not topic.known or topic.end < (after or 0):  # what is durable may not have been published yet
                 topic.ends_at(self.journal.feed_end(name))
             end = topic.end
             _must_reach(session_id, after or 0, end)
@@ -190,7 +190,7 @@ class Feed:
             place.topic.part(place)
             self._let_go(place.topic)
         if place.consumer is not None:
-            place.consumer.leave()
+            self.consumers.leave(place.consumer)
 
     def _drop(self, topic: Topic) -> None:
         with self._lock:
