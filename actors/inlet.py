@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from reenact.actors.environment.api import Handler
+from reenact.actors.environment.failures import failure_on
 from reenact.actors.environment.incoming import checked
 from reenact.actors.journal.api import Append, Entry, Journal, Outcome, Segment
 from reenact.domain.agent import Failure, SoFar
@@ -110,17 +111,18 @@ class Inlet:
             self._calls.clear()
             return self._so_far()
 
-    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> None:
+    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> bool:
         """See `SystemBusProducer.emit`."""
-        self.emit_all((event,), turn_id=turn_id)
+        return self.emit_all((event,), turn_id=turn_id)
 
-    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> None:
+    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> bool:
         """See `SystemBusProducer.emit_all`."""
         said = [checked(event) for event in events]
         with self._lock:
             turn = self._turn_id
             if turn is None or (turn_id is not None and turn_id != turn):
-                return
+                return False
+            heard = self._open
             told = [event for event in said if self._is_told(event)] if self._calls or self._open else []
             so_far = self._let_in([event for event in said if event not in told] if told else said)
         for event in told:
@@ -130,6 +132,7 @@ class Inlet:
                 self._compress(turn, event)
         if so_far is not None:
             self._finish(turn, so_far)
+        return heard or bool(told)
 
     def _is_told(self, event: StreamData) -> bool:
         """Return whether the session is told of the event, and decides what is heard of it."""
@@ -276,12 +279,8 @@ class Channel:
     def _failed(self, envelope: Envelope, error: Exception) -> None:
         """Log it; and end the turn, or answer the call, that the effector should have acted on: nobody else will."""
         logger.error("an effector raised on %r", envelope.type, exc_info=error)
-        message = f"the environment failed on {envelope.type}: {error!r}".encode(errors="replace").decode()
-        told: StreamData = StreamError(type="environment_error", message=message)
-        if isinstance(envelope.data, ToolStarted):
-            told = ToolResult(id=envelope.data.id, name=envelope.data.name, result=message, is_error=True)
         with contextlib.suppress(ReenactError):
-            self.inlet.emit(told, turn_id=envelope.context.turn_id or "")
+            self.inlet.emit(failure_on(envelope, error), turn_id=envelope.context.turn_id or "")
 
     def _add(self, type_: str | None, handler: Handler) -> _Off:
         entry = (type_, handler)

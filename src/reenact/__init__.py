@@ -27,6 +27,7 @@ from reenact.domain.errors import (
     MailboxFullError,
     NotFoundError,
     ReenactError,
+    RequestReusedError,
     RequestTimeoutError,
     RuntimeClosedError,
     SessionNotFoundError,
@@ -61,7 +62,9 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
     from reenact.actors.environment.tools.toolbox import Toolbox
-    from reenact.actors.journal.api import Entry, Segment
+    from reenact.actors.feed.retention import Compacted, Retention
+    from reenact.actors.feed.subscription import Subscription
+    from reenact.actors.journal.api import Entry, Remembered, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
         ActorContext,
@@ -103,6 +106,7 @@ __all__ = [
     "AsyncRuntime",
     "CallNotPendingError",
     "ClaudeEnvironment",
+    "Compacted",
     "ConfigurationError",
     "ConflictError",
     "ContainerInfo",
@@ -149,8 +153,11 @@ __all__ = [
     "Receptor",
     "ReenactError",
     "Reference",
+    "Remembered",
+    "RequestReusedError",
     "RequestTimeoutError",
     "RestartLimitError",
+    "Retention",
     "Rule",
     "Runtime",
     "RuntimeClosedError",
@@ -164,6 +171,7 @@ __all__ = [
     "StorageError",
     "StorageFullError",
     "Stored",
+    "Subscription",
     "Supervision",
     "TextBlock",
     "ThinkingBlock",
@@ -200,6 +208,7 @@ _LATER: Final = {
     "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
+    "Compacted": "reenact.actors.feed.retention",
     "CostLimit": "reenact.domain.loop.ledger",
     "DeadLetter": "reenact.actors.kernel",
     "DocumentBlock": "reenact.domain.attachments",
@@ -226,13 +235,16 @@ _LATER: Final = {
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
     "Reference": "reenact.actors.kernel",
+    "Remembered": "reenact.actors.journal.api",
     "RestartLimitError": "reenact.actors.kernel",
     "Rule": "reenact.domain.loop.policy",
+    "Retention": "reenact.actors.feed.retention",
     "Runtime": "reenact._runtime",
     "Segment": "reenact.actors.journal.api",
     "Spent": "reenact.domain.loop.ledger",
     "StepResult": "reenact.loop",
     "Stored": "reenact.actors.kernel",
+    "Subscription": "reenact.actors.feed.subscription",
     "Supervision": "reenact.actors.kernel",
     "Timer": "reenact.actors.kernel",
     "Tool": "reenact.actors.environment.tools.tool",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.retention import Retention
 from reenact.actors.ids import TimeOrderedIds
-from reenact.actors.journal.api import Synchronous
+from reenact.actors.journal.api import Publication, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.opening import file_of, private_directory
 from reenact.actors.journal.sqlite import SqliteJournal
@@ -24,6 +26,10 @@ from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
 from reenact.projections.opening import open_read_model
+
+if TYPE_CHECKING:
+    from reenact.client.reconnect import Reconnect
+    from reenact.client.runtime import RemoteRuntime
 
 Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]
@@ -47,6 +53,7 @@ class Runtime(LocalRuntime):
         prices: Mapping[str, Price] | None = None,
         recovery: Recovery = "close",
         synchronous: Synchronous = "FULL",
+        retention: Retention | None = None,
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -68,6 +75,8 @@ class Runtime(LocalRuntime):
                 the answer that there is; `resume` asks the model again, under the same turn id.
             synchronous: SQLite's setting. FULL: what was acknowledged survives a loss of power. NORMAL: it survives a
                 crash of the process. OFF: neither file nor order is safe from a loss of power.
+            retention: how long deltas of finished turns, consumers that are gone and requests are kept; see `Retention`
+                for what holds without it.
             clock: tells the time in microseconds since 1970-01-01 UTC.
             ids: makes a unique id from a prefix.
 
@@ -98,6 +107,7 @@ class Runtime(LocalRuntime):
             prices=prices,
             recovery=recovery,
             synchronous=synchronous,
+            retention=retention,
             clock=clock,
             ids=ids,
             let_go=lambda: None,
@@ -115,6 +125,7 @@ class Runtime(LocalRuntime):
         tools: Sequence[Any] = (),
         policies: Policies | Mapping[str, Any] | None = None,
         prices: Mapping[str, Price] | None = None,
+        retention: Retention | None = None,
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -135,6 +146,7 @@ class Runtime(LocalRuntime):
                 prices=prices,
                 recovery="close",
                 synchronous="OFF",
+                retention=retention,
                 clock=clock,
                 ids=ids,
                 let_go=undo.close,
@@ -142,6 +154,42 @@ class Runtime(LocalRuntime):
         except BaseException:
             undo.close()
             raise
+
+    @staticmethod
+    def connect(
+        url: str,
+        *,
+        token: str | None = None,
+        client_id: str | None = None,
+        timeout: float | None = 30.0,
+        heartbeat: float = 10.0,
+        reconnect: Reconnect | None = None,
+    ) -> RemoteRuntime:
+        """Connect to a runtime that a server (`reenact serve`) has open, and return the same facades on it.
+
+        When the connection is lost, it is made again, after a time that grows with each failure; what was asked for
+        then and had no answer is asked again, and carried out once. Close what is returned, or use it as a context
+        manager.
+
+        Args:
+            url: `http://host:port` or `https://…`, or the WebSocket at `ws://host:port/ws` or `wss://…/ws`.
+            token: one of the server's.
+            client_id: the name under which `events.subscribe` acknowledges, unless it is given another.
+            timeout: seconds that the connection, and then each call of a facade, may take; None is without limit.
+            heartbeat: seconds between two pings, and from a ping to the end of the connection if nobody answers it.
+            reconnect: how long to wait before the connection is made again.
+
+        Raises:
+            AuthenticationError: the server does not know the token.
+            ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
+            ServerUnreachableError: nothing has answered in time.
+            ConfigurationError: no server can be at that address.
+        """
+        from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
+
+        return RemoteRuntime.connect(
+            url, token=token, client_id=client_id, timeout=timeout, heartbeat=heartbeat, reconnect=reconnect
+        )
 
     @classmethod
     def _put_together(
@@ -157,6 +205,7 @@ class Runtime(LocalRuntime):
         prices: Mapping[str, Price] | None,
         recovery: Recovery,
         synchronous: Synchronous,
+        retention: Retention | None,
         clock: Clock,
         ids: Ids | None,
         let_go: Callable[[], None],
@@ -165,8 +214,15 @@ class Runtime(LocalRuntime):
         with ExitStack() as undo:
             bus = SystemBus(new_id)
             undo.callback(bus.close)
-            journal = SqliteJournal.open(path, codec(), listener=bus.publish, synchronous=synchronous)
+
+            def publish(publications: Iterable[Publication]) -> None:
+                bus.publish(publications)
+                feed.publish(publications)
+
+            journal = SqliteJournal.open(path, codec(), listener=publish, synchronous=synchronous)
             undo.callback(journal.close)
+            feed = Feed(journal, new_id=new_id, now=clock)
+            undo.callback(feed.close)
             model, follower = open_read_model(Path(f"{path}.projections"), journal)
             undo.callback(model.close)
             undo.callback(follower.close)
@@ -181,6 +237,8 @@ class Runtime(LocalRuntime):
                 model=model,
                 follower=follower,
                 bus=bus,
+                feed=feed,
+                retention=retention,
                 environment=environment,
                 llm=llm if llm is not None else LLMConfig(),
                 base_path=None if base_path is None else os.fspath(base_path),
