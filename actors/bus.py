@@ -65,7 +65,10 @@ class _Node:
                 context = self._contexts.get(id(publication))
                 if context is None:
                     context = self._contexts[id(publication)] = Context(**publication.segment.context)
-                made = self._envelopes[index] = _envelope(publication, offset, entry, context, self._new_id)
+                first = publication.first_cursor
+                cursor = None if first is None else first + offset
+                made = enveloped(entry, context, publication.topic, cursor, self._new_id)
+                self._envelopes[index] = made
             return made
 
 
@@ -321,19 +324,18 @@ class SystemBus:
 
 def open_up(segment: Segment, new_id: Callable[[str], str]) -> Iterator[Envelope]:
     """Yield the envelopes of a segment that no feed keeps."""
-    publication, context = Publication(None, None, segment), Context(**segment.context)
-    for offset, entry in enumerate(segment.entries):
-        yield _envelope(publication, offset, entry, context, new_id)
+    context = Context(**segment.context)
+    for entry in segment.entries:
+        yield enveloped(entry, context, None, None, new_id)
 
 
-def _envelope(
-    publication: Publication, offset: int, entry: Entry, context: Context, new_id: Callable[[str], str]
+def enveloped(
+    entry: Entry, context: Context, topic: str | None, cursor: int | None, new_id: Callable[[str], str]
 ) -> Envelope:
     """Return the envelope of an entry; the id of one that a feed keeps is made of its topic and cursor."""
-    cursor = None if publication.first_cursor is None else publication.first_cursor + offset
     kind = CATALOGUE[entry.type]
     return Envelope(
-        id=_passing_id(entry, new_id) if cursor is None else f"{publication.topic}:{cursor}",
+        id=_passing_id(entry, new_id) if cursor is None else f"{topic}:{cursor}",
         type=entry.type,
         timestamp=instant(entry.at),
         source=kind.source,

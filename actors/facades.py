@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reenact.actors.bus import Handler, Subscription, SystemBus
-from reenact.actors.operations import Operations
-from reenact.actors.people import People
+from reenact.actors.doing import Deciding, Doing
+from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.retention import Compacted
+from reenact.actors.feed.subscription import Subscription as Following
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.content import Content
 from reenact.domain.errors import InvalidInputError, UnknownEventTypeError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Image, ImageInfo
-from reenact.domain.messages import Message
+from reenact.domain.messages import Message, check_text
 from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
 
@@ -22,7 +25,7 @@ from reenact.domain.session import SessionInfo
 class Containers:
     """Containers: named workspaces. `runtime.containers`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing) -> None:
         self._do = operations
 
     def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
@@ -46,7 +49,7 @@ class Containers:
 class Images:
     """Images: definitions of agents. `runtime.images`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing) -> None:
         self._do = operations
 
     def register(self, image: Image) -> ImageInfo:
@@ -73,7 +76,7 @@ class Images:
 class Sessions:
     """Sessions: conversations in a container, on an image. `runtime.sessions`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing) -> None:
         self._do = operations
 
     def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
@@ -152,9 +155,9 @@ class Sessions:
 class Agents:
     """Agents: live runs of sessions. `runtime.agents`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing, people: Deciding) -> None:
         self._do = operations
-        self._people = People(operations)
+        self._people = people
 
     def get(self, agent_id: str) -> AgentInfo | None:
         """Return the agent; None unless it is live."""
@@ -287,8 +290,10 @@ class Agents:
 class Events:
     """What happens, as it becomes durable. `runtime.events`."""
 
-    def __init__(self, bus: SystemBus, check: Callable[[], None]) -> None:
+    def __init__(self, bus: SystemBus, feed: Feed, sweep: Callable[[], Compacted], check: Callable[[], None]) -> None:
         self._bus = bus
+        self._feed = feed
+        self._sweep = sweep
         self._check = check
 
     def on(self, type: str, handler: Handler) -> Subscription:  # noqa: A002 - the word users know it by
@@ -310,6 +315,36 @@ class Events:
         """Call the handler with every event that is published from now on, as `on` does."""
         self._check()
         return self._bus.subscribe(None, _callable(handler))
+
+    def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Following:
+        """Follow a session under a name: what it was told, then what it is told, each event once and in order.
+
+        It begins behind the cursor `after`; without it behind what was acknowledged under this name, in this session;
+        or else with the first event. What is acknowledged is kept, also when the runtime is closed.
+
+        Raises:
+            SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
+            InvalidInputError: `after` is no cursor of the session; the client id is blank, or no text.
+            StorageError: the log cannot be read.
+            RuntimeClosedError: the runtime is closed.
+        """
+        self._check()
+        return self._feed.subscribe(session_id, check_text("the client id", client_id), after)
+
+    def stream(self, session_id: str, after: int = 0) -> Following:
+        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on."""
+        self._check()
+        return self._feed.subscribe(session_id, None, check_cursor("`after`", after))
+
+    def compact(self) -> Compacted:
+        """Do now what is done from time to time: let go of what the runtime's `Retention` does not keep.
+
+        Raises:
+            StorageError: the log cannot be read or written; what was let go of until then is gone.
+            RuntimeClosedError: the runtime is closed.
+        """
+        self._check()
+        return self._sweep()
 
 
 def _named(type_: object) -> str:

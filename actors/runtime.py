@@ -21,10 +21,13 @@ from reenact.actors.environment.models import DEFAULT_MODEL, context_window
 from reenact.actors.environment.tools.shelf import ToolShelf
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.retention import Retention, Sweeper
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
-from reenact.actors.operations import WAKE, LiveAgents, Operations
+from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
 from reenact.actors.outside import OutsideLoop
+from reenact.actors.people import People
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
@@ -91,7 +94,7 @@ class _Ports:
         self,
         *,
         recovery: Recovery,
-        journal: Journal,
+        journal: Log,
         system: ActorSystem,
         outside: OutsideLoop,
         live: LiveAgents,
@@ -105,7 +108,7 @@ class _Ports:
         new_id: Callable[[str], str],
     ) -> None:
         self.recovery: Recovery = recovery
-        self.journal = journal
+        self.journal: Journal = journal
         self.operations: Operations | None = None
         self.requests: Requests | None = None
         self.failures = Failures()
@@ -227,10 +230,12 @@ class LocalRuntime:
     def __init__(
         self,
         *,
-        journal: Journal,
+        journal: Log,
         model: ReadModel,
         follower: Follower,
         bus: SystemBus,
+        feed: Feed,
+        retention: Retention | None,
         environment: EnvironmentFactory | None,
         llm: LLMConfig,
         base_path: str | None,
@@ -245,6 +250,8 @@ class LocalRuntime:
         self._journal = journal
         self._follower = follower
         self._bus = bus
+        self.feed = feed
+        """The sessions' events under their cursors: what the server and `events` follow them by."""
         self._environment = environment
         self._let_go = let_go
         self._outside = OutsideLoop()
@@ -281,13 +288,14 @@ class LocalRuntime:
         )
         self._requests = Requests(self._do, bus, now=now, new_id=new_id)
         self._ports.operations, self._ports.requests = self._do, self._requests
+        self._sweeper = Sweeper(feed, self._system.timetable, retention or Retention(), now)
         self._closing = threading.Lock()
         self._closed = False
         self.containers = Containers(self._do)
         self.images = Images(self._do)
         self.sessions = Sessions(self._do)
-        self.agents = Agents(self._do)
-        self.events = Events(bus, self._do.check_open)
+        self.agents = Agents(self._do, People(self._do))
+        self.events = Events(bus, feed, self._sweeper.sweep, self._do.check_open)
 
     @property
     def failure(self) -> StorageError | None:
@@ -297,6 +305,29 @@ class LocalRuntime:
         less often, until it can be; then it ends as failed, and what waits is taken up.
         """
         return self._ports.failures.newest()
+
+    @property
+    def position(self) -> int:
+        """The position of the last durable event in the log."""
+        return self._journal.head()
+
+    @property
+    def lag(self) -> int:
+        """How many events the read model has yet to take in."""
+        return self._follower.lag
+
+    def check_ready(self, timeout: float) -> None:
+        """Return if turns can be recorded and, within `timeout` seconds, what is in the log be read.
+
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+            StorageError: the log cannot be written, or read.
+            ReadModelError: the read model cannot be brought up to date, or not in this time.
+        """
+        self._do.check_open()
+        if self.failure is not None:
+            raise self.failure
+        self._follower.wait_for(self._journal.head(), timeout)
 
     def recover(self) -> None:
         """End, or take up again, what a crash has left unfinished."""
@@ -332,7 +363,9 @@ class LocalRuntime:
                 parts.callback(self._follower.close)
                 parts.callback(self._refuse_reading)
                 parts.callback(self._bus.close)  # nothing more is published; until they return, handlers may read
+                parts.callback(self.feed.close)  # before handlers are waited for: they may follow a session
                 parts.callback(self._system.close)
+                parts.callback(self._sweeper.close)
                 parts.callback(self._outside.close)
                 self._do.closing = True
                 self._do.shut_down()

@@ -393,6 +393,16 @@ class SessionCreated(LifecycleData, frozen=True, kw_only=True, gc=False):
     image_id: str
 
 
+class DeltasCompacted(EventData, frozen=True, kw_only=True, gc=False):
+    """Stands for the deltas of a finished turn that are kept no more, under the cursor of the last of them."""
+
+    event_type: ClassVar[str] = "deltas_compacted"
+    source: ClassVar[Source] = "session"
+    category: ClassVar[Category] = "stream"
+    first_cursor: int
+    last_cursor: int
+
+
 class SessionDeleted(LifecycleData, frozen=True, kw_only=True, gc=False):
     """A session was deleted."""
 
@@ -484,6 +494,7 @@ NOTIFICATIONS: tuple[type[EventData], ...] = (
     ImageRegistered,
     SessionCreated,
     SessionDeleted,
+    DeltasCompacted,
     AgentStarted,
     AgentStopped,
 )

@@ -102,7 +102,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
 
 Outcome: TypeAlias = Committed | Exception
-"""What became of an append: `Committed`, `ConflictError` or another `StorageError`."""
+"""What became of an append: `Committed`, `ConflictError` or another `StorageError`, or `RequestReusedError`."""
 
 Done: TypeAlias = Callable[[Outcome], None]
 
@@ -135,7 +135,9 @@ class Journal(Protocol):
         """Make the step durable, let it be heard of, then call `done` with the outcome, on the thread that writes.
 
         Returns at once. Steps of one stream take effect in the order in which they were handed over; once one is
-        refused, all behind it are refused too until `recover` has been called for the stream.
+        refused, all behind it are refused too until `recover` has been called for the stream. Only a step whose
+        `remembered` request has taken effect before is as if it had not been handed over, whatever comes behind it: its
+        outcome is `RequestReusedError`.
 
         Raises:
             RuntimeClosedError: the journal is closed; `done` is not called.
@@ -198,6 +200,7 @@ class Journal(Protocol):
         ...
 
 
+@runtime_checkable
 class FeedJournal(Protocol):
     """What a journal with feeds keeps beside them: how far consumers have come, and what has been carried out."""
 
@@ -247,15 +250,15 @@ class FeedJournal(Protocol):
         Raises:
             RuntimeClosedError: the journal is closed.
             ValueError: no rows hold exactly these cursors.
-            StorageError: the log cannot be written.
+            StorageError: the log cannot be written, or the rows are not as they were written.
         """
         ...
 
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
         """Return up to `limit` feed rows behind a place, in the order in which they were written, the oldest first.
 
-        Each as its place, its topic and the time of its last entry in microseconds since 1970-01-01 UTC. Places are
-        good for as long as the journal is open.
+        Each as its place, its topic and the time of its last entry in microseconds since 1970-01-01 UTC. Those that are
+        sealed are left out. Places are good for as long as the journal is open.
         """
         ...
 

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
 from reenact.actors.journal.api import Append, Committed, Entry, Outcome, Publication, Segment, Snapshot
+from reenact.actors.journal.aside import Marks, Requests
 from reenact.actors.journal.chain import STREAM_GENESIS, event_digest, feed_digest
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.heads import Heads
-from reenact.actors.journal.requests import Purge, Recovery, Request, Row, Rows, Step
+from reenact.actors.journal.replacement import replace
+from reenact.actors.journal.requests import (
+    Deleted,
+    MarkDeletion,
+    Marking,
+    Other,
+    Purge,
+    Recovery,
+    Replacement,
+    Request,
+    RequestDeletion,
+    Row,
+    Rows,
+    Step,
+    remembered_of,
+)
 from reenact.actors.journal.store import Changes, Store, Values
-from reenact.domain.errors import ConflictError, StorageError
+from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -48,14 +64,18 @@ class Batch:
         self._latest: dict[str, Snapshot] = {}
         self._due: dict[str, int | None] = {}
         self._purges = False
+        self._requests: Sequence[Request] = ()
+        self._marks = Marks(store)
+        self._remembered = Requests(store, lambda: remembered_of(self._requests))
 
     @property
     def has_events(self) -> bool:
         """Whether the log's position moves."""
         return bool(self._events)
 
-    def take_in(self, requests: Iterable[Request]) -> None:
+    def take_in(self, requests: Sequence[Request]) -> None:
         """Take requests in, or refuse them; whatever is raised here leaves the batch and the heads unusable."""
+        self._requests = requests
         report, add_step = self.outcomes.append, self._add_step
         for request in requests:
             report(add_step(request.append) if isinstance(request, Step) else self._add_other(request))
@@ -80,9 +100,11 @@ class Batch:
             snapshots=snapshots,
             due=self._due,
             tracking=self._tracking,
+            marks=self._marks.values(),
+            remembered=self._remembered.values(),
         )
 
-    def _add_other(self, request: Rows | Recovery | Purge) -> Outcome:
+    def _add_other(self, request: Other) -> Outcome:
         match request:
             case Rows():
                 return self._add_rows(request)
@@ -93,12 +115,26 @@ class Batch:
                 self._purges = True
                 self._latest.clear()
                 self._snapshots.clear()
-                return Committed(0, self.position)
+            case Marking(marks=marks):
+                self._marks.add(marks)
+            case MarkDeletion(consumers=consumers, before=before):
+                return Deleted(0, self.position, self._marks.delete(consumers, before))
+            case RequestDeletion(ids=ids, before=before):
+                return Deleted(0, self.position, self._remembered.delete(ids, before))
+            case Replacement():
+                refusal = replace(self._store, request)
+                if refusal is not None:
+                    return refusal
+        return Committed(0, self.position)
 
     def _add_step(self, step: Append) -> Outcome:
         stream = step.stream
         if self.refused and stream in self.refused:
             return refused_again(self.refused[stream])
+        remembered = step.remembered
+        if remembered is not None and self._remembered.holds(remembered.id):
+            # Whoever comes behind has not decided on what this step would have changed: nothing but it is refused.
+            return RequestReusedError(remembered.id)
         version, digest = self._heads.streams.get(stream)
         if step.after is not None and step.after != version:
             conflict = self.refused[stream] = ConflictError(stream, step.after, version)
@@ -117,6 +153,8 @@ class Batch:
             self._replace_snapshots(step.snapshot)
         if step.due is not msgspec.UNSET:
             self._due[stream] = step.due
+        if remembered is not None:
+            self._remembered.add(remembered)
         for segment in step.kept:
             if segment.entries:
                 self._keep(stream, segment)

@@ -16,6 +16,10 @@ FEED_GENESIS = blake2b(b"reenact: the first row of a feed", digest_size=DIGEST_S
 # The lengths of two of three byte strings and the fixed size of the rest leave one way to cut the input into its parts.
 _EVENT_HEADER = Struct(">IqI").pack
 _FEED_HEADER = Struct(">Iqq").pack
+_SEAL_HEADER = Struct(">IIIqq").pack
+
+# What is digested for a seal is never what is digested for a row.
+_SEAL = b"reenact: a seal"
 
 
 def event_digest(previous: bytes, stream: bytes, version: int, topic: bytes, state: bytes) -> bytes:
@@ -28,3 +32,15 @@ def feed_digest(previous: bytes, topic: bytes, first_cursor: int, count: int, se
     """Return the digest of a feed row that follows the row with the digest `previous` in its topic."""
     header = _FEED_HEADER(len(topic), first_cursor, count)
     return blake2b(b"".join((previous, header, topic, segments)), digest_size=DIGEST_SIZE).digest()
+
+
+def seal_digest(
+    previous: bytes, topic: bytes, first_cursor: int, count: int, segments: bytes, *, digest: bytes
+) -> bytes:
+    """Return the seal of a feed row that stands in place of others and keeps the `digest` of the last one of them.
+
+    It follows the row with the digest `previous` in its topic; the row behind it follows `digest`, as it always has.
+    """
+    header = _SEAL_HEADER(len(previous), len(digest), len(topic), first_cursor, count)
+    content = b"".join((header, previous, digest, topic, segments))
+    return blake2b(content, digest_size=DIGEST_SIZE, person=_SEAL).digest()

@@ -13,14 +13,15 @@ _SIZES = (128, 16, 4, 1)
 
 
 class Insertion:
-    """Inserts whole rows into a table, many by one statement."""
+    """Inserts rows into a table, many by one statement."""
 
-    def __init__(self, table: str, columns: int) -> None:
+    def __init__(self, table: str, columns: int, *, then: str = "") -> None:
+        """Name the table, with its columns if these are not all, and what is to be done `then`."""
         row = f"({', '.join('?' * columns)})"
         # Whatever fails takes the transaction with it. Without OR ROLLBACK, SQLite copies each page that a statement of
         # several rows touches, to undo that statement alone: into a temporary file, when the rows lie far apart.
         insert = f"INSERT OR ROLLBACK INTO {table} VALUES "  # noqa: S608 - the names of our own tables
-        self._statements = [(size * columns, insert + ", ".join([row] * size)) for size in _SIZES]
+        self._statements = [(size * columns, insert + ", ".join([row] * size) + then) for size in _SIZES]
 
     def run(self, connection: sqlite3.Connection, values: Values) -> None:
         """Insert the rows in their order."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Done
+from reenact.actors.journal.api import Append, Committed, Done, Mark
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +59,63 @@ class Purge(msgspec.Struct, frozen=True):
     done: Done
 
 
-Request: TypeAlias = Step | Rows | Recovery | Purge
+class Marking(msgspec.Struct, frozen=True, gc=False):
+    """Consumers have come so far."""
+
+    stream: ClassVar[str] = ""  # it is about none
+    marks: tuple[Mark, ...]
+    done: Done
+
+
+class MarkDeletion(msgspec.Struct, frozen=True):
+    """The marks of these consumers, by topic and client id, are to be deleted if they were last said before the time.
+
+    The outcome is `Deleted`.
+    """
+
+    stream: ClassVar[str] = ""  # it is about none
+    consumers: Sequence[tuple[str, str]]
+    before: int
+    done: Done
+
+
+class RequestDeletion(msgspec.Struct, frozen=True):
+    """Of these requests those are to be deleted that took effect before the time. The outcome is `Deleted`."""
+
+    stream: ClassVar[str] = ""  # it is about none
+    ids: Sequence[str]
+    before: int
+    done: Done
+
+
+class Deleted(Committed, frozen=True, gc=False):
+    """A deletion that is durable, of so many rows."""
+
+    count: int
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """One row, with these encoded segments, takes the place of those of the topic that hold exactly these cursors.
+
+    The outcome is a ValueError if there are none.
+    """
+
+    topic: str
+    first_cursor: int
+    last_cursor: int
+    segments: bytes
+    done: Done
+
+    @property
+    def stream(self) -> str:
+        """The stream that the topic is of."""
+        return self.topic
+
+
+Other: TypeAlias = Rows | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
+"""Whatever is not a step."""
+
+Request: TypeAlias = Step | Other
 
 
 def streams_of(requests: Iterable[Request]) -> Iterator[str]:
@@ -73,8 +129,15 @@ def streams_of(requests: Iterable[Request]) -> Iterator[str]:
             case Rows(events=rows):
                 for row in rows:
                     yield row.stream
-            case Purge():
+            case Purge() | Marking() | MarkDeletion() | RequestDeletion() | Replacement():
                 pass
+
+
+def remembered_of(requests: Iterable[Request]) -> Iterator[str]:
+    """Yield the ids of what is to be carried out once only."""
+    for request in requests:
+        if isinstance(request, Step) and request.append.remembered is not None:
+            yield request.append.remembered.id
 
 
 def topics_of(requests: Iterable[Request]) -> Iterator[str]:

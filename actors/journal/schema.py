@@ -11,11 +11,11 @@ from reenact.domain.errors import LogTooNewError, LogUnusableError
 APPLICATION_ID = 0x52454E41
 """Marks a SQLite file as a log ("RENA")."""
 
-FORMAT_VERSION = 2
-"""The version of the tables below. Format 1 had no timers."""
+FORMAT_VERSION = 3
+"""The version of the tables below. Format 1 had no timers, format 2 no consumers, no requests and no seals."""
 
-TIMERS_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'timers'"
-"""Asks for a row if the log has timers."""
+FIRST_WITH_SEALS = 3
+"""The first version in which rows of feeds can be sealed."""
 
 # When each stream is to be woken.
 _TIMERS = (
@@ -27,6 +27,32 @@ _TIMERS = (
     """,
     "CREATE INDEX timers_by_due ON timers (due)",
 )
+
+_CONSUMERS = """
+    CREATE TABLE consumers (
+        topic TEXT NOT NULL,
+        client_id TEXT NOT NULL,
+        cursor INTEGER NOT NULL,
+        seen_at INTEGER NOT NULL,
+        PRIMARY KEY (topic, client_id)
+    ) WITHOUT ROWID
+"""
+
+# No index by time: each request would pay for it, and what is old is looked for by a reader, once in a while.
+_REQUESTS = """
+    CREATE TABLE requests (
+        id TEXT NOT NULL PRIMARY KEY,
+        digest BLOB NOT NULL,
+        note BLOB NOT NULL,
+        at INTEGER NOT NULL
+    ) WITHOUT ROWID
+"""
+
+# What turns the tables of an earlier format into those of the next.
+_UPGRADES = {
+    2: _TIMERS,
+    3: (_CONSUMERS, _REQUESTS, "ALTER TABLE feed ADD COLUMN sealed BLOB"),
+}
 
 # The key of stored_events is declared, so that no VACUUM renumbers it, and named as the eventsourcing library's own
 # SQLite recorder asks for it. AUTOINCREMENT: the position of a removed record is never given to another one. Rows of
@@ -50,6 +76,7 @@ _TABLES = (
         count INTEGER NOT NULL,
         segments BLOB NOT NULL,
         digest BLOB NOT NULL,
+        sealed BLOB,
         UNIQUE (topic, first_cursor)
     )
     """,
@@ -69,6 +96,8 @@ _TABLES = (
     ) WITHOUT ROWID
     """,
     *_TIMERS,
+    _CONSUMERS,
+    _REQUESTS,
 )
 
 _MAGIC = b"SQLite format 3\x00"
@@ -108,7 +137,7 @@ def check_format(connection: sqlite3.Connection, path: str) -> bool:
         LogUnusableError: it belongs to something else.
     """
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = format_of(connection)
     if application_id == APPLICATION_ID:
         if version > FORMAT_VERSION:
             message = f"{path} has format {version}, newer than {FORMAT_VERSION}; upgrade to read it"
@@ -119,6 +148,12 @@ def check_format(connection: sqlite3.Connection, path: str) -> bool:
         message = f"{path} is the database of something else; choose another file"
         raise LogUnusableError(message)
     return False
+
+
+def format_of(connection: sqlite3.Connection) -> int:
+    """Return the version of the tables' format, 0 if they are not a log's."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -133,12 +168,12 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 def upgrade_tables(connection: sqlite3.Connection) -> None:
     """Bring the tables of an earlier format to today's, entirely or not at all."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == FORMAT_VERSION:
+    if format_of(connection) == FORMAT_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
-    for statement in _TIMERS:
-        connection.execute(statement)
+    for version in range(format_of(connection) + 1, FORMAT_VERSION + 1):
+        for statement in _UPGRADES.get(version, ()):
+            connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
     connection.execute("COMMIT")
 

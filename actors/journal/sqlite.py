@@ -15,7 +15,7 @@ from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import WriterLock
-from reenact.actors.journal.schema import TIMERS_TABLE, check_file, check_format, create_tables, upgrade_tables
+from reenact.actors.journal.schema import check_file, check_format, create_tables, upgrade_tables
 from reenact.actors.journal.sqlite_reader import BUSY_TIMEOUT, SqliteReader
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal
@@ -29,6 +29,9 @@ _logger = logging.getLogger("reenact.journal")
 
 class SqliteJournal(StoredJournal):
     """An append-only history for each stream in one SQLite file; only one process at a time writes it."""
+
+    _FORMAT = "PRAGMA user_version"
+    _PLACE = "rowid"
 
     @classmethod
     def open(
@@ -81,7 +84,7 @@ class SqliteJournal(StoredJournal):
 
     def _has_timers(self) -> bool:
         # Whoever opens a log to write it gives it all of today's tables.
-        return self._writer is not None or bool(self._reader.select(TIMERS_TABLE, ()))
+        return self._writer is not None or self._has_format(2)
 
 
 def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack) -> SqliteStore:

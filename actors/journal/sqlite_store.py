@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.insertion import Insertion
-from reenact.actors.journal.store import Changes, End
+from reenact.actors.journal.store import Changes, End, FeedCells, Values
 from reenact.domain.errors import StorageError
 
 _LAST_POSITION = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'stored_events'"
@@ -20,10 +20,23 @@ _LAST_ROW = """
     WHERE topic = ? ORDER BY first_cursor DESC LIMIT 1
 """
 _SNAPSHOT = "SELECT 1 FROM stored_snapshots WHERE originator_id = ? AND originator_version = ?"
+_REMEMBERED = "SELECT 1 FROM requests WHERE id = ?"
+# Damaged text need not be text any more.
+_FEED_ROWS = """
+    SELECT first_cursor, count, CAST(segments AS BLOB), CAST(digest AS BLOB), CAST(sealed AS BLOB) FROM feed
+    WHERE topic = ? AND first_cursor <= ? AND first_cursor >= (
+        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor < ?
+    )
+    ORDER BY first_cursor
+"""
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
 _INSERT_EVENTS = Insertion("stored_events", columns=6)
-_INSERT_FEED = Insertion("feed", columns=5)
+_INSERT_FEED = Insertion("feed (topic, first_cursor, count, segments, digest)", columns=5)
+_DELETE_ROWS = "DELETE FROM feed WHERE topic = ? AND first_cursor >= ? AND first_cursor < ?"
+_REPLACE_ROW = """
+    UPDATE feed SET first_cursor = ?, count = ?, segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?
+"""
 _INSERT_SNAPSHOTS = Insertion("stored_snapshots", columns=4)
 _DELETE_SNAPSHOTS = "DELETE FROM stored_snapshots"
 _DELETE_SNAPSHOT = f"{_DELETE_SNAPSHOTS} WHERE originator_id = ?"
@@ -33,6 +46,17 @@ _UPSERT_TRACKING = """
     INSERT INTO tracking VALUES (?, ?)
     ON CONFLICT (application_name) DO UPDATE SET notification_id = excluded.notification_id
 """
+_UPSERT_MARKS = Insertion(
+    "consumers",
+    columns=4,
+    then="""
+        ON CONFLICT (topic, client_id) DO UPDATE
+        SET cursor = max(cursor, excluded.cursor), seen_at = max(seen_at, excluded.seen_at)
+    """,
+)
+_DELETE_MARK = "DELETE FROM consumers WHERE topic = ? AND client_id = ? AND seen_at < ?"
+_INSERT_REQUESTS = Insertion("requests", columns=4)
+_DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
 
 
 class SqliteStore:
@@ -76,6 +100,35 @@ class SqliteStore:
         row: tuple[int] | None = self.connection.execute(_TRACKING, (name,)).fetchone()
         return row[0] if row else None
 
+    def remembered(self, request_ids: Sequence[str]) -> Iterator[str]:
+        """Yield those of the requests that have taken effect."""
+        for request_id in request_ids:
+            if self.connection.execute(_REMEMBERED, (request_id,)).fetchone() is not None:
+                yield request_id
+
+    def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> list[FeedCells]:
+        """Return the topic's rows that begin between these cursors, and the one before."""
+        return self.connection.execute(_FEED_ROWS, (topic, last_cursor, topic, first_cursor)).fetchall()
+
+    def replace_rows(
+        self, topic: str, first_cursor: int, last_row: int, *, count: int, segments: bytes, sealed: bytes
+    ) -> None:
+        """Delete rows of the topic but for the last one of them, which takes their place."""
+        self.connection.execute(_DELETE_ROWS, (topic, first_cursor, last_row))
+        self.connection.execute(_REPLACE_ROW, (first_cursor, count, segments, sealed, topic, last_row))
+
+    def write_marks(self, marks: Values) -> None:
+        """Let consumers have come as far as these say."""
+        _UPSERT_MARKS.run(self.connection, marks)
+
+    def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
+        """Delete the marks of these consumers that were last said before the time."""
+        return self.connection.executemany(_DELETE_MARK, [(*consumer, before) for consumer in consumers]).rowcount
+
+    def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
+        """Delete those of the requests that took effect before the time."""
+        return self.connection.executemany(_DELETE_REQUEST, [(each, before) for each in request_ids]).rowcount
+
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""
         connection = self.connection
@@ -93,6 +146,10 @@ class SqliteStore:
             self._set_timers(changes.due)
         if changes.tracking:
             connection.executemany(_UPSERT_TRACKING, changes.tracking.items())
+        if changes.marks:
+            self.write_marks(changes.marks)
+        if changes.remembered:
+            _INSERT_REQUESTS.run(connection, changes.remembered)
         meanwhile()
         connection.execute("COMMIT")
         self._position = changes.position

@@ -15,6 +15,9 @@ Values: TypeAlias = list[int | str | bytes]
 A row of its own for each record, a tuple, would be one more thing for the garbage collector to look after.
 """
 
+FeedCells: TypeAlias = tuple[int, int, bytes, bytes, bytes | None]
+"""Of a row of a feed the first cursor, count, segments, digest and seal."""
+
 End: TypeAlias = tuple[str, int, bytes]
 """A stream with its last version, or a topic with its last cursor, and the digest of the record that holds it."""
 
@@ -36,6 +39,10 @@ class Changes(msgspec.Struct):
     due: dict[str, int | None]
     """When streams are to be woken, None for never."""
     tracking: dict[str, int]
+    marks: Values
+    """Topic, client id, cursor, time; each consumer once."""
+    remembered: Values
+    """Id, digest, note, time; of requests that do not stand in the log."""
 
 
 class Store(Protocol):
@@ -70,6 +77,37 @@ class Store(Protocol):
 
     def tracked(self, name: str) -> int | None:
         """Return the position that a reader has seen."""
+        ...
+
+    def remembered(self, request_ids: Sequence[str]) -> Iterable[str]:
+        """Return those of the requests that have taken effect and have not been forgotten."""
+        ...
+
+    def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> Sequence[FeedCells]:
+        """Return the topic's rows that begin between these cursors, in their order, and before them the one before."""
+        ...
+
+    # What the following do is part of the transaction, and done before what `commit` writes.
+
+    def replace_rows(
+        self, topic: str, first_cursor: int, last_row: int, *, count: int, segments: bytes, sealed: bytes
+    ) -> None:
+        """Delete the topic's rows from `first_cursor` on, to the one that begins at `last_row`: it takes their place.
+
+        It keeps its digest, and its place among the rows that were written.
+        """
+        ...
+
+    def write_marks(self, marks: Values) -> None:
+        """Let consumers have come as far as these say, or further if they already have."""
+        ...
+
+    def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
+        """Delete the marks of these consumers that were last said before the time; return how many they were."""
+        ...
+
+    def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
+        """Delete those of the requests that took effect before the time; return how many they were."""
         ...
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
-import msgspec
-
-from reenact.actors.journal.api import Append, Done, FeedRow, Outcome, Recorded, Segment, Snapshot
+from reenact.actors.journal.api import Append, Done, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Purge, Recovery, Step
+from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
-from reenact.domain.errors import LogUnusableError, StorageError
 
 _EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
 _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
 _READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-_READ_FEED = """
-    SELECT topic, first_cursor, segments FROM feed
-    WHERE topic = ? AND first_cursor + count > ? AND first_cursor >= (
-        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor <= ?
-    )
-    ORDER BY first_cursor LIMIT ?
-"""
-_READ_FEED_BACKWARDS = """
-    SELECT topic, first_cursor, segments FROM feed
-    WHERE topic = ? AND first_cursor < ? ORDER BY first_cursor DESC LIMIT ?
-"""
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
 _READ_SNAPSHOTS = """
@@ -42,23 +29,19 @@ _READ_SNAPSHOTS = """
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
 _READ_HEAD = "SELECT max(rowid) FROM stored_events"
-_BACKWARDS_PAGE = 16
-_MAX_INTEGER = 2**63 - 1
-
-_decode_segments = msgspec.msgpack.Decoder(tuple[Segment, ...]).decode
 
 
-class StoredJournal:
+class StoredJournal(StoredFeeds):
     """An append-only history for each stream, with one global order over all of them.
 
-    It keeps the promise of `api.Journal`. Open one of its kinds, and close it, or use it as a context manager.
+    It keeps the promises of `api.Journal` and `api.FeedJournal`. Open one of its kinds, and close it, or use it as a
+    context manager.
     """
 
     def __init__(self, *, codec: EventCodec, reader: Reader, writer: Writer | None, cleanup: ExitStack) -> None:
         """Take what the opening has prepared; without a writer the log can only be read."""
+        super().__init__(reader, writer)
         self._codec = codec
-        self._reader = reader
-        self._writer = writer
         self._cleanup = cleanup
         self._closing = threading.Lock()
 
@@ -71,25 +54,9 @@ class StoredJournal:
         self.close()
 
     @property
-    def name(self) -> str:
-        """What messages call the log; it shows no secret."""
-        return self._reader.name
-
-    @property
     def codec(self) -> EventCodec:
         """What turns the log's events into bytes and back."""
         return self._codec
-
-    @property
-    def writer(self) -> Writer:
-        """What makes things durable.
-
-        Raises:
-            StorageError: the log was opened for reading only.
-        """
-        if self._writer is None:
-            raise StorageError(f"{self.name} was opened for reading only")
-        return self._writer
 
     def append(self, step: Append, done: Done) -> None:
         """Make the step durable, as `api.Journal` promises.
@@ -118,7 +85,7 @@ class StoredJournal:
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""
         if not self.writer.owes_nothing(stream):
-            _must(self.writer.wait(lambda done: Recovery(stream, done)))
+            must(self.writer.wait(lambda done: Recovery(stream, done)))
         return self.read(stream, after=after)
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
@@ -128,17 +95,6 @@ class StoredJournal:
     def read_all(self, *, after: int = 0, limit: int = 1000) -> list[Recorded]:
         """Return up to `limit` events of all streams with a position above `after`, in the order of their positions."""
         return self._read_events(_READ_ALL, (after, limit))
-
-    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
-        """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
-        return self._read_rows(_READ_FEED, (topic, after + 1, topic, after + 1, limit))
-
-    def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
-        """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""
-        before = _MAX_INTEGER
-        while rows := self._read_rows(_READ_FEED_BACKWARDS, (topic, before, _BACKWARDS_PAGE)):
-            yield from rows
-            before = rows[-1].first_cursor
 
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, if it has one."""
@@ -157,7 +113,7 @@ class StoredJournal:
             RuntimeClosedError: the journal is closed.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        _must(self.writer.wait(Purge))
+        must(self.writer.wait(Purge))
 
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
         """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
@@ -207,19 +163,6 @@ class StoredJournal:
             Recorded(stream, version, position, *decode(topic, state))
             for stream, version, position, topic, state in rows
         ]
-
-    def _read_rows(self, query: str, parameters: tuple[str | int, ...]) -> list[FeedRow]:
-        rows: list[tuple[str, int, bytes]] = self._reader.select(query, parameters)
-        try:
-            return [FeedRow(topic, first_cursor, _decode_segments(segments)) for topic, first_cursor, segments in rows]
-        except (msgspec.MsgspecError, TypeError) as error:
-            message = f"{self.name}: a row of a feed cannot be decoded ({error}); restore a copy of the log"
-            raise LogUnusableError(message) from error
-
-
-def _must(outcome: Outcome) -> None:
-    if isinstance(outcome, Exception):
-        raise outcome
 
 
 def _check(step: Append) -> None:

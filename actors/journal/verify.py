@@ -9,6 +9,7 @@ from contextlib import closing
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.schema import FIRST_WITH_SEALS, format_of
 from reenact.actors.journal.sqlite_reader import connect_to_read
 from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams
 
@@ -22,7 +23,8 @@ _EVENTS = """
 """
 _FEED = """
     SELECT CAST(coalesce(topic, '') AS BLOB), CAST(coalesce(first_cursor, -1) AS INTEGER),
-        CAST(coalesce(count, -1) AS INTEGER), CAST(coalesce(segments, '') AS BLOB), CAST(coalesce(digest, '') AS BLOB)
+        CAST(coalesce(count, -1) AS INTEGER), CAST(coalesce(segments, '') AS BLOB), CAST(coalesce(digest, '') AS BLOB),
+        {sealed}
     FROM feed ORDER BY topic, first_cursor
 """
 _COUNTS = """
@@ -55,10 +57,11 @@ def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
 def _verify(connection: sqlite3.Connection) -> list[Finding]:
     connection.execute("BEGIN")
     try:
+        sealed = "CAST(sealed AS BLOB)" if format_of(connection) >= FIRST_WITH_SEALS else "NULL"
         counts: tuple[int, int] = connection.execute(_COUNTS).fetchone()
         return [
             *check_streams(connection.execute(_EVENTS)),
-            *check_feeds(connection.execute(_FEED)),
+            *check_feeds(connection.execute(_FEED.format(sealed=sealed))),
             *check_counts(*counts),
         ]
     finally:

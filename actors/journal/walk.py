@@ -9,13 +9,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest
+from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest, seal_digest
 
 Event: TypeAlias = tuple[bytes, int, bytes, bytes, bytes, int]
 """Stream, version, topic, state, digest and position."""
 
-Row: TypeAlias = tuple[bytes, int, int, bytes, bytes]
-"""Topic, first cursor, count, segments and digest."""
+Row: TypeAlias = tuple[bytes, int, int, bytes, bytes, bytes | None]
+"""Topic, first cursor, count, segments, digest and, if it stands in place of others, seal."""
 
 Kind: TypeAlias = Literal["stream", "feed", "log"]
 
@@ -51,14 +51,24 @@ def check_streams(rows: Iterable[Event]) -> Iterator[Finding]:
 def check_feeds(rows: Iterable[Row]) -> Iterator[Finding]:
     """Yield what is wrong with the feeds, whose rows come by topic and first cursor."""
     for topic, feed in groupby(rows, key=itemgetter(0)):
-        name = topic.decode(errors="backslashreplace")
-        previous, expected = FEED_GENESIS, 1
-        for _, first_cursor, count, segments, digest in feed:
-            if first_cursor != expected:
-                yield Finding("feed", name, first_cursor, f"cursor {expected} is missing")
-            elif digest != feed_digest(previous, topic, first_cursor, count, segments):
-                yield Finding("feed", name, first_cursor, "the row or the one before it was changed")
-            previous, expected = digest, first_cursor + count
+        yield from check_feed(topic, feed)
+
+
+def check_feed(
+    topic: bytes, rows: Iterable[Row], *, previous: bytes = FEED_GENESIS, expected: int = 1
+) -> Iterator[Finding]:
+    """Yield what is wrong with rows of a feed; before the first one is a row with the digest `previous`."""
+    name = topic.decode(errors="backslashreplace")
+    for _, first_cursor, count, segments, digest, sealed in rows:
+        if first_cursor != expected:
+            yield Finding("feed", name, first_cursor, f"cursor {expected} is missing")
+        elif sealed is None and digest != feed_digest(previous, topic, first_cursor, count, segments):
+            yield Finding("feed", name, first_cursor, "the row or the one before it was changed")
+        elif sealed is not None and sealed != seal_digest(
+            previous, topic, first_cursor, count, segments, digest=digest
+        ):
+            yield Finding("feed", name, first_cursor, "the sealed row or the one before it was changed")
+        previous, expected = digest, first_cursor + count
 
 
 def check_counts(count: int, last: int) -> Iterator[Finding]:

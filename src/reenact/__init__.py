@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
     from reenact.actors.environment.tools.toolbox import Toolbox
+    from reenact.actors.feed.retention import Compacted, Retention
+    from reenact.actors.feed.subscription import Subscription
     from reenact.actors.journal.api import Entry, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
@@ -103,6 +105,7 @@ __all__ = [
     "AsyncRuntime",
     "CallNotPendingError",
     "ClaudeEnvironment",
+    "Compacted",
     "ConfigurationError",
     "ConflictError",
     "ContainerInfo",
@@ -151,6 +154,7 @@ __all__ = [
     "Reference",
     "RequestTimeoutError",
     "RestartLimitError",
+    "Retention",
     "Rule",
     "Runtime",
     "RuntimeClosedError",
@@ -164,6 +168,7 @@ __all__ = [
     "StorageError",
     "StorageFullError",
     "Stored",
+    "Subscription",
     "Supervision",
     "TextBlock",
     "ThinkingBlock",
@@ -200,6 +205,7 @@ _LATER: Final = {
     "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
+    "Compacted": "reenact.actors.feed.retention",
     "CostLimit": "reenact.domain.loop.ledger",
     "DeadLetter": "reenact.actors.kernel",
     "DocumentBlock": "reenact.domain.attachments",
@@ -228,11 +234,13 @@ _LATER: Final = {
     "Reference": "reenact.actors.kernel",
     "RestartLimitError": "reenact.actors.kernel",
     "Rule": "reenact.domain.loop.policy",
+    "Retention": "reenact.actors.feed.retention",
     "Runtime": "reenact._runtime",
     "Segment": "reenact.actors.journal.api",
     "Spent": "reenact.domain.loop.ledger",
     "StepResult": "reenact.loop",
     "Stored": "reenact.actors.kernel",
+    "Subscription": "reenact.actors.feed.subscription",
     "Supervision": "reenact.actors.kernel",
     "Timer": "reenact.actors.kernel",
     "Tool": "reenact.actors.environment.tools.tool",

@@ -12,6 +12,8 @@ from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from reenact._runtime import Runtime
 from reenact.actors.bus import Handler, Subscription
+from reenact.actors.feed.retention import Compacted
+from reenact.actors.feed.subscription import Subscription as Following
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.content import Content
@@ -246,8 +248,8 @@ class AsyncSubscription:
 class AsyncEvents:
     """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._of = runtime.events
+    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+        self._of, self._threads = runtime.events, threads
 
     def on(self, type: str, handler: Handler) -> AsyncSubscription:  # noqa: A002 - the word users know it by
         """See `Events.on`. Each event is handled to its end before the next begins."""
@@ -256,6 +258,18 @@ class AsyncEvents:
     def on_all(self, handler: Handler) -> AsyncSubscription:
         """See `Events.on_all`."""
         return AsyncSubscription(self._of.on_all(_on_loop(handler)))
+
+    async def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Following:
+        """See `Events.subscribe`: iterate with `async for`, acknowledge with `aack`."""
+        return await self._threads.call(self._of.subscribe, session_id, client_id, after)
+
+    async def stream(self, session_id: str, after: int = 0) -> Following:
+        """See `Events.stream`: iterate with `async for`."""
+        return await self._threads.call(self._of.stream, session_id, after)
+
+    async def compact(self) -> Compacted:
+        """See `Events.compact`."""
+        return await self._threads.call(self._of.compact)
 
 
 class _Opening:
@@ -297,7 +311,7 @@ class AsyncRuntime:
         self.images = AsyncImages(runtime, threads)
         self.sessions = AsyncSessions(runtime, threads)
         self.agents = AsyncAgents(runtime, threads)
-        self.events = AsyncEvents(runtime)
+        self.events = AsyncEvents(runtime, threads)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], **settings: Any) -> _Opening:  # noqa: ANN401 - those of Runtime.open

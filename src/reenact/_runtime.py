@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.retention import Retention
 from reenact.actors.ids import TimeOrderedIds
-from reenact.actors.journal.api import Synchronous
+from reenact.actors.journal.api import Publication, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.opening import file_of, private_directory
 from reenact.actors.journal.sqlite import SqliteJournal
@@ -47,6 +49,7 @@ class Runtime(LocalRuntime):
         prices: Mapping[str, Price] | None = None,
         recovery: Recovery = "close",
         synchronous: Synchronous = "FULL",
+        retention: Retention | None = None,
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -68,6 +71,8 @@ class Runtime(LocalRuntime):
                 the answer that there is; `resume` asks the model again, under the same turn id.
             synchronous: SQLite's setting. FULL: what was acknowledged survives a loss of power. NORMAL: it survives a
                 crash of the process. OFF: neither file nor order is safe from a loss of power.
+            retention: how long deltas of finished turns, consumers that are gone and requests are kept; see `Retention`
+                for what holds without it.
             clock: tells the time in microseconds since 1970-01-01 UTC.
             ids: makes a unique id from a prefix.
 
@@ -98,6 +103,7 @@ class Runtime(LocalRuntime):
             prices=prices,
             recovery=recovery,
             synchronous=synchronous,
+            retention=retention,
             clock=clock,
             ids=ids,
             let_go=lambda: None,
@@ -115,6 +121,7 @@ class Runtime(LocalRuntime):
         tools: Sequence[Any] = (),
         policies: Policies | Mapping[str, Any] | None = None,
         prices: Mapping[str, Price] | None = None,
+        retention: Retention | None = None,
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -135,6 +142,7 @@ class Runtime(LocalRuntime):
                 prices=prices,
                 recovery="close",
                 synchronous="OFF",
+                retention=retention,
                 clock=clock,
                 ids=ids,
                 let_go=undo.close,
@@ -157,6 +165,7 @@ class Runtime(LocalRuntime):
         prices: Mapping[str, Price] | None,
         recovery: Recovery,
         synchronous: Synchronous,
+        retention: Retention | None,
         clock: Clock,
         ids: Ids | None,
         let_go: Callable[[], None],
@@ -165,8 +174,15 @@ class Runtime(LocalRuntime):
         with ExitStack() as undo:
             bus = SystemBus(new_id)
             undo.callback(bus.close)
-            journal = SqliteJournal.open(path, codec(), listener=bus.publish, synchronous=synchronous)
+
+            def publish(publications: Iterable[Publication]) -> None:
+                bus.publish(publications)
+                feed.publish(publications)
+
+            journal = SqliteJournal.open(path, codec(), listener=publish, synchronous=synchronous)
             undo.callback(journal.close)
+            feed = Feed(journal, new_id=new_id, now=clock)
+            undo.callback(feed.close)
             model, follower = open_read_model(Path(f"{path}.projections"), journal)
             undo.callback(model.close)
             undo.callback(follower.close)
@@ -181,6 +197,8 @@ class Runtime(LocalRuntime):
                 model=model,
                 follower=follower,
                 bus=bus,
+                feed=feed,
+                retention=retention,
                 environment=environment,
                 llm=llm if llm is not None else LLMConfig(),
                 base_path=None if base_path is None else os.fspath(base_path),

@@ -12,7 +12,18 @@ from typing import TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Committed, Entry, Journal, Listener, Outcome, Segment, Synchronous
+from reenact.actors.journal.api import (
+    Append,
+    Committed,
+    Entry,
+    FeedJournal,
+    Journal,
+    Listener,
+    Mark,
+    Outcome,
+    Segment,
+    Synchronous,
+)
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.opening import is_postgres
 from reenact.actors.journal.postgres.address import address_of
@@ -96,6 +107,14 @@ def commit(journal: Journal, *steps: Append) -> Committed:
     last = outcomes[-1]
     assert isinstance(last, Committed)
     return last
+
+
+def acknowledge(journal: FeedJournal, *marks: Mark) -> None:
+    """Record the marks, which must become durable."""
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    journal.acknowledge(marks, outcomes.put)
+    outcome = outcomes.get(timeout=30)
+    assert isinstance(outcome, Committed), outcome
 
 
 def never(outcome: Outcome) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from reenact.actors.journal.api import Committed
-from reenact.actors.journal.schema import APPLICATION_ID
+from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import LogTooNewError, LogUnusableError, StorageError, StorageFullError
@@ -75,9 +75,9 @@ def test_the_database_of_something_else_is_left_alone(path: Path, pragma: str, *
 @both_ways
 def test_a_log_of_a_newer_format_is_named_as_such(path: Path, *, read_only: bool) -> None:
     _written(path)
-    tamper(path, "PRAGMA user_version = 3")
+    tamper(path, f"PRAGMA user_version = {FORMAT_VERSION + 1}")
 
-    with pytest.raises(LogTooNewError, match="format 3"):
+    with pytest.raises(LogTooNewError, match=f"format {FORMAT_VERSION + 1}"):
         SqliteJournal.open(path, CODEC, read_only=read_only)
 
 

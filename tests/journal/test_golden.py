@@ -9,18 +9,31 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from reenact.actors.journal.api import Append, Committed, FeedRow, Journal, Recorded, Snapshot
+from reenact.actors.journal.api import (
+    Append,
+    Committed,
+    Entry,
+    FeedRow,
+    Journal,
+    Mark,
+    Recorded,
+    Remembered,
+    Segment,
+    Snapshot,
+)
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from tests.journal.server import Server
-from tests.journal.support import CODEC, Added, Cleared, Log, commit, said, step
+from tests.journal.support import CODEC, Added, Cleared, Log, acknowledge, commit, said, step
 
 DATA = Path(__file__).parent / "data"
 MADE_AT = 1_700_000_000_000_000
 
-FILES = ["log-format-1.sql", "log-format-2.sql"]
-FORMAT_NOW = 2
+FILES = ["log-format-1.sql", "log-format-2.sql", "log-format-3.sql"]
+SCHEMAS = ["log-postgresql-format-1.sql", "log-postgresql-format-3.sql"]
+WITHOUT_CONSUMERS = ["log-format-1.sql", "log-format-2.sql", "log-postgresql-format-1.sql"]
+FORMAT_NOW = 3
 
 
 def _file_of(script: str, path: Path) -> Log:
@@ -46,15 +59,27 @@ def _log_of(script: str, request: pytest.FixtureRequest, path: Path) -> Log:
     return _schema_of(script, server)
 
 
-@pytest.fixture(params=[*FILES, "log-postgresql-format-1.sql"])
+@pytest.fixture(params=[*FILES, *SCHEMAS])
 def old(request: pytest.FixtureRequest, path: Path) -> Log:
     """A log of each format; all of them hold the same events."""
     return _log_of(request.param, request, path)
 
 
-@pytest.fixture(params=["log-format-2.sql", "log-postgresql-format-1.sql"])
+@pytest.fixture(params=[*FILES[1:], *SCHEMAS])
 def with_timers(request: pytest.FixtureRequest, path: Path) -> Log:
     """A log of each format that has snapshots and timers; all of them hold the same."""
+    return _log_of(request.param, request, path)
+
+
+@pytest.fixture(params=WITHOUT_CONSUMERS)
+def without_consumers(request: pytest.FixtureRequest, path: Path) -> Log:
+    """A log of each format that knew no consumers, no requests and no seals."""
+    return _log_of(request.param, request, path)
+
+
+@pytest.fixture(params=["log-format-3.sql", "log-postgresql-format-3.sql"])
+def with_consumers(request: pytest.FixtureRequest, path: Path) -> Log:
+    """A log of each format that has consumers, requests and a sealed row; all of them hold the same."""
     return _log_of(request.param, request, path)
 
 
@@ -97,6 +122,74 @@ def test_snapshots_and_timers_of_an_old_log_are_there(with_timers: Log, *, read_
         assert journal.snapshot("ses_1") == journal.snapshots()[0]
         assert _due(journal) == [("ses_2", MADE_AT + 500), ("ses_1", MADE_AT + 60_000_000)]
         assert journal.next_due(after=MADE_AT + 500) == MADE_AT + 60_000_000
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["to write", "to read"])
+def test_what_stands_beside_the_streams_of_an_old_log_is_there(with_consumers: Log, *, read_only: bool) -> None:
+    with with_consumers.open(read_only=read_only) as journal:
+        assert journal.marks("ses_1") == [Mark("ses_1", "phone", 3, MADE_AT + 4)]
+        assert journal.marks("ses_2") == [
+            Mark("ses_2", "desk", 7, MADE_AT + 5),
+            Mark("ses_2", "phone", 6, MADE_AT + 6),
+        ]
+        assert journal.remembered("req_1") == Remembered("req_1", bytes(range(32)), b"\x81\xa1a\x01", MADE_AT + 1)
+        assert journal.remembered("req_2") == Remembered("req_2", b"", b"", MADE_AT + 3)
+        assert journal.read_feed("ses_2") == [
+            FeedRow("ses_2", 1, (said("a", "b"),)),
+            FeedRow("ses_2", 3, (Segment({"agent": "a1"}, (Entry("gone", 5, {"word": "…"}),)),)),
+            FeedRow("ses_2", 7, (said("g"),)),
+            FeedRow("ses_2", 8, (said("h"),)),
+        ]
+        assert [(topic, at) for _, topic, at in journal.stale_feeds(after=0)] == [
+            ("ses_1", 1),
+            ("ses_1", 0),
+            ("ses_1", 0),
+            ("ses_2", 1),
+            ("ses_2", 0),
+            ("ses_2", 0),
+        ]
+
+
+def test_a_sealed_row_of_an_old_log_is_as_safe_as_any(with_consumers: Log) -> None:
+    with with_consumers.open() as journal:
+        journal.replace_feed("ses_2", 3, 7, [said("less")])
+    assert with_consumers.verify() == []
+
+    with_consumers.tamper("UPDATE feed SET segments = ? WHERE sealed IS NOT NULL", b"\x90")
+
+    assert [(finding.name, finding.at) for finding in with_consumers.verify()] == [("ses_2", 3)]
+
+
+def test_a_log_from_before_consumers_is_read_as_it_is(without_consumers: Log) -> None:
+    with without_consumers.open(read_only=True) as journal:
+        assert journal.mark("ses_1", "phone") is None
+        assert journal.marks("ses_1") == []
+        assert journal.remembered("req_1") is None
+        assert journal.stale_feeds(after=0) == []
+        assert journal.feed_end("ses_1") == 4
+    assert without_consumers.verify() == []
+
+
+def test_a_log_from_before_consumers_has_them_when_it_is_opened_to_be_written(without_consumers: Log) -> None:
+    asked = Remembered("req_1", b"digest", b"note", 1)
+    with without_consumers.open(read_only=True) as reader, without_consumers.open() as journal:
+        acknowledge(journal, Mark("ses_1", "phone", 2, 1))
+        commit(journal, Append("ses_1", None, 0, kept=(said("last"),), remembered=asked))
+        assert [(topic, at) for _, topic, at in journal.stale_feeds(after=0)] == [
+            ("ses_1", 1),
+            ("ses_1", 0),
+            ("ses_1", 0),
+            ("ses_1", 0),
+        ]
+        journal.replace_feed("ses_1", 1, 3, [said("less")])
+
+        assert reader.marks("ses_1") == [Mark("ses_1", "phone", 2, 1)]
+        assert reader.remembered("req_1") == asked
+        assert [row.first_cursor for row in reader.read_feed("ses_1")] == [1, 4, 5]
+
+    assert without_consumers.verify() == []
+    with without_consumers.open() as journal:
+        assert journal.remembered("req_1") == asked
 
 
 def test_a_log_of_format_1_is_read_as_it_is_and_nothing_is_due_in_it(of_format_1: Log) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -18,13 +20,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from reenact.actors.journal.api import Append, Committed, Outcome, Publication, Snapshot
+from reenact.actors.journal.api import Append, Committed, Mark, Outcome, Publication, Remembered, Snapshot
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import ConflictError, StorageError
+from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
 from tests.journal.server import Server
 from tests.journal.support import Added, Log, Unregistered, copy_files, said, step, words_of
 
 STREAMS = ("s1", "s2", "s3")
+CLIENTS = ("c1", "c2")
+REQUESTS = ("r1", "r2", "r3")
 
 streams = st.sampled_from(STREAMS)
 words = st.lists(st.sampled_from("ab"), max_size=3)
@@ -46,6 +50,10 @@ class JournalMachine(RuleBasedStateMachine):
         self.events: dict[str, list[Added]] = {stream: [] for stream in STREAMS}
         self.order: list[str] = []
         self.words: dict[str, list[str]] = {stream: [] for stream in STREAMS}
+        self.less: dict[str, dict[int, str | None]] = {stream: {} for stream in STREAMS}
+        self.sealed: dict[str, set[int]] = {stream: set() for stream in STREAMS}
+        self.marks: dict[tuple[str, str], Mark] = {}
+        self.requests: dict[str, Remembered] = {}
         self.snapshots: dict[str, Snapshot] = {}
         self.due: dict[str, int] = {}
         self.fenced: set[str] = set()
@@ -102,6 +110,84 @@ class JournalMachine(RuleBasedStateMachine):
             self.due[stream] = due
         self.expect_commit(stream, outcomes)
 
+    @rule(stream=streams, request_id=st.sampled_from(REQUESTS), at=st.integers(0, 9), kept=words)
+    def append_what_is_carried_out_once(self, stream: str, request_id: str, at: int, kept: list[str]) -> None:
+        version = len(self.events[stream])
+        request = Remembered(request_id, b"digest", stream.encode(), at)
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self.journal.append(Append(stream, version, 0, (Added(at),), (said(*kept),), remembered=request), outcomes.put)
+        if stream in self.fenced:
+            self.waiting.append(lambda: self.expect_refusal(outcomes))
+        elif request_id in self.requests:
+            self.waiting.append(lambda: self.expect_reuse(request_id, outcomes))
+        else:
+            self.requests[request_id] = request
+            self.remember(stream, [Added(at)], kept)
+            self.expect_commit(stream, outcomes)
+
+    @precondition(lambda self: not self.waiting)
+    @rule(before=st.integers(0, 10))
+    def forget_requests(self, before: int) -> None:
+        old = [request_id for request_id, request in self.requests.items() if request.at < before]
+
+        assert self.journal.forget_requests(before=before) == len(old)
+
+        for request_id in old:
+            del self.requests[request_id]
+
+    @rule(
+        said_so=st.lists(
+            st.builds(Mark, streams, st.sampled_from(CLIENTS), st.integers(0, 9), st.integers(0, 9)), max_size=3
+        )
+    )
+    def acknowledge(self, said_so: list[Mark]) -> None:
+        outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self.journal.acknowledge(said_so, outcomes.put)
+        for mark in said_so:
+            key = (mark.topic, mark.client_id)
+            known = self.marks.get(key, mark)
+            self.marks[key] = Mark(*key, max(known.cursor, mark.cursor), max(known.at, mark.at))
+        position = len(self.order)
+        self.waiting.append(lambda: self.expect_position(position, outcomes))
+
+    @precondition(lambda self: not self.waiting)
+    @rule(before=st.integers(0, 10), keep=st.sets(st.tuples(streams, st.sampled_from(CLIENTS))))
+    def forget_marks(self, before: int, keep: set[tuple[str, str]]) -> None:
+        old = [key for key, mark in self.marks.items() if mark.at < before and key not in keep]
+
+        assert self.journal.forget_marks(before=before, keep=keep) == len(old)
+
+        for key in old:
+            del self.marks[key]
+
+    @rule(stream=streams, one=st.integers(0, 9), other=st.integers(0, 9), count=st.integers(0, 3))
+    def replace_rows(self, stream: str, one: int, other: int, count: int) -> None:
+        # What shares a commit is one row, so where rows begin is known only once they are there.
+        end = self.journal.feed_end(stream)
+        starts = [row.first_cursor for row in self.journal.read_feed(stream) if row.first_cursor <= end]
+        if not starts:
+            return
+        begin, behind = sorted((one % len(starts), other % len(starts)))
+        first, last = starts[begin], [*starts[1:], end + 1][behind] - 1
+        says = ["less"] * min(count, last - first + 1)
+
+        self.journal.replace_feed(stream, first, last, [said(*says)])
+
+        self.less[stream] |= dict.fromkeys(range(first, last + 1))
+        self.less[stream] |= dict(enumerate(says, first))
+        self.sealed[stream] -= set(range(first, last + 1))
+        self.sealed[stream].add(first)
+
+    @rule(stream=streams, first=st.integers(-1, 20), last=st.integers(-1, 20))
+    def replace_what_are_no_rows(self, stream: str, first: int, last: int) -> None:
+        end = self.journal.feed_end(stream)
+        starts = {row.first_cursor for row in self.journal.read_feed(stream)}
+        if last > end or (first in starts and (last == end or last + 1 in starts) and first <= last):
+            return
+
+        with pytest.raises(ValueError, match="no rows"):
+            self.journal.replace_feed(stream, first, last, [])
+
     @rule()
     def delete_snapshots(self) -> None:
         self.journal.delete_snapshots()
@@ -126,6 +212,14 @@ class JournalMachine(RuleBasedStateMachine):
             assert outcomes.get(timeout=30) == expected
 
         self.waiting.append(check)
+
+    def expect_position(self, position: int, outcomes: SimpleQueue[Outcome]) -> None:
+        assert outcomes.get(timeout=30) == Committed(0, position)
+
+    def expect_reuse(self, request_id: str, outcomes: SimpleQueue[Outcome]) -> None:
+        outcome = outcomes.get(timeout=30)
+        assert isinstance(outcome, RequestReusedError)
+        assert outcome.request_id == request_id
 
     def expect_refusal(self, outcomes: SimpleQueue[Outcome]) -> None:
         outcome = outcomes.get(timeout=30)
@@ -175,11 +269,21 @@ class JournalMachine(RuleBasedStateMachine):
         assert journal.head() == len(self.order)
         assert {each.stream: each for each in journal.snapshots()} == self.snapshots
         assert dict(journal.due(after=0, until=9)) == self.due
+        assert [journal.remembered(each) for each in REQUESTS] == [self.requests.get(each) for each in REQUESTS]
+        stale = Counter(topic for _, topic, _ in journal.stale_feeds(after=0))
         heard = list(self.heard)
         for stream in STREAMS:
             assert [each.event for each in journal.read(stream)] == self.events[stream]
             expected = dict(enumerate(self.words[stream], 1))
-            assert words_of(journal, stream) == expected
+            left = {cursor: word for cursor, word in (expected | self.less[stream]).items() if word is not None}
+            assert words_of(journal, stream) == left
+            assert journal.feed_end(stream) == len(expected)
+            starts = {row.first_cursor for row in journal.read_feed(stream)}
+            assert self.sealed[stream] <= starts
+            assert stale[stream] == len(starts) - len(self.sealed[stream])
+            assert journal.marks(stream) == [
+                self.marks[stream, client_id] for client_id in CLIENTS if (stream, client_id) in self.marks
+            ]
             live = [
                 (p.first_cursor + offset, entry.data["word"])
                 for p in heard

@@ -18,6 +18,7 @@ from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.faults import fault
+from reenact.actors.journal.postgres.schema import FORMAT_VERSION
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.recorder import JournalApplicationRecorder
 from reenact.actors.journal.store import Changes
@@ -411,11 +412,11 @@ def test_the_schema_of_something_else_is_left_alone(server: Server, log: Log) ->
 
 def test_a_log_of_a_newer_format_is_named_as_such(log: Log) -> None:
     log.open().close()
-    log.tamper("UPDATE log SET format = 2")
+    log.tamper("UPDATE log SET format = ?", FORMAT_VERSION + 1)
 
-    with pytest.raises(LogTooNewError, match="format 2"):
+    with pytest.raises(LogTooNewError, match=f"format {FORMAT_VERSION + 1}"):
         log.open()
-    with pytest.raises(LogTooNewError, match="format 2"):
+    with pytest.raises(LogTooNewError, match=f"format {FORMAT_VERSION + 1}"):
         log.verify()
 
 

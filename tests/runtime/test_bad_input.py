@@ -242,7 +242,7 @@ def test_a_log_of_a_newer_version_is_refused_and_left_as_it_is(log: Path, opened
         opened()
 
     with closing(sqlite3.connect(log)) as connection, connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     assert len(opened().sessions.messages("s")) == 2
 
 

@@ -12,7 +12,7 @@ from reenact.actors.journal.postgres.address import Address
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
-_TABLE = re.compile(r"\b(log|stored_events|feed|stored_snapshots|tracking|timers)\b")
+_TABLE = re.compile(r"\b(log|stored_events|feed|stored_snapshots|tracking|timers|consumers|requests)\b")
 
 
 def connect(address: Address) -> Connection:

@@ -6,10 +6,40 @@ from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import Connection, spelled
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
-FORMAT_VERSION = 1
-"""The version of the tables below."""
+FORMAT_VERSION = 3
+"""The version of the tables below, the same as that of a file that holds as much. Format 1 had no consumers, no
+requests and no seals; there was no format 2.
+"""
+
+FIRST_WITH_SEALS = 3
+"""The first version in which rows of feeds can be sealed."""
 
 _APPLICATION = "reenact"
+
+_FORMAT_3 = (
+    """
+    CREATE TABLE consumers (
+        topic text COLLATE "C" NOT NULL,
+        client_id text COLLATE "C" NOT NULL,
+        cursor bigint NOT NULL,
+        seen_at bigint NOT NULL,
+        PRIMARY KEY (topic, client_id)
+    )
+    """,
+    # No index by time: each request would pay for it, and what is old is looked for by a reader, once in a while.
+    """
+    CREATE TABLE requests (
+        id text COLLATE "C" PRIMARY KEY,
+        digest bytea NOT NULL,
+        note bytea NOT NULL,
+        at bigint NOT NULL
+    )
+    """,
+    "ALTER TABLE feed ADD COLUMN sealed bytea",
+    # What SQLite calls a rowid: the order in which rows were written. Rows that are there already get it as they lie.
+    "ALTER TABLE feed ADD COLUMN place bigint GENERATED ALWAYS AS IDENTITY",
+    "CREATE INDEX feed_by_place ON feed (place) WHERE sealed IS NULL",
+)
 
 # `log` is one row: what is in here, where the log ends, and who wrote last. Whoever holds the lock of that row may
 # write; positions are given under it, so that they become visible in their order and without holes.
@@ -68,12 +98,16 @@ _TABLES = (
     )
     """,
     "CREATE INDEX timers_by_due ON timers (due, stream)",
+    *_FORMAT_3,
 )
 _MARK = "INSERT INTO log (application, format, position, writer) VALUES (?, ?, 0, '')"
 _RELATIONS = """
     SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s
 """
 _MARKER = "SELECT application, format FROM log"
+_OWN_FORMAT = "SELECT format FROM log FOR UPDATE"
+_SET_FORMAT = "UPDATE log SET format = ?"
+_LOCK_TIMEOUT = "SET LOCAL lock_timeout TO '10s'"
 _ONE_CREATOR = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
@@ -108,3 +142,27 @@ def create_tables(connection: Connection, address: Address) -> None:
         for statement in _TABLES:
             connection.execute(spelled(statement, address.schema))
         connection.execute(spelled(_MARK, address.schema), (_APPLICATION, FORMAT_VERSION))
+
+
+def upgrade_tables(connection: Connection, address: Address) -> None:
+    """Bring the tables of an earlier format to today's, entirely or not at all; whoever comes second finds them so.
+
+    Raises:
+        psycopg.errors.LockNotAvailable: somebody else uses them all the time.
+    """
+    if format_of(connection, address) >= FORMAT_VERSION:
+        return
+    with connection.transaction():
+        connection.execute(_LOCK_TIMEOUT)
+        # Whoever writes has this lock first, too, and then those of the other tables.
+        if connection.execute(spelled(_OWN_FORMAT, address.schema)).fetchone() == (FORMAT_VERSION,):
+            return
+        for statement in _FORMAT_3:
+            connection.execute(spelled(statement, address.schema))
+        connection.execute(spelled(_SET_FORMAT, address.schema), (FORMAT_VERSION,))
+
+
+def format_of(connection: Connection, address: Address) -> int:
+    """Return the version of the format of the log's tables."""
+    ((_, version),) = connection.execute(spelled(_MARKER, address.schema)).fetchall()
+    return int(version)

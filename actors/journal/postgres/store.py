@@ -13,7 +13,7 @@ from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import Connection, channel_of, connect, spell, spelled
 from reenact.actors.journal.postgres.faults import fault
-from reenact.actors.journal.store import Changes, End, Values
+from reenact.actors.journal.store import Changes, End, FeedCells, Values
 from reenact.domain.errors import StorageError
 
 LOCK_TIMEOUT = 10.0
@@ -48,6 +48,14 @@ _LAST_ROWS = """
     ) AS last
 """
 _SNAPSHOT = "SELECT 1 FROM stored_snapshots WHERE originator_id = ? AND originator_version = ?"
+_REMEMBERED = "SELECT id FROM requests WHERE id = ANY (?::text[])"
+_FEED_ROWS = """
+    SELECT first_cursor, count, segments, digest, sealed FROM feed
+    WHERE topic = ? AND first_cursor <= ? AND first_cursor >= (
+        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor < ?
+    )
+    ORDER BY first_cursor
+"""
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
 _INSERT_EVENTS = """
@@ -57,6 +65,10 @@ _INSERT_EVENTS = """
 _INSERT_FEED = """
     INSERT INTO feed (topic, first_cursor, count, segments, digest)
     SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[])
+"""
+_DELETE_ROWS = "DELETE FROM feed WHERE topic = ? AND first_cursor >= ? AND first_cursor < ?"
+_REPLACE_ROW = """
+    UPDATE feed SET first_cursor = ?, count = ?, segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?
 """
 _INSERT_SNAPSHOTS = """
     INSERT INTO stored_snapshots (originator_id, originator_version, topic, state)
@@ -73,6 +85,19 @@ _UPSERT_TRACKING = """
     INSERT INTO tracking (application_name, notification_id) SELECT * FROM unnest(?::text[], ?::bigint[])
     ON CONFLICT (application_name) DO UPDATE SET notification_id = excluded.notification_id
 """
+_UPSERT_MARKS = """
+    INSERT INTO consumers AS known (topic, client_id, cursor, seen_at)
+    SELECT * FROM unnest(?::text[], ?::text[], ?::bigint[], ?::bigint[])
+    ON CONFLICT (topic, client_id) DO UPDATE
+    SET cursor = greatest(known.cursor, excluded.cursor), seen_at = greatest(known.seen_at, excluded.seen_at)
+"""
+_DELETE_MARKS = """
+    DELETE FROM consumers WHERE (topic, client_id) IN (SELECT * FROM unnest(?::text[], ?::text[])) AND seen_at < ?
+"""
+_INSERT_REQUESTS = """
+    INSERT INTO requests (id, digest, note, at) SELECT * FROM unnest(?::text[], ?::bytea[], ?::bytea[], ?::bigint[])
+"""
+_DELETE_REQUESTS = "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?"
 
 
 class PostgresStore:
@@ -139,6 +164,37 @@ class PostgresStore:
         row: tuple[int] | None = self._execute(_TRACKING, name).fetchone()
         return row[0] if row else None
 
+    def remembered(self, request_ids: Sequence[str]) -> list[str]:
+        """Return those of the requests that have taken effect."""
+        rows: list[tuple[str]] = self._execute(_REMEMBERED, request_ids).fetchall()
+        return [request_id for (request_id,) in rows]
+
+    def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> list[FeedCells]:
+        """Return the topic's rows that begin between these cursors, and the one before."""
+        return self._execute(_FEED_ROWS, topic, last_cursor, topic, first_cursor).fetchall()
+
+    def replace_rows(
+        self, topic: str, first_cursor: int, last_row: int, *, count: int, segments: bytes, sealed: bytes
+    ) -> None:
+        """Delete rows of the topic but for the last one of them, which takes their place."""
+        if len(segments) > VALUE_LIMIT:
+            raise _too_long()
+        self._execute(_DELETE_ROWS, topic, first_cursor, last_row)
+        self._execute(_REPLACE_ROW, first_cursor, count, segments, sealed, topic, last_row)
+
+    def write_marks(self, marks: Values) -> None:
+        """Let consumers have come as far as these say."""
+        self._insert(_UPSERT_MARKS, marks, columns=4)
+
+    def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
+        """Delete the marks of these consumers that were last said before the time."""
+        topics, clients = [topic for topic, _ in consumers], [client for _, client in consumers]
+        return self._execute(_DELETE_MARKS, topics, clients, before).rowcount
+
+    def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
+        """Delete those of the requests that took effect before the time."""
+        return self._execute(_DELETE_REQUESTS, request_ids, before).rowcount
+
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""
         self._insert(_INSERT_EVENTS, changes.events, columns=6)
@@ -152,6 +208,8 @@ class PostgresStore:
             self._set_timers(changes.due)
         if changes.tracking:
             self._execute(_UPSERT_TRACKING, list(changes.tracking), list(changes.tracking.values()))
+        self.write_marks(changes.marks)
+        self._insert(_INSERT_REQUESTS, changes.remembered, columns=4)
         commit = self._commit_events if changes.events else self._commit
         meanwhile()
         self.connection.execute(commit.format(position=changes.position).encode(), prepare=False)
@@ -208,7 +266,7 @@ class PostgresStore:
         if not values:
             return
         if sum(len(value) for value in values if isinstance(value, str | bytes)) > VALUE_LIMIT:
-            raise psycopg.DataError(f"it has more than {VALUE_LIMIT} bytes")
+            raise _too_long()
         self._execute(query, *(values[column::columns] for column in range(columns)))
 
     def _set_timers(self, due: dict[str, int | None]) -> None:
@@ -218,3 +276,7 @@ class PostgresStore:
             self._execute(_UPSERT_TIMERS, list(set_to), list(set_to.values()))
         if never:
             self._execute(_DELETE_TIMERS, never)
+
+
+def _too_long() -> psycopg.DataError:
+    return psycopg.DataError(f"it has more than {VALUE_LIMIT} bytes")

@@ -8,7 +8,7 @@ from typing import Any
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.journal.postgres.schema import check_format
+from reenact.actors.journal.postgres.schema import FIRST_WITH_SEALS, check_format, format_of
 from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams
 from reenact.domain.errors import LogUnusableError
 
@@ -17,7 +17,8 @@ _EVENTS = """
     FROM stored_events ORDER BY originator_id, originator_version
 """
 _FEED = """
-    SELECT convert_to(topic, 'UTF8'), first_cursor, count, segments, digest FROM feed ORDER BY topic, first_cursor
+    SELECT convert_to(topic, 'UTF8'), first_cursor, count, segments, digest, {sealed}
+    FROM feed ORDER BY topic, first_cursor
 """
 _COUNTS = "SELECT (SELECT count(*) FROM stored_events), position FROM log"
 
@@ -35,10 +36,11 @@ def verify_postgres(url: str) -> list[Finding]:
             raise LogUnusableError(f"{address.name} holds no log yet")
         # All of it as it stands at one moment.
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        sealed = "sealed" if format_of(connection, address) >= FIRST_WITH_SEALS else "NULL::bytea"
         ((count, last),) = connection.execute(spelled(_COUNTS, address.schema)).fetchall()
         return [
             *check_streams(_stream(connection, _EVENTS, address)),
-            *check_feeds(_stream(connection, _FEED, address)),
+            *check_feeds(_stream(connection, _FEED.format(sealed=sealed), address)),
             *check_counts(count, last),
         ]
 

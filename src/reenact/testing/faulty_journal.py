@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, NamedTuple, TypeAlias
 
-from reenact.actors.journal.api import Append, Committed, Done, Journal, Outcome, Recorded
+from reenact.actors.journal.api import Append, Committed, Done, Journal, Mark, Outcome, Recorded, Segment
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
 from reenact.testing.passing_journal import PassingJournal
 from reenact.testing.torn import torn_copy
@@ -51,7 +52,8 @@ class FaultyJournal(PassingJournal):
 
     It keeps the promise of `Journal` in every trouble: what is refused was not recorded, steps of one stream take
     effect in their order, and behind a refused one nothing of its stream does until `recover`. Faults that are asked
-    for one after the other happen to one append each, in this order. Closing it closes the journal.
+    for one after the other happen to one write each, in this order. A write is an append, or whatever else a journal
+    with feeds makes durable. Closing it closes the journal.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -82,7 +84,7 @@ class FaultyJournal(PassingJournal):
     # Faults.
 
     def fail_next(self, error: Exception) -> None:
-        """Have the next append fail with this error."""
+        """Have the next write fail with this error."""
         self._plan(error)
 
     def conflict_next(self, *events: object) -> None:
@@ -100,15 +102,15 @@ class FaultyJournal(PassingJournal):
         return outcomes.get(timeout=PATIENCE)
 
     def crash_before_next_append(self) -> None:
-        """Crash before the next append is written."""
+        """Crash before the next append, or other write, is written."""
         self._plan(_Crash.BEFORE)
 
     def crash_after_next_append(self) -> None:
-        """Crash after the next append is written and before that is reported."""
+        """Crash after the next append, or other write, is written and before that is reported."""
         self._plan(_Crash.AFTER)
 
     def disk_full(self) -> None:
-        """Have every append fail for want of space, until there is `space_again`."""
+        """Have every write fail for want of space, until there is `space_again`."""
         with self._changed:
             self._full = True
 
@@ -168,7 +170,7 @@ class FaultyJournal(PassingJournal):
 
     @property
     def under_way(self) -> int:
-        """How many appends have no outcome yet and are not held."""
+        """How many appends and acknowledgements have no outcome yet and are not held."""
         with self._changed:
             return self._under_way
 
@@ -179,7 +181,7 @@ class FaultyJournal(PassingJournal):
             return self._handed_over
 
     def wait_until_settled(self) -> None:
-        """Wait until the outcome of every append that is not held has been reported.
+        """Wait until the outcome of every append and acknowledgement that is not held has been reported.
 
         Raises:
             AssertionError: one is still missing.
@@ -254,6 +256,38 @@ class FaultyJournal(PassingJournal):
             self._fenced.pop(stream, None)
         return recorded
 
+    def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
+        """Record how far consumers have come, unless something is to go wrong.
+
+        Raises:
+            CrashedError: it has crashed.
+        """
+        with self._changed:
+            error, crashes = self._next_of_a_write()
+            self._under_way += 1
+            try:
+                # In the place of what fails goes what says nothing, so that the outcome comes from the right thread.
+                told = partial(self._hear_of_marks, done, error, crashes)
+                super().acknowledge(marks if error is None else (), told)
+            except BaseException:
+                self._under_way -= 1
+                raise
+
+    def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
+        """Delete the marks that were last said before that time, unless something is to go wrong."""
+        with self._writing():
+            return super().forget_marks(before=before, keep=keep)
+
+    def forget_requests(self, *, before: int) -> int:
+        """Delete what took effect before that time, unless something is to go wrong."""
+        with self._writing():
+            return super().forget_requests(before=before)
+
+    def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
+        """Put one row in place of others, unless something is to go wrong."""
+        with self._writing():
+            super().replace_feed(topic, first_cursor, last_cursor, segments)
+
     def close(self) -> None:
         """Let what is held go on, and close the journal."""
         self.release()
@@ -298,13 +332,51 @@ class FaultyJournal(PassingJournal):
         if earlier is not None:
             return StorageError(f"not recorded, because an earlier step of its stream was not: {earlier}")
         if self._full:
-            return StorageFullError("no space is left for the log; free some and try again")
+            return _no_space()
         return None
 
     def _next_fault(self, step: Append) -> Exception | _Crash | _Overtaken | None:
         if not self._faults or (isinstance(self._faults[0], _Overtaken) and not step.events):
             return None
         return self._faults.popleft()
+
+    def _next_of_a_write(self) -> tuple[Exception | None, bool]:
+        """Return why a write that is no append fails, and whether there is a crash once it is written.
+
+        Raises:
+            CrashedError: it has crashed.
+        """
+        if self._crashed:
+            raise _crashed()
+        if self._full:
+            return _no_space(), False
+        if not self._faults or isinstance(self._faults[0], _Overtaken):
+            return None, False
+        fault = self._faults.popleft()
+        if fault is _Crash.BEFORE:
+            self.crash()
+            raise _crashed()
+        return (fault, False) if isinstance(fault, Exception) else (None, True)
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        with self._changed:
+            error, crashes = self._next_of_a_write()
+        if error is not None:
+            raise error
+        yield
+        if crashes:
+            self.crash()
+        if self._crashed:
+            raise _crashed()
+
+    def _hear_of_marks(self, done: Done, error: Exception | None, crashes: bool, outcome: Outcome) -> None:  # noqa: FBT001 - a fact of the write
+        with self._changed:
+            if crashes:
+                self.crash()
+            if self._crashed:
+                error = _crashed()
+        self._tell(done, outcome if error is None else error)
 
     def _hand_over(self, step: Append, done: Done, error: Exception | None = None, *, crashes: bool = False) -> None:
         self._under_way += 1
@@ -322,7 +394,10 @@ class FaultyJournal(PassingJournal):
                 self.crash()
             if self._crashed:
                 error = _crashed()
-        done(outcome if error is None else error)
+        self._tell(done, outcome if error is None else error)
+
+    def _tell(self, done: Done, outcome: Outcome) -> None:
+        done(outcome)
         with self._changed:
             self._under_way -= 1
             self._changed.notify_all()
@@ -334,6 +409,10 @@ def _nobody(outcome: Outcome) -> None:
 
 def _crashed() -> CrashedError:
     return CrashedError("the process has crashed")
+
+
+def _no_space() -> StorageFullError:
+    return StorageFullError("no space is left for the log; free some and try again")
 
 
 def _conflict(step: Append) -> ConflictError:

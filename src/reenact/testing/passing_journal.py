@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from reenact.actors.journal.api import Append, Done, FeedRow, Journal, Recorded, Snapshot
+from reenact.actors.journal.api import (
+    Append,
+    Done,
+    FeedJournal,
+    FeedRow,
+    Journal,
+    Mark,
+    Recorded,
+    Remembered,
+    Segment,
+    Snapshot,
+)
 from reenact.actors.journal.codec import EventCodec
 
 
 class PassingJournal:
-    """Keeps the promise of `Journal` by leaving it to the journal behind it, which it closes with itself."""
+    """Keeps the promise of `Journal` by leaving it to the journal behind it, which it closes with itself.
+
+    That of `FeedJournal` it keeps if the one behind does; if not, each of its methods raises a TypeError.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -75,6 +89,42 @@ class PassingJournal:
         """Return the position of the last durable event."""
         return self._journal.head()
 
+    def feed_end(self, topic: str) -> int:
+        """Return the last cursor of the topic's feed."""
+        return self._feeds().feed_end(topic)
+
+    def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
+        """Record how far consumers have come."""
+        self._feeds().acknowledge(marks, done)
+
+    def mark(self, topic: str, client_id: str) -> Mark | None:
+        """Return how far the consumer has come."""
+        return self._feeds().mark(topic, client_id)
+
+    def marks(self, topic: str) -> list[Mark]:
+        """Return how far the topic's consumers have come."""
+        return self._feeds().marks(topic)
+
+    def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
+        """Delete the marks that were last said before that time."""
+        return self._feeds().forget_marks(before=before, keep=keep)
+
+    def remembered(self, request_id: str) -> Remembered | None:
+        """Return the request if it has taken effect."""
+        return self._feeds().remembered(request_id)
+
+    def forget_requests(self, *, before: int) -> int:
+        """Delete what took effect before that time."""
+        return self._feeds().forget_requests(before=before)
+
+    def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
+        """Put one row in place of others."""
+        self._feeds().replace_feed(topic, first_cursor, last_cursor, segments)
+
+    def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
+        """Return feed rows that are not sealed, the oldest first."""
+        return self._feeds().stale_feeds(after=after, limit=limit)
+
     def close(self) -> None:
         """Close the journal."""
         self._journal.close()
@@ -86,3 +136,8 @@ class PassingJournal:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _feeds(self) -> FeedJournal:
+        if not isinstance(self._journal, FeedJournal):
+            raise TypeError(f"{type(self._journal).__name__} keeps nothing beside its feeds")
+        return self._journal

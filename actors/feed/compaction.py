@@ -1,0 +1,187 @@
+"""Puts `deltas_compacted` in the place of the deltas of finished turns, and few rows in the place of many."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from reenact.actors.feed.replay import Log, numbered
+from reenact.actors.journal.api import Entry, FeedRow, Segment
+from reenact.domain.errors import LogUnusableError
+from reenact.domain.events import DeltasCompacted, InputJsonDelta, TextDelta, ThinkingDelta, TurnCompleted
+
+MOST_ENTRIES: Final = 1000
+MOST_BYTES: Final = 256 * 1024
+"""What a row that takes the place of others holds, about."""
+REMEMBERED: Final = 10_000
+"""Of so many topics it is remembered how far they were looked at."""
+PAGE: Final = 256
+
+_DELTAS: Final = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
+_COMPACTED: Final = DeltasCompacted.event_type
+_COMPLETED: Final = TurnCompleted.event_type
+_measure = msgspec.msgpack.Encoder().encode
+_logger = logging.getLogger("reenact.feed")
+
+
+class Compaction:
+    """Compacts the feeds of a log, the oldest rows first.
+
+    What stands behind something too young, in the order in which it was written, is too young as well, whatever a clock
+    said. One thread at a time may use it.
+    """
+
+    def __init__(self, journal: Log, is_over: Callable[[], bool]) -> None:
+        self._journal = journal
+        self._is_over = is_over
+        self._place = 0
+        self._done: dict[str, int] = {}
+        self._unfinished: set[str] = set()
+
+    def compact(self, *, before: int) -> int:
+        """Let go of the deltas of turns that ended before that time; return how many they were.
+
+        Raises:
+            StorageError: the log cannot be read or written.
+            RuntimeClosedError: it is closed.
+        """
+        count = 0
+        again, self._unfinished = self._unfinished, set()
+        for topic in again:
+            count += self._compact(topic, before)
+        while not self._is_over() and (topics := self._old_topics(before)):
+            for topic in topics:
+                count += self._compact(topic, before)
+        return count
+
+    def _old_topics(self, before: int) -> dict[str, None]:
+        """Return the topics of the next rows that are old enough."""
+        topics: dict[str, None] = {}
+        for place, topic, at in self._journal.stale_feeds(after=self._place, limit=PAGE):
+            if at >= before:
+                break
+            self._place = place
+            topics[topic] = None
+        return topics
+
+    def _compact(self, topic: str, before: int) -> int:
+        """Compact what is old enough of a topic, as far as its turns are over."""
+        count = 0
+        pending: list[FeedRow] = []
+        waited_for: set[str] = set()
+        for row in self._old_rows(topic, before):
+            pending.append(row)
+            for segment in row.segments:
+                waited_for |= {_turn_of(segment) for entry in segment.entries if entry.type in _DELTAS}
+                waited_for -= {entry.data["turn_id"] for entry in segment.entries if entry.type == _COMPLETED}
+            if not waited_for:
+                count += self._replace(topic, pending)
+                self._remember(topic, _end(row))
+                pending = []
+        if pending:
+            self._unfinished.add(topic)
+        return count
+
+    def _old_rows(self, topic: str, before: int) -> Iterator[FeedRow]:
+        after = self._done.get(topic, 0)
+        while not self._is_over():
+            rows = self._journal.read_feed(topic, after=after, limit=PAGE)
+            for row in rows:
+                if row.segments[-1].entries[-1].at >= before:
+                    return
+                yield row
+            if not rows:
+                return
+            after = _end(rows[-1])
+
+    def _remember(self, topic: str, cursor: int) -> None:
+        self._done.pop(topic, None)
+        self._done[topic] = cursor
+        if len(self._done) > REMEMBERED:
+            del self._done[next(iter(self._done))]
+
+    def _replace(self, topic: str, rows: list[FeedRow]) -> int:
+        """Put fewer rows in the place of these, which follow each other."""
+        count = 0
+        merged = Merged()
+        for row in rows:
+            if any(entry.type == _COMPACTED for segment in row.segments for entry in segment.entries):
+                count += self._write(topic, merged)
+                merged = Merged()
+                continue
+            merged.add(row)
+            if merged.is_full:
+                count += self._write(topic, merged)
+                merged = Merged()
+        return count + self._write(topic, merged)
+
+    def _write(self, topic: str, merged: Merged) -> int:
+        if not merged.dropped:
+            return 0
+        try:
+            self._journal.replace_feed(topic, merged.first, merged.last, merged.segments())
+        except LogUnusableError:
+            _logger.exception("%s stays as it is: some of it is not as it was written", topic)
+            return 0
+        return merged.dropped
+
+
+class Merged:
+    """Rows that follow each other, as one, without their deltas."""
+
+    def __init__(self) -> None:
+        self.first = self.last = 0
+        self.dropped = 0
+        """How many deltas it does without."""
+        self._contexts: list[dict[str, str]] = []
+        self._entries: list[list[Entry]] = []
+        self._count = 0
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more should be added."""
+        return self._count >= MOST_ENTRIES or self._bytes >= MOST_BYTES
+
+    def add(self, row: FeedRow) -> None:
+        """Add a row behind the others."""
+        if not self._contexts:
+            self.first = row.first_cursor
+        for cursor, segment, entry in numbered(row):
+            self.last = cursor
+            if not self._contexts or self._contexts[-1] != segment.context:
+                self._contexts.append(segment.context)
+                self._entries.append([])
+            entries = self._entries[-1]
+            if entry.type in _DELTAS:
+                self.dropped += 1
+                begin = cursor
+                if entries and entries[-1].type == _COMPACTED:
+                    begin = entries.pop().data.first_cursor
+                    self._count -= 1
+                entries.append(Entry(_COMPACTED, entry.at, DeltasCompacted(first_cursor=begin, last_cursor=cursor)))
+            else:
+                self._bytes += len(_measure(entry))
+                entries.append(entry)
+            self._count += 1
+
+    def segments(self) -> list[Segment]:
+        """Return what stands in the new row."""
+        return [
+            Segment(context, tuple(entries)) for context, entries in zip(self._contexts, self._entries, strict=True)
+        ]
+
+
+def _turn_of(segment: Segment) -> str:
+    return segment.context.get("turn_id", "")
+
+
+def _end(row: FeedRow) -> int:
+    """Return the last cursor of a row."""
+    cursor = row.first_cursor
+    for cursor, _, _ in numbered(row):  # noqa: B007 - the last one is wanted
+        pass
+    return cursor

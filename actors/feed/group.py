@@ -1,0 +1,332 @@
+"""Many subscriptions of one asyncio task, as encoded events: what a connection sends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Final, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from reenact.actors.feed.consumers import acknowledged, check_ack
+from reenact.actors.feed.everything import Everything
+from reenact.actors.feed.members import Follower, Listener, Member
+from reenact.actors.feed.place import Need, Place
+from reenact.actors.feed.replay import Pages
+from reenact.actors.feed.waking import Waiter, Waker, Wakers
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+SHARE: Final = 8
+"""One subscription takes at most this part of a batch before the next has its turn; what is left is shared again."""
+PAGES: Final = 8
+"""So many subscriptions of a group may hold, or wait for, a page of the log at a time; others wait for theirs."""
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Events of one subscription, in order, as JSON; and why there is nothing behind them, if so.
+
+    `ended` is `deleted` after the last event of a deleted session; `closed` when the runtime closes; `lagging` if a
+    listener has come too late for what no log keeps.
+    """
+
+    id: str
+    events: list[bytes]
+    ended: str | None = None
+
+
+class Source(Protocol):
+    """What a group needs of the feed."""
+
+    @property
+    def everything(self) -> Everything:
+        """What is published of all topics."""
+        ...
+
+    @property
+    def wakers(self) -> Wakers:
+        """The wakers of event loops."""
+        ...
+
+    def place(self, session_id: str, client_id: str | None, after: int | None) -> Place:
+        """See `Feed.place`."""
+        ...
+
+    def span(self, session_id: str, after: object) -> tuple[str, tuple[int, int]]:
+        """See `Feed.span`."""
+        ...
+
+    def pages(self, name: str) -> Pages:
+        """See `Feed.pages`."""
+        ...
+
+    def apart(self, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> Future[R]:
+        """See `Feed.apart`."""
+        ...
+
+    def await_end(self, waker: Waker, waiter: Waiter) -> None:
+        """See `Feed.await_end`."""
+        ...
+
+    def forget_end(self, waker: Waker, waiter: Waiter) -> None:
+        """See `Feed.forget_end`."""
+        ...
+
+    def check_open(self) -> None:
+        """See `Feed.check_open`."""
+        ...
+
+
+class _Seat:
+    """A member, and how it is at present."""
+
+    def __init__(self, id: str, member: Member, wake: Callable[[_Seat], None]) -> None:  # noqa: A002
+        self.id = id
+        self.member = member
+        self.waits = False
+        self.has_page = False
+        self.is_gone = False
+        self.waiter: Final = partial(wake, self)
+
+
+class Group:
+    """Subscriptions that share a way out. Used on one event loop, of which it never holds up the tasks.
+
+    One task takes; others of the loop may add, remove and acknowledge meanwhile. A subscription that is not taken from
+    holds no events: what it has not been given is in the log, or among the newest of its topic.
+    """
+
+    def __init__(self, source: Source, loop: asyncio.AbstractEventLoop) -> None:
+        self._source = source
+        self._waker = source.wakers.of(loop)
+        self._seats: dict[str, _Seat] = {}
+        self._ready: deque[_Seat] = deque()
+        self._behind: deque[_Seat] = deque()
+        self._pages = 0
+        self._here = 0
+        self._error: Exception | None = None
+        self._taking: asyncio.Future[None] | None = None
+        self._closed = False
+        source.await_end(self._waker, self._wake)
+
+    async def add(self, id: str, topic: str, client_id: str | None = None, after: int | None = None) -> int:  # noqa: A002
+        """Subscribe to the session `topic`; return the cursor that it begins behind.
+
+        Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group has a subscription of this id.
+        """
+        self._must_be_free(id)
+        place = await self._apart(_leave_place, self._source.place, topic, client_id, after)
+        begin = place.ahead
+        self._seat(id, Follower(place))
+        return begin
+
+    async def add_listener(self, id: str, types: tuple[str, ...] | None, after: dict[str, int]) -> None:  # noqa: A002
+        """Listen to the events of these types, or all, from now on: of all sessions, and those that belong to none.
+
+        Not to requests and responses. What the sessions in `after` have had behind these cursors comes first. One that
+        lags reads the log, too; one for which that does not help ends, `lagging`.
+
+        Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group has a subscription of this id.
+        """
+        self._must_be_free(id)
+        self._source.check_open()
+        wanted = None if types is None else frozenset(types)
+        listener = Listener(self._source.everything, wanted, self._source.pages)
+        self._source.everything.join(listener)
+        try:
+            listener.begin(await self._apart(_nothing, self._spans, after))
+            self._seat(id, listener)
+        except BaseException:
+            listener.leave()
+            raise
+
+    async def take(self, limit_bytes: int = 65536) -> list[Batch]:
+        """Wait until there is something, and return about so many bytes of it, from all subscriptions in turn.
+
+        Nothing after `close`.
+
+        Raises:
+            StorageError: the log cannot be read for one of them; ask again, nothing is lost.
+            RuntimeClosedError: the runtime is closed, and all subscriptions have ended.
+        """
+        while True:
+            batches = self._gather(limit_bytes)
+            if batches or self._closed:
+                return batches
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            if not self._here:
+                self._source.check_open()
+            self._taking = self._waker.loop.create_future()
+            try:
+                await self._taking
+            finally:
+                self._taking = None
+
+    async def ack(self, id: str, cursor: int) -> None:  # noqa: A002
+        """Acknowledge the events of a subscription up to this cursor; durable when it returns.
+
+        A subscription that has ended can still acknowledge what it was given.
+
+        Raises:
+            InvalidInputError: there is no such subscription, it has no client id, or it was not given this cursor.
+            StorageError: the log cannot be written.
+            RuntimeClosedError: it is closed.
+        """
+        seat = self._seats.get(id)
+        if seat is None or not isinstance(seat.member, Follower):
+            message = f"there is no subscription {id!r} that could acknowledge anything"
+            raise InvalidInputError(message)
+        place = seat.member.place
+        news = check_ack(place.consumer, place.session_id, cursor, place.ahead)
+        if news is not None and place.consumer is not None:
+            await acknowledged(place.consumer, news, self._waker)
+
+    def remove(self, id: str) -> None:  # noqa: A002
+        """End a subscription, whether it has ended already or not. Idempotent."""
+        seat = self._seats.pop(id, None)
+        if seat is not None:
+            self._end(seat)
+
+    def close(self) -> None:
+        """End all subscriptions; whoever takes gets nothing more. Idempotent."""
+        self._closed = True
+        self._source.forget_end(self._waker, self._wake)
+        for id_ in list(self._seats):
+            self.remove(id_)
+        self._wake()
+
+    def _must_be_free(self, id_: str) -> None:
+        seat = self._seats.get(id_)
+        if self._closed:
+            raise RuntimeClosedError("the group of subscriptions is closed")
+        if seat is not None and not seat.is_gone:
+            raise InvalidInputError(f"there is a subscription {id_!r} already; give each an id of its own")
+
+    def _seat(self, id_: str, member: Member) -> None:
+        try:
+            self._must_be_free(id_)
+        except BaseException:
+            member.leave()
+            raise
+        seat = self._seats[id_] = _Seat(id_, member, self._called)
+        self._here += 1
+        self._ready.append(seat)
+        self._wake()
+
+    async def _apart(self, undo: Callable[[R], object], work: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+        """Return what the work returns, done on a thread; if nobody waits for it any more, undo it."""
+
+        def undone(done: Future[R]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                undo(done.result())
+
+        future = self._source.apart(work, *given, **named)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(undone)
+            raise
+
+    def _spans(self, after: dict[str, int]) -> dict[str, tuple[int, int]]:
+        return dict(self._source.span(session_id, cursor) for session_id, cursor in after.items())
+
+    def _gather(self, room: int) -> list[Batch]:
+        """Give everybody who is ready a share, again and again, until there is no room or nobody has more."""
+        given: dict[str, list[bytes]] = {}
+        ended: dict[str, str] = {}
+        share = max(1, room // SHARE)
+        while self._ready and room > 0:
+            seat = self._ready.popleft()
+            if seat.is_gone:
+                continue
+            lines = seat.member.give(min(room, share))
+            if lines:
+                given.setdefault(seat.id, []).extend(lines)
+                room -= sum(map(len, lines))
+            self._release_page(seat)
+            self._place_again(seat, ended)
+        return [Batch(id_, given.get(id_, []), ended.get(id_)) for id_ in {**given, **ended}]
+
+    def _place_again(self, seat: _Seat, ended: dict[str, str]) -> None:
+        match seat.member.need():
+            case Need.NOTHING:
+                self._ready.append(seat)
+            case Need.LOG:
+                self._behind.append(seat)
+                self._load_next()
+            case Need.NEWS:
+                seat.waits = True
+                if not seat.member.wait(self._waker, seat.waiter):
+                    seat.waits = False
+                    self._ready.append(seat)
+            case Need.OVER:
+                ended[seat.id] = seat.member.reason()
+                self._end(seat)
+
+    def _called(self, seat: _Seat) -> None:
+        """There is something for a member that waited."""
+        if seat.waits and not seat.is_gone:
+            seat.waits = False
+            self._ready.append(seat)
+            self._wake()
+
+    def _load_next(self) -> None:
+        while self._behind and self._pages < PAGES:
+            seat = self._behind.popleft()
+            if not seat.is_gone:
+                seat.has_page = True
+                self._pages += 1
+                self._load(seat)
+
+    def _load(self, seat: _Seat) -> None:
+        def loaded(done: Future[None]) -> None:
+            self._waker.wake((partial(self._loaded, seat, done.exception()),))
+
+        try:
+            future = self._source.apart(seat.member.load)
+        except RuntimeClosedError as error:
+            self._loaded(seat, error)
+        else:
+            future.add_done_callback(loaded)
+
+    def _loaded(self, seat: _Seat, error: BaseException | None) -> None:
+        if isinstance(error, RuntimeClosedError):
+            seat.member.cut_short()
+        elif isinstance(error, Exception):
+            self._error = error
+        self._ready.append(seat)
+        self._release_page(seat)
+        self._wake()
+
+    def _release_page(self, seat: _Seat) -> None:
+        if seat.has_page and (seat.is_gone or not seat.member.holds_page):
+            seat.has_page = False
+            self._pages -= 1
+            self._load_next()
+
+    def _end(self, seat: _Seat) -> None:
+        if seat.is_gone:
+            return
+        seat.is_gone = True
+        self._here -= 1
+        seat.waits = False
+        seat.member.forget(self._waker, seat.waiter)
+        seat.member.leave()
+
+    def _wake(self) -> None:
+        if self._taking is not None and not self._taking.done():
+            self._taking.set_result(None)
+
+
+def _leave_place(place: Place) -> None:
+    place.leave()
+
+
+def _nothing(_: object) -> None:
+    pass

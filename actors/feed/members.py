@@ -1,0 +1,282 @@
+"""The subscriptions of a group: of a session, and to everything. Each gives encoded events when it is its turn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from reenact.actors.feed.everything import Everything
+from reenact.actors.feed.place import Need, Place
+from reenact.actors.feed.replay import Pages
+from reenact.actors.feed.topic import Chunk, to_json
+from reenact.actors.feed.waking import Waiter, Waker
+from reenact.domain.events import SessionDeleted
+
+AT_ONCE: Final = 64
+"""About how many events a member looks at, when it gives from those just published."""
+
+_LAST: Final = SessionDeleted.event_type
+
+
+class Member(Protocol):
+    """One subscription of a group. All but `load` is called on the group's loop, and not while it loads."""
+
+    @property
+    def holds_page(self) -> bool:
+        """Whether it has events in memory that it has read from the log."""
+        ...
+
+    def give(self, room: int) -> list[bytes]:
+        """Return its next events, about so many bytes, but one at least if there is one in reach."""
+        ...
+
+    def need(self) -> Need:
+        """Return what it needs to give more."""
+        ...
+
+    def load(self) -> None:
+        """Read a page of the log. Called on one of the feed's threads.
+
+        Raises:
+            StorageError: the log cannot be read.
+            RuntimeClosedError: it is closed.
+        """
+        ...
+
+    def wait(self, waker: Waker, waiter: Waiter) -> bool:
+        """Have the waiter called when there is more; False if there is already."""
+        ...
+
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        """Do not call the waiter any more."""
+        ...
+
+    def reason(self) -> str:
+        """Return why it is over: `deleted`, `closed` or `lagging`."""
+        ...
+
+    def cut_short(self) -> None:
+        """Let it be over: the log is closed, and what it needs is there."""
+        ...
+
+    def leave(self) -> None:
+        """Follow nothing any more. Idempotent."""
+        ...
+
+
+class Follower:
+    """A subscription to a session."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._page: list[tuple[int, bytes]] = []
+        self._given = 0
+        self._ends_page = False
+        self._is_deleted = place.is_over
+        self._is_cut_short = False
+
+    @property
+    def holds_page(self) -> bool:
+        return self._given < len(self._page)
+
+    def give(self, room: int) -> list[bytes]:
+        if self._is_deleted:
+            return []
+        return self._from_page(room) if self.holds_page else self._from_topic(room)
+
+    def need(self) -> Need:
+        if self._is_deleted or self._is_cut_short:
+            return Need.OVER
+        if self.holds_page:
+            return Need.NOTHING
+        return self.place.look(1)[0]
+
+    def load(self) -> None:
+        envelopes = self.place.read(self.place.ahead)
+        self._page = [(envelope.cursor or 0, to_json(envelope)) for envelope in envelopes]
+        self._given = 0
+        self._ends_page = envelopes[-1].type == _LAST
+
+    def wait(self, waker: Waker, waiter: Waiter) -> bool:
+        return self.place.topic.wait(waker, waiter, self.place.ahead)
+
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        self.place.topic.forget(waker, waiter)
+
+    def reason(self) -> str:
+        return "deleted" if self._is_deleted else "closed"
+
+    def cut_short(self) -> None:
+        self._is_cut_short = True
+
+    def leave(self) -> None:
+        self._page = []
+        self._given = 0
+        self.place.leave()
+
+    def _from_page(self, room: int) -> list[bytes]:
+        given: list[bytes] = []
+        cursor = self.place.ahead
+        while room > 0 and self._given < len(self._page):
+            cursor, line = self._page[self._given]
+            self._given += 1
+            given.append(line)
+            room -= len(line)
+        self.place.ahead = cursor
+        if not self.holds_page:
+            self._page, self._given = [], 0
+            self._is_deleted = self._ends_page
+        return given
+
+    def _from_topic(self, room: int) -> list[bytes]:
+        given: list[bytes] = []
+        place = self.place
+        for chunk in place.look(AT_ONCE)[1]:
+            for line in chunk.encoded()[place.ahead + 1 - chunk.first :]:
+                if room <= 0:
+                    return given
+                given.append(line)
+                room -= len(line)
+                place.ahead += 1
+            self._is_deleted = chunk.publication.segment.entries[-1].type == _LAST
+        return given
+
+
+class Listener:
+    """A subscription to everything: events of these types, or all, of all sessions and of none.
+
+    If it lags so far behind that what it was to be given is kept no more, it reads the log: then each session's events
+    come in their order, but sessions no longer in the order between them. What belongs to no session is in no log; one
+    that has lost such an event is over, because it is `lagging`.
+    """
+
+    def __init__(self, everything: Everything, types: frozenset[str] | None, pages: Callable[[str], Pages]) -> None:
+        self.place = 0
+        self._everything = everything
+        self._types = types
+        self._pages = pages
+        self._lock = threading.Lock()
+        self._behind: dict[str, tuple[int, int]] = {}
+        self._had: dict[str, int] = {}
+        self._has_lost = False
+        self._is_cut_short = False
+        self._reading: tuple[str, Pages] | None = None
+        self._page: list[bytes] = []
+        self._given = 0
+
+    def begin(self, behind: dict[str, tuple[int, int]]) -> None:
+        """Give first what these topics have between two cursors, the second included; it listens already."""
+        with self._lock:
+            self._had = {topic: end for topic, (_, end) in behind.items()}
+            for topic, (after, end) in behind.items():
+                _, until = self._behind.get(topic, (0, 0))
+                if max(end, until) > after:
+                    self._behind[topic] = (after, max(end, until))
+
+    def misses(self, chunk: Chunk) -> None:
+        """Take note that this will not be given: it has to be read from the log."""
+        topic = chunk.publication.topic
+        with self._lock:
+            if topic is None:
+                self._has_lost = self._has_lost or any(
+                    self._wants(entry.type) for entry in chunk.publication.segment.entries
+                )
+                return
+            had = self._had.get(topic, 0)
+            if chunk.end > had:
+                after, _ = self._behind.get(topic, (max(chunk.first - 1, had), 0))
+                self._behind[topic] = (after, chunk.end)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something has to be read from the log first, or is lost."""
+        return bool(self._behind) or self._has_lost
+
+    @property
+    def holds_page(self) -> bool:
+        return self._given < len(self._page)
+
+    def give(self, room: int) -> list[bytes]:
+        given: list[bytes] = []
+        while room > 0:
+            line = self._next_of_page()
+            if line is not None:
+                given.append(line)
+                room -= len(line)
+                continue
+            lines = self._next_published()
+            if lines is None:
+                break
+            given += lines
+            room -= sum(map(len, lines))
+        return given
+
+    def need(self) -> Need:
+        if self.holds_page:
+            return Need.NOTHING
+        closed = self._everything.closed
+        if self._has_lost or self._is_cut_short:
+            return Need.OVER
+        if self._behind:
+            return Need.LOG
+        if self._everything.has(self.place):
+            return Need.NOTHING
+        return Need.OVER if closed else Need.NEWS
+
+    def load(self) -> None:
+        with self._lock:
+            topic = next(iter(self._behind))
+            after, until = self._behind[topic]
+        if self._reading is None or self._reading[0] != topic:
+            self._reading = (topic, self._pages(topic))
+        envelopes = self._reading[1].read(after)
+        self._page = [to_json(one) for one in envelopes if (one.cursor or 0) <= until and self._wants(one.type)]
+        self._given = 0
+        end = min(envelopes[-1].cursor or 0, until)
+        with self._lock:
+            _, until = self._behind.pop(topic)  # it may have missed more meanwhile
+            if end < until:
+                self._behind[topic] = (end, until)
+
+    def wait(self, waker: Waker, waiter: Waiter) -> bool:
+        return self._everything.wait(waker, waiter, self.place)
+
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        self._everything.forget(waker, waiter)
+
+    def reason(self) -> str:
+        return "lagging" if self._has_lost else "closed"
+
+    def cut_short(self) -> None:
+        self._is_cut_short = True
+
+    def leave(self) -> None:
+        self._page = []
+        self._given = 0
+        self._everything.part(self)
+
+    def _wants(self, type_: str) -> bool:
+        return self._types is None or type_ in self._types
+
+    def _next_of_page(self) -> bytes | None:
+        if self._given == len(self._page):
+            return None
+        line = self._page[self._given]
+        self._given += 1
+        if self._given == len(self._page):
+            self._page, self._given = [], 0
+        return line
+
+    def _next_published(self) -> list[bytes] | None:
+        """Return what is wanted of the next publication, unless something comes before it that is in the log."""
+        chunk = self._everything.take(self)
+        if chunk is None:
+            return None
+        had = self._had.get(chunk.publication.topic or "", 0)
+        lines = chunk.encoded()[max(0, had + 1 - chunk.first) if chunk.publication.topic else 0 :]
+        if self._types is None:
+            return lines
+        wanted = self._types
+        entries = chunk.publication.segment.entries[len(chunk) - len(lines) :]
+        return [line for entry, line in zip(entries, lines, strict=True) if entry.type in wanted]

@@ -1,0 +1,59 @@
+"""Where one follower of a topic stands, and how it goes on: from what was just published, or from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from reenact.actors.feed.consumers import Consumer
+from reenact.actors.feed.replay import Pages
+from reenact.actors.feed.topic import Chunk, Topic
+from reenact.domain.events import Envelope
+
+
+class Need(Enum):
+    """What a follower needs to go on."""
+
+    NOTHING = auto()
+    LOG = auto()
+    NEWS = auto()
+    OVER = auto()
+
+
+class Place:
+    """Where one follower stands. Not thread-safe but for `leave`."""
+
+    def __init__(self, topic: Topic, session_id: str, pages: Pages, leave: Callable[[Place], None]) -> None:
+        self.topic = topic
+        self.session_id = session_id
+        self.ahead = 0
+        self.consumer: Consumer | None = None
+        self.is_over = False
+        """Whether nothing can come any more: the session was deleted, and that was told."""
+        self.has_left = False
+        self._pages = pages
+        self._leave = leave
+
+    def begin(self, after: int, consumer: Consumer | None, *, is_over: bool) -> None:
+        """Stand behind this cursor."""
+        self.ahead = after
+        self.consumer = consumer
+        self.is_over = is_over
+
+    def look(self, at_once: int) -> tuple[Need, list[Chunk]]:
+        """Return what was published behind the cursor, about so many events, or else what it needs to go on."""
+        closed = self.topic.closed  # looked at first: what was published before it was closed still counts
+        chunks = self.topic.since(self.ahead, at_once)
+        if chunks is None:
+            return Need.LOG, []
+        if chunks:
+            return Need.NOTHING, chunks
+        return Need.OVER if closed or self.is_over else Need.NEWS, chunks
+
+    def read(self, after: int) -> list[Envelope]:
+        """Return events of the log from behind a cursor on; see `Pages.read`."""
+        return self._pages.read(after)
+
+    def leave(self) -> None:
+        """Follow the topic no more. Idempotent."""
+        self._leave(self)

@@ -1,0 +1,122 @@
+"""What is not kept for ever: deltas of turns that are long over, consumers and requests that are long gone."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from reenact.actors.feed.compaction import Compaction
+from reenact.actors.feed.hub import Feed
+from reenact.actors.kernel.timetable import Entry, Timetable
+from reenact.domain.errors import ConfigurationError, RuntimeClosedError
+
+_logger = logging.getLogger("reenact.feed")
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a runtime keeps what nobody may want any more. None: for ever.
+
+    `deltas`: the pieces of text, thoughts and inputs of calls, of turns that are over; the whole messages are kept for
+    ever. In the place of the pieces stand `deltas_compacted` events, and all other events keep their cursors.
+    `consumers`: how far clients have come that have not subscribed or acknowledged anything since; who comes back
+    later begins anew. `requests`: that a request has been carried out, so that it is not if it is sent again.
+    `every`: how often that is looked after.
+
+    Raises:
+        ConfigurationError: a time is no `timedelta`, or below zero; `every` is zero.
+    """
+
+    deltas: timedelta | None = timedelta(hours=48)
+    consumers: timedelta | None = timedelta(hours=24)
+    requests: timedelta | None = timedelta(hours=24)
+    every: timedelta = timedelta(hours=1)
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            _check_span(name, getattr(self, name), optional=name != "every")
+        if not self.every:
+            raise ConfigurationError("retention: every= says how often to look; it is above zero")
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was let go of: how many deltas, consumers and requests."""
+
+    deltas: int = 0
+    consumers: int = 0
+    requests: int = 0
+
+
+class Sweeper:
+    """Lets go, from time to time, of what is not to be kept. Thread-safe."""
+
+    def __init__(self, feed: Feed, timetable: Timetable, retention: Retention, now: Callable[[], int]) -> None:
+        self._feed = feed
+        self._timetable = timetable
+        self._retention = retention
+        self._now = now
+        self._sweeping = threading.Lock()
+        self._scheduling = threading.Lock()
+        self._closed = False
+        self._compaction = Compaction(feed.journal, lambda: self._closed)
+        self._next: Entry | None = None
+        if (retention.deltas, retention.consumers, retention.requests) != (None, None, None):
+            self._schedule()
+
+    def sweep(self) -> Compacted:
+        """Do it now.
+
+        Raises:
+            StorageError: the log cannot be read or written; what was let go of until then is gone.
+            RuntimeClosedError: it is closed.
+        """
+        retention, feed, now = self._retention, self._feed, self._now()
+        with self._sweeping:
+            deltas = consumers = requests = 0
+            if retention.deltas is not None:
+                deltas = self._compaction.compact(before=now - retention.deltas // _MICROSECOND)
+            if retention.consumers is not None:
+                consumers = feed.consumers.forget(before=now - retention.consumers // _MICROSECOND)
+            if retention.requests is not None:
+                requests = feed.journal.forget_requests(before=now - retention.requests // _MICROSECOND)
+        return Compacted(deltas=deltas, consumers=consumers, requests=requests)
+
+    def close(self) -> None:
+        """Begin nothing any more, and stop soon what is being done. Idempotent."""
+        with self._scheduling:
+            self._closed = True
+            if self._next is not None:
+                self._next.cancel()
+
+    def _schedule(self) -> None:
+        with self._scheduling:
+            if not self._closed:
+                self._next = self._timetable.after(self._retention.every.total_seconds(), self._begin)
+
+    def _begin(self) -> None:
+        with contextlib.suppress(RuntimeClosedError):  # the next runtime looks after it
+            self._feed.apart(self._run)
+
+    def _run(self) -> None:
+        try:
+            self.sweep()
+        except RuntimeClosedError:
+            return
+        except Exception:
+            _logger.exception("what is kept no longer could not all be let go of; that is tried again later")
+        self._schedule()
+
+
+def _check_span(name: str, span: object, *, optional: bool) -> None:
+    if span is None and optional:
+        return
+    if not isinstance(span, timedelta):
+        raise ConfigurationError(f"retention: {name}= is a timedelta, not {span!r}")
+    if span < timedelta(0):
+        raise ConfigurationError(f"retention: {name}= is a time span, not one below zero ({span})")

@@ -1,0 +1,364 @@
+"""One follower of a session: a cursor, an iterator for threads and one for asyncio, acknowledgements."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, ParamSpec, Protocol, Self, TypeVar
+
+from reenact.actors.feed.consumers import Consumer, acknowledged, check_ack
+from reenact.actors.feed.place import Need, Place
+from reenact.actors.feed.waking import THREADS, Alarm, Waiter, Waker, Wakers
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.events import Envelope, SessionDeleted
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AT_ONCE: Final = 256
+"""About how many events of those just published a subscription takes at a time."""
+REST: Final = 1024
+"""After so many events without a pause, one that is awaited lets other tasks of the loop go on."""
+
+_LAST: Final = SessionDeleted.event_type
+
+
+class Means(Protocol):
+    """What a subscription needs of the feed."""
+
+    @property
+    def wakers(self) -> Wakers:
+        """The wakers of event loops."""
+        ...
+
+    def apart(self, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> Future[R]:
+        """Have one of the feed's threads do it, or raise `RuntimeClosedError`."""
+        ...
+
+
+class Subscription:
+    """The events of one session, each once and in order, from behind a cursor on: those that were, then those to come.
+
+    Iterate over it, with `for` or `async for`; or ask with `next` and `take`. It ends when the runtime closes and all
+    is handed out, after `session_deleted`, or by `unsubscribe`, which leaving its `with` block does, too. It is for one
+    consumer: of two threads that ask the same one, each gets other events.
+
+    Where the log cannot be read, asking raises `StorageError`; nothing is lost, and it can be asked again. If there is
+    more in the log when the runtime is closed, asking raises `RuntimeClosedError`.
+    """
+
+    def __init__(self, place: Place, means: Means) -> None:
+        self.topic: Final = place.session_id
+        """The session's id."""
+        self.cursor = place.ahead
+        """The cursor of the last event that was handed out; at first the one it begins behind."""
+        self._place = place
+        self._means = means
+        self._lock = threading.Lock()
+        self._buffer: list[Envelope] = []
+        self._index = 0
+        self._is_over = place.is_over
+        self._is_loading = False
+        self._error: BaseException | None = None
+        self._waiters: dict[Waiter, Waker] = {}
+        self._restless = 0
+
+    @property
+    def client_id(self) -> str | None:
+        """Under which name its acknowledgements are kept."""
+        consumer = self._consumer
+        return None if consumer is None else consumer.client_id
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more comes."""
+        with self._lock:
+            return self._is_over or (self._index == len(self._buffer) and self._place.look(1)[0] is Need.OVER)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Envelope:
+        envelope = self._pop()
+        if envelope is None:
+            envelope = self._come(None)
+            if envelope is None:
+                raise StopIteration
+        return envelope
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Envelope:
+        envelope = self._pop()
+        if envelope is None:
+            envelope = await self._arrive()
+            if envelope is None:
+                raise StopAsyncIteration
+        return envelope
+
+    def next(self, timeout: float | None = None) -> Envelope | None:
+        """Return the next event; None if none has come within so many seconds, or none will.
+
+        Raises:
+            StorageError: the log cannot be read; ask again.
+            RuntimeClosedError: the runtime is closed, and there is more in the log.
+            InvalidInputError: the timeout is not a number.
+        """
+        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
+        return self._come(deadline)
+
+    def take(self, limit: int = 1000) -> list[Envelope]:
+        """Return what there is, at most so many events, without waiting for more.
+
+        Raises:
+            StorageError: the log cannot be read; ask again.
+            RuntimeClosedError: the runtime is closed, and there is more in the log.
+            InvalidInputError: the limit is not a number above 0.
+        """
+        _must_count(limit)
+        taken: list[Envelope] = []
+        while True:
+            self._slice(taken, limit)
+            if len(taken) == limit:
+                return taken
+            try:
+                need, after = self._look()
+                if need is Need.LOG:
+                    self._load(after)
+                elif need is not Need.NOTHING:
+                    return taken
+            except Exception:
+                if taken:  # who asks again hears of it
+                    return taken
+                raise
+
+    def ack(self, cursor: int | None = None) -> None:
+        """Acknowledge the events up to this cursor, by default up to the last that was handed out.
+
+        It is durable when this returns: a later subscription under the client id begins behind it. An older cursor than
+        one that is acknowledged already is ignored.
+
+        Raises:
+            InvalidInputError: there is no client id, or no event of this cursor was handed out.
+            StorageError: the log cannot be written.
+            RuntimeClosedError: it is closed.
+        """
+        consumer = self._consumer
+        news = check_ack(consumer, self.topic, self.cursor if cursor is None else cursor, self.cursor)
+        if news is not None and consumer is not None:
+            consumer.ack(news)
+
+    async def aack(self, cursor: int | None = None) -> None:
+        """Do the same as `ack` without blocking the event loop."""
+        consumer = self._consumer
+        news = check_ack(consumer, self.topic, self.cursor if cursor is None else cursor, self.cursor)
+        if news is not None and consumer is not None:
+            await acknowledged(consumer, news, self._means.wakers.of(asyncio.get_running_loop()))
+
+    def unsubscribe(self) -> None:
+        """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
+        with self._lock:
+            self._is_over = True
+            self._buffer, self._index = [], 0
+        self._wake()
+        self._place.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+    @property
+    def _consumer(self) -> Consumer | None:
+        return self._place.consumer
+
+    def _pop(self) -> Envelope | None:
+        """Hand out the next event that is at hand."""
+        with self._lock:
+            index = self._index
+            if index == len(self._buffer):
+                return None
+            envelope = self._buffer[index]
+            self._index = index + 1
+            self._handed_out(envelope)
+            return envelope
+
+    def _slice(self, taken: list[Envelope], limit: int) -> None:
+        with self._lock:
+            start = self._index
+            stop = self._index = min(len(self._buffer), start + limit - len(taken))
+            if stop > start:
+                taken += self._buffer[start:stop]
+                self._handed_out(taken[-1])
+
+    def _handed_out(self, envelope: Envelope) -> None:
+        self.cursor = envelope.cursor or 0
+        if envelope.type == _LAST:
+            self._is_over = True
+            self._place.leave()
+
+    def _look(self) -> tuple[Need, int]:
+        """Take what was published to hand; return what is needed to go on, and from behind which cursor."""
+        with self._lock:
+            place = self._place
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            if self._index < len(self._buffer):
+                return Need.NOTHING, place.ahead
+            if self._is_over:
+                return Need.OVER, place.ahead
+            need, chunks = place.look(AT_ONCE)
+            envelopes: list[Envelope] = []
+            for chunk in chunks:
+                envelopes += chunk.envelopes()
+            if chunks:
+                del envelopes[: place.ahead + 1 - chunks[0].first]
+            self._fill(envelopes)
+            if need is Need.OVER:
+                self._is_over = True
+                place.leave()
+            return need, place.ahead
+
+    def _fill(self, envelopes: list[Envelope]) -> None:
+        self._buffer, self._index = envelopes, 0
+        if envelopes:
+            self._place.ahead = envelopes[-1].cursor or 0
+
+    def _load(self, after: int) -> None:
+        """Take a page of the log to hand, unless somebody else has come further meanwhile."""
+        page = self._place.read(after)
+        with self._lock:
+            if self._place.ahead == after and not self._is_over:
+                self._fill(page)
+
+    def _come(self, deadline: float | None) -> Envelope | None:
+        """Wait for the next event; None if none comes until the deadline, or none will."""
+        while True:
+            envelope = self._pop()
+            if envelope is not None:
+                return envelope
+            need, after = self._look()
+            match need:
+                case Need.NOTHING:
+                    pass
+                case Need.LOG:
+                    self._load(after)
+                case Need.NEWS:
+                    seconds = None if deadline is None else deadline - time.monotonic()
+                    if seconds is not None and seconds <= 0:
+                        return None
+                    self._wait(after, seconds)
+                case Need.OVER:
+                    return None
+
+    def _wait(self, after: int, seconds: float | None) -> None:
+        alarm = Alarm()
+        if not self._register(alarm.ring, THREADS):
+            return
+        try:
+            if self._place.topic.wait(THREADS, alarm.ring, after):
+                alarm.wait(seconds)
+        finally:
+            self._forget(alarm.ring, THREADS)
+
+    async def _arrive(self) -> Envelope | None:
+        """Do what `_come` does, and leave the loop to others meanwhile."""
+        while True:
+            envelope = self._pop()
+            if envelope is not None:
+                return envelope
+            need, after = self._look()
+            match need:
+                case Need.NOTHING:
+                    self._restless += len(self._buffer)
+                    if self._restless > REST:
+                        self._restless = 0
+                        await asyncio.sleep(0)
+                case Need.LOG | Need.NEWS:
+                    self._restless = 0
+                    await self._await(need, after)
+                case Need.OVER:
+                    return None
+
+    async def _await(self, need: Need, after: int) -> None:
+        loop = asyncio.get_running_loop()
+        waker = self._means.wakers.of(loop)
+        future: asyncio.Future[None] = loop.create_future()
+
+        def waiter() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        if not self._register(waiter, waker):
+            return
+        try:
+            if need is Need.LOG:
+                self._load_apart(after)
+                await future
+            elif self._place.topic.wait(waker, waiter, after):
+                await future
+        finally:
+            self._forget(waiter, waker)
+
+    def _load_apart(self, after: int) -> None:
+        """Have the page read on another thread, unless that is under way: one who gave up may have begun it."""
+        with self._lock:
+            if self._is_loading:
+                return
+            self._is_loading = True
+        try:
+            self._means.apart(self._try_to_load, after)
+        except BaseException:
+            self._is_loading = False
+            raise
+
+    def _try_to_load(self, after: int) -> None:
+        try:
+            self._load(after)
+        except BaseException as error:  # noqa: BLE001 - whoever asks next hears of it
+            self._error = error
+        with self._lock:
+            self._is_loading = False
+        self._wake()
+
+    def _register(self, waiter: Waiter, waker: Waker) -> bool:
+        with self._lock:
+            if not self._is_over:
+                self._waiters[waiter] = waker
+            return not self._is_over
+
+    def _forget(self, waiter: Waiter, waker: Waker) -> None:
+        with self._lock:
+            self._waiters.pop(waiter, None)
+        self._place.topic.forget(waker, waiter)
+
+    def _wake(self) -> None:
+        with self._lock:
+            waiters = list(self._waiters.items())
+        for waiter, waker in waiters:
+            waker.wake((waiter,))
+
+
+def _must_count(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
+        raise InvalidInputError(message)
+
+
+def _seconds(timeout: object) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
+        message = f"a timeout is in seconds, not {timeout!r}"
+        raise InvalidInputError(message)
+    return timeout

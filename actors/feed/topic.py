@@ -1,0 +1,197 @@
+"""A topic's newest events, as they were published: all who follow it share them, and they are bounded."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from reenact.actors.bus import enveloped
+from reenact.actors.feed.waking import Waiter, Waiting, Waker
+from reenact.actors.journal.api import Publication
+from reenact.domain.events import Context, Envelope
+
+MOST_EVENTS: Final = 4096
+MOST_BYTES: Final = 1024 * 1024
+"""What of a topic is kept at the most; who is further behind reads the log."""
+FEW_EVENTS: Final = 256
+FEW_BYTES: Final = 64 * 1024
+"""What of a topic may be kept although all who follow it have had it."""
+
+_measure = msgspec.msgpack.Encoder().encode
+to_json: Final = msgspec.json.Encoder().encode
+"""Encodes an envelope as it travels."""
+
+
+class Chunk:
+    """One publication. Its envelopes, and their JSON, are made when somebody first wants them, and then serve all."""
+
+    __slots__ = ("_encoded", "_envelopes", "_new_id", "end", "first", "publication", "size")
+
+    def __init__(self, publication: Publication, new_id: Callable[[str], str]) -> None:
+        self.publication = publication
+        self.first = publication.first_cursor or 0
+        self.end = self.first + len(publication.segment.entries) - 1
+        self.size = len(_measure(publication.segment))
+        self._new_id = new_id
+        self._envelopes: list[Envelope] | None = None
+        self._encoded: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return self.end - self.first + 1
+
+    def envelopes(self) -> list[Envelope]:
+        """Return the envelopes of all its events."""
+        made = self._envelopes
+        if made is None:  # two threads may come here at once: then both make the same
+            segment, topic = self.publication.segment, self.publication.topic
+            context = Context(**segment.context)
+            made = self._envelopes = [
+                enveloped(entry, context, topic, None if topic is None else self.first + offset, self._new_id)
+                for offset, entry in enumerate(segment.entries)
+            ]
+        return made
+
+    def encoded(self) -> list[bytes]:
+        """Return the envelopes as JSON."""
+        made = self._encoded
+        if made is None:
+            made = self._encoded = [to_json(envelope) for envelope in self.envelopes()]
+        return made
+
+
+class Stands(Protocol):
+    """Whoever follows a topic."""
+
+    ahead: int
+    """The cursor up to which it has taken the topic's events."""
+
+
+class Topic:
+    """What those who follow a topic have in common. Thread-safe.
+
+    Everything up to `end` is durable. What is kept is the end of that, without holes; all else is in the log.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.end = 0
+        self.known = False
+        """Whether `end` has been looked up."""
+        self.closed = False
+        self._lock = threading.Lock()
+        # Who is forgotten without a word is gone, too.
+        self._followers: set[weakref.ref[Stands]] = set()
+        self._chunks: list[Chunk] = []
+        self._firsts: list[int] = []
+        self._events = 0
+        self._bytes = 0
+        self._look_events = FEW_EVENTS
+        self._look_bytes = FEW_BYTES
+        self._waiting = Waiting()
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """How many events are kept, and how many bytes they take in the log."""
+        return self._events, self._bytes
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody follows it, as far as is known."""
+        return bool(self._followers)
+
+    def join(self, follower: Stands) -> None:
+        """Count with the follower when deciding what to keep."""
+        with self._lock:
+            self._followers.add(weakref.ref(follower))
+
+    def part(self, follower: Stands) -> None:
+        """Count with it no more."""
+        with self._lock:
+            self._followers.discard(weakref.ref(follower))
+
+    def ends_at(self, end: int) -> None:
+        """Take note that the log has the topic's events up to `end`."""
+        with self._lock:
+            self.end = max(self.end, end)
+            self.known = True
+
+    def append(self, chunk: Chunk) -> Iterable[tuple[Waker, Collection[Waiter]]]:
+        """Add what was published; return who is to be woken."""
+        with self._lock:
+            if self._chunks and chunk.first != self._chunks[-1].end + 1:  # another writer was here: the log knows
+                self._drop(len(self._chunks))
+            self._chunks.append(chunk)
+            self._firsts.append(chunk.first)
+            self._events += len(chunk)
+            self._bytes += chunk.size
+            self.end = max(self.end, chunk.end)
+            if self._events > self._look_events or self._bytes > self._look_bytes:
+                self._trim()
+            return self._waiting.take()
+
+    def since(self, cursor: int, at_once: int) -> list[Chunk] | None:
+        """Return what comes behind the cursor, beginning with the chunk that holds it: about so many events.
+
+        Nothing if there is nothing yet; None if it has to be read from the log.
+        """
+        with self._lock:
+            if cursor >= self.end:
+                return []
+            chunks = self._chunks
+            if not chunks or cursor + 1 < self._firsts[0] or chunks[-1].end <= cursor:
+                return None
+            start = stop = bisect_right(self._firsts, cursor + 1) - 1
+            events = 0
+            while stop < len(chunks) and events < at_once:
+                events += len(chunks[stop])
+                stop += 1
+            return chunks[start:stop]
+
+    def wait(self, waker: Waker, waiter: Waiter, cursor: int) -> bool:
+        """Have the waiter called when there is something behind the cursor; False if there is, or nothing will be."""
+        with self._lock:
+            if self.end > cursor or self.closed:
+                return False
+            self._waiting.add(waker, waiter)
+            return True
+
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        """Do not call the waiter any more."""
+        with self._lock:
+            self._waiting.discard(waker, waiter)
+
+    def close(self) -> Iterable[tuple[Waker, Collection[Waiter]]]:
+        """Let nothing more come; return who is to be woken."""
+        with self._lock:
+            self.closed = True
+            return self._waiting.take()
+
+    def _trim(self) -> None:
+        """Drop what all have had, and what is too much; look again when there is twice as much as is left."""
+        chunks = self._chunks
+        followers = [(ref, follower) for ref in self._followers if (follower := ref()) is not None]
+        self._followers = {ref for ref, _ in followers}
+        slowest = min((follower.ahead for _, follower in followers), default=self.end)
+        gone = bisect_right(self._firsts, slowest)
+        if gone and chunks[gone - 1].end > slowest:
+            gone -= 1
+        events = self._events - sum(len(chunk) for chunk in chunks[:gone])
+        size = self._bytes - sum(chunk.size for chunk in chunks[:gone])
+        while gone < len(chunks) - 1 and (events > MOST_EVENTS or size > MOST_BYTES):
+            events -= len(chunks[gone])
+            size -= chunks[gone].size
+            gone += 1
+        self._drop(gone)
+        self._look_events = max(FEW_EVENTS, min(2 * self._events, MOST_EVENTS))
+        self._look_bytes = max(FEW_BYTES, min(2 * self._bytes, MOST_BYTES))
+
+    def _drop(self, count: int) -> None:
+        for chunk in self._chunks[:count]:
+            self._events -= len(chunk)
+            self._bytes -= chunk.size
+        del self._chunks[:count], self._firsts[:count]

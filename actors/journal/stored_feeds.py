@@ -1,0 +1,219 @@
+"""What every stored journal does with its feeds, whatever keeps their tables, and with what stands beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+
+from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
+from reenact.actors.journal.reader import Reader
+from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
+from reenact.actors.journal.writer import Writer
+from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError
+
+_READ_FEED = """
+    SELECT topic, first_cursor, segments FROM feed
+    WHERE topic = ? AND first_cursor + count > ? AND first_cursor >= (
+        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor <= ?
+    )
+    ORDER BY first_cursor LIMIT ?
+"""
+_READ_FEED_BACKWARDS = """
+    SELECT topic, first_cursor, segments FROM feed
+    WHERE topic = ? AND first_cursor < ? ORDER BY first_cursor DESC LIMIT ?
+"""
+_READ_FEED_END = "SELECT first_cursor + count - 1 FROM feed WHERE topic = ? ORDER BY first_cursor DESC LIMIT 1"
+_READ_STALE = """
+    SELECT {place}, topic, segments FROM feed
+    WHERE sealed IS NULL AND {place} > ? ORDER BY {place} LIMIT ?
+"""
+_MARKS = "SELECT topic, client_id, cursor, seen_at FROM consumers"
+_READ_MARK = f"{_MARKS} WHERE topic = ? AND client_id = ?"
+_READ_MARKS = f"{_MARKS} WHERE topic = ? ORDER BY client_id"
+_READ_OLD_MARKS = """
+    SELECT topic, client_id FROM consumers
+    WHERE (topic, client_id) > (?, ?) AND seen_at < ? ORDER BY topic, client_id LIMIT ?
+"""
+_READ_REQUEST = "SELECT id, digest, note, at FROM requests WHERE id = ?"
+_READ_OLD_REQUESTS = "SELECT id FROM requests WHERE id > ? AND at < ? ORDER BY id LIMIT ?"
+_BACKWARDS_PAGE = 16
+_DELETION_PAGE = 500
+_MAX_INTEGER = 2**63 - 1
+_FIRST_WITH_CONSUMERS = 3
+
+_decode_segments = msgspec.msgpack.Decoder(tuple[Segment, ...]).decode
+_encode_segments = msgspec.msgpack.Encoder().encode
+
+
+class _Dated(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An entry of which only the time is of interest."""
+
+    type: msgspec.Raw
+    at: int
+
+
+_decode_times = msgspec.msgpack.Decoder(list[tuple[msgspec.Raw, list[_Dated]]]).decode
+
+
+class StoredFeeds:
+    """The feeds of a stored journal; it keeps the promise of `api.FeedJournal`.
+
+    A log of an earlier format, which can only be read as it is, knows no consumers and no requests.
+    """
+
+    _FORMAT: ClassVar[str]
+    """Asks for the version of the log's format."""
+
+    _PLACE: ClassVar[str]
+    """What the column is called that says in which order the rows of feeds were written."""
+
+    def __init__(self, reader: Reader, writer: Writer | None) -> None:
+        """Take what the opening has prepared; without a writer the log can only be read."""
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def name(self) -> str:
+        """What messages call the log; it shows no secret."""
+        return self._reader.name
+
+    @property
+    def writer(self) -> Writer:
+        """What makes things durable.
+
+        Raises:
+            StorageError: the log was opened for reading only.
+        """
+        if self._writer is None:
+            raise StorageError(f"{self.name} was opened for reading only")
+        return self._writer
+
+    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
+        """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
+        return self._read_rows(_READ_FEED, (topic, after + 1, topic, after + 1, limit))
+
+    def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
+        """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""
+        before = _MAX_INTEGER
+        while rows := self._read_rows(_READ_FEED_BACKWARDS, (topic, before, _BACKWARDS_PAGE)):
+            yield from rows
+            before = rows[-1].first_cursor
+
+    def feed_end(self, topic: str) -> int:
+        """Return the last cursor of the topic's feed, 0 if it has none."""
+        rows: list[tuple[int]] = self._reader.select(_READ_FEED_END, (topic,))
+        return rows[0][0] if rows else 0
+
+    def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
+        """Record how far consumers have come, as `api.FeedJournal` promises.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log was opened for reading only.
+        """
+        self.writer.submit(Marking(tuple(marks), done))
+
+    def mark(self, topic: str, client_id: str) -> Mark | None:
+        """Return how far the consumer has come, None if nobody knows it."""
+        rows = self._read_aside(_READ_MARK, (topic, client_id))
+        return Mark(*rows[0]) if rows else None
+
+    def marks(self, topic: str) -> list[Mark]:
+        """Return how far the topic's consumers have come, by their ids."""
+        return [Mark(*row) for row in self._read_aside(_READ_MARKS, (topic,))]
+
+    def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
+        """Delete the marks that were last said before that time, but for those of the (topic, client id) in `keep`.
+
+        Returns how many they were, once that is durable.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log cannot be written, or was opened for reading only.
+        """
+        writer, kept, count = self.writer, frozenset(keep), 0
+        last: tuple[str, str] = ("", "")
+        # What is old is looked for beside the writer, which is then busy with little at a time.
+        while found := self._read_aside(_READ_OLD_MARKS, (*last, before, _DELETION_PAGE)):
+            last = found[-1]
+            consumers = [each for each in found if each not in kept]
+            count += _deleted(writer.wait(partial(MarkDeletion, consumers, before)))
+        return count
+
+    def remembered(self, request_id: str) -> Remembered | None:
+        """Return the request if it has taken effect, and has not been forgotten."""
+        rows = self._read_aside(_READ_REQUEST, (request_id,))
+        return Remembered(*rows[0]) if rows else None
+
+    def forget_requests(self, *, before: int) -> int:
+        """Delete what took effect before that time; returns how many they were, once that is durable.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log cannot be written, or was opened for reading only.
+        """
+        writer, count, last = self.writer, 0, ""
+        while found := self._read_aside(_READ_OLD_REQUESTS, (last, before, _DELETION_PAGE)):
+            ids = [each for (each,) in found]
+            last = ids[-1]
+            count += _deleted(writer.wait(partial(RequestDeletion, ids, before)))
+        return count
+
+    def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
+        """Put one sealed row in place of the rows that hold exactly these cursors, as `api.FeedJournal` promises.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            ValueError: no rows hold exactly these cursors.
+            LogUnusableError: the rows, or the one before them, are not as they were written; they stay.
+            UnstorableError: the segments hold what cannot be encoded.
+            StorageError: the log cannot be written, or was opened for reading only.
+        """
+        try:
+            encoded = _encode_segments(tuple(segments))
+        except Exception as error:
+            raise UnstorableError(f"{self.name}: this cannot be stored: {error}") from error
+        must(self.writer.wait(partial(Replacement, topic, first_cursor, last_cursor, encoded)))
+
+    def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
+        """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
+        rows = self._read_aside(_READ_STALE.format(place=self._PLACE), (after, limit))
+        try:
+            return [(place, topic, _decode_times(segments)[-1][1][-1].at) for place, topic, segments in rows]
+        except (msgspec.MsgspecError, TypeError, IndexError) as error:
+            raise self._damaged(error) from error
+
+    def _read_aside(self, query: str, parameters: tuple[str | int, ...]) -> list[Any]:
+        """Return rows that there have been since format 3; without a writer the log may have an earlier one."""
+        if self._writer is None and not self._has_format(_FIRST_WITH_CONSUMERS):
+            return []
+        return self._reader.select(query, parameters)
+
+    def _has_format(self, version: int) -> bool:
+        """Return whether the log's format is this one or a later one, in a log that perhaps nobody has upgraded."""
+        rows: list[tuple[int]] = self._reader.select(self._FORMAT, ())
+        return rows[0][0] >= version
+
+    def _read_rows(self, query: str, parameters: tuple[str | int, ...]) -> list[FeedRow]:
+        rows: list[tuple[str, int, bytes]] = self._reader.select(query, parameters)
+        try:
+            return [FeedRow(topic, first_cursor, _decode_segments(segments)) for topic, first_cursor, segments in rows]
+        except (msgspec.MsgspecError, TypeError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> LogUnusableError:
+        return LogUnusableError(f"{self.name}: a row of a feed cannot be decoded ({error}); restore a copy of the log")
+
+
+def must(outcome: Outcome) -> None:
+    """Raise what has gone wrong."""
+    if isinstance(outcome, Exception):
+        raise outcome
+
+
+def _deleted(outcome: Outcome) -> int:
+    must(outcome)
+    return outcome.count if isinstance(outcome, Deleted) else 0

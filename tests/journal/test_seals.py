@@ -1,0 +1,246 @@
+"""A row that stands in place of others cannot be changed unseen either."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from hypothesis import assume, given, reject
+from hypothesis import strategies as st
+
+from reenact.actors.journal.chain import FEED_GENESIS, feed_digest, seal_digest
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.verify import Finding, verify
+from tests.journal.support import CODEC, Log, commit, said, step
+
+Cell: TypeAlias = str | int | bytes | None
+Key: TypeAlias = tuple[str, int]
+
+COLUMNS = ("topic", "first_cursor", "count", "segments", "digest", "sealed")
+LAST = {("s1", 11), ("s2", 7), ("s3", 5)}
+
+
+def write_and_seal(journal: StoredJournal) -> None:
+    """Write feeds in which the first row is sealed, one between others, and the last one; one of them twice."""
+    for number in range(6):
+        for topic in ("s1", "s2", "s3"):
+            commit(journal, step(topic, None, kept=[said(f"{topic} {number}", "and so on")]))
+    journal.replace_feed("s1", 1, 4, [said("s1")])
+    journal.replace_feed("s1", 7, 8, [])
+    journal.replace_feed("s2", 3, 4, [said("once")])
+    journal.replace_feed("s2", 3, 6, [said("s2")])
+    journal.replace_feed("s2", 7, 12, [said("s2")])
+    journal.replace_feed("s3", 1, 4, [said("s1")])
+    journal.replace_feed("s3", 5, 12, [])
+
+
+@pytest.fixture(scope="module")
+def whole() -> Generator[Path]:
+    """A log with sealed rows that every example copies."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "log.db")
+        with SqliteJournal.open(path, CODEC, synchronous="OFF") as journal:
+            write_and_seal(journal)
+        assert verify(path) == []
+        yield path
+
+
+@contextmanager
+def changing(whole: Path) -> Generator[tuple[sqlite3.Connection, list[Finding]]]:
+    """Lend a copy of the log to be changed; what is found in it then is in the list afterwards."""
+    found: list[Finding] = []
+    with closing(sqlite3.connect(":memory:")) as connection:
+        with closing(sqlite3.connect(whole)) as source:
+            source.backup(connection)
+        try:
+            with connection:
+                yield connection, found
+        except sqlite3.IntegrityError:
+            reject()  # a key that is taken cannot even be forged
+        found += verify(connection)
+
+
+def keys(connection: sqlite3.Connection) -> list[Key]:
+    return connection.execute("SELECT topic, first_cursor FROM feed ORDER BY topic, first_cursor").fetchall()
+
+
+def cell(connection: sqlite3.Connection, key: Key, column: str) -> Cell:
+    query = f"SELECT {column} FROM feed WHERE topic = ? AND first_cursor = ?"  # noqa: S608 - ours
+    value: Cell = connection.execute(query, key).fetchone()[0]
+    return value
+
+
+def put(connection: sqlite3.Connection, key: Key, column: str, value: Cell) -> None:
+    statement = f"UPDATE feed SET {column} = ? WHERE topic = ? AND first_cursor = ?"  # noqa: S608 - ours
+    assert connection.execute(statement, (value, *key)).rowcount == 1
+
+
+def changed(value: Cell, data: st.DataObject) -> Cell:
+    match value:
+        case int():
+            return value ^ (1 << data.draw(st.integers(0, 62)))
+        case str():
+            return data.draw(st.text(max_size=3).filter(lambda other: other != value and "\x00" not in other))
+        case None:
+            return data.draw(st.binary(max_size=33))
+        case bytes(content):
+            return data.draw(
+                st.sampled_from([content[:-1], content + b"\x00", b""]).filter(lambda other: other != content)
+                | st.integers(0, max(0, len(content) - 1)).map(lambda at: _flipped(content, at))
+            )
+
+
+def _flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+@given(data=st.data())
+def test_whatever_cell_of_a_row_is_changed_it_is_found(whole: Path, data: st.DataObject) -> None:
+    with changing(whole) as (connection, found):
+        key = data.draw(st.sampled_from(keys(connection)))
+        column = data.draw(st.sampled_from(COLUMNS))
+        put(connection, key, column, changed(cell(connection, key, column), data))
+
+    assert found
+
+
+@given(data=st.data())
+def test_a_cell_of_another_row_is_found(whole: Path, data: st.DataObject) -> None:
+    with changing(whole) as (connection, found):
+        key, other = data.draw(st.lists(st.sampled_from(keys(connection)), min_size=2, max_size=2, unique=True))
+        column = data.draw(st.sampled_from(COLUMNS))
+        value = cell(connection, other, column)
+        assume(value != cell(connection, key, column))
+        put(connection, key, column, value)
+
+    assert found
+
+
+@given(columns=st.sets(st.sampled_from(COLUMNS), min_size=1), data=st.data())
+def test_cells_that_two_rows_have_exchanged_are_found(whole: Path, columns: set[str], data: st.DataObject) -> None:
+    with changing(whole) as (connection, found):
+        pair = data.draw(st.lists(st.sampled_from(keys(connection)), min_size=2, max_size=2, unique=True))
+        one, other = ([cell(connection, key, column) for column in COLUMNS] for key in pair)
+        exchanged = [
+            [theirs if column in columns else own for column, own, theirs in zip(COLUMNS, row, away, strict=True)]
+            for row, away in ((one, other), (other, one))
+        ]
+        assume(exchanged not in ([one, other], [other, one]))
+        connection.executemany("DELETE FROM feed WHERE topic = ? AND first_cursor = ?", pair)
+        connection.executemany(f"INSERT INTO feed ({', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?)", exchanged)  # noqa: S608 - ours
+
+    assert found
+
+
+@given(data=st.data())
+def test_a_row_that_is_gone_is_missed_where_others_come_behind_it(whole: Path, data: st.DataObject) -> None:
+    with changing(whole) as (connection, found):
+        gone = data.draw(st.sets(st.sampled_from(sorted(set(keys(connection)) - LAST)), min_size=1))
+        connection.executemany("DELETE FROM feed WHERE topic = ? AND first_cursor = ?", sorted(gone))
+
+    assert {(finding.name, finding.problem) for finding in found} >= {
+        (topic, f"cursor {cursor} is missing") for topic, cursor in gone if (topic, _before(cursor, topic)) not in gone
+    }
+
+
+def _before(cursor: int, topic: str) -> int:
+    starts = {"s1": (1, 5, 7, 9, 11), "s2": (1, 3, 7), "s3": (1, 5)}[topic]
+    return max((start for start in starts if start < cursor), default=0)
+
+
+@pytest.mark.parametrize("key", [("s1", 1), ("s1", 7), ("s2", 3), ("s3", 1)])
+def test_a_sealed_row_that_passes_as_a_plain_one_is_found_at_the_next(whole: Path, key: Key) -> None:
+    with changing(whole) as (connection, found):
+        previous = connection.execute(
+            "SELECT digest FROM feed WHERE topic = ? AND first_cursor < ? ORDER BY first_cursor DESC LIMIT 1", key
+        ).fetchone() or (FEED_GENESIS,)
+        count, segments = cell(connection, key, "count"), cell(connection, key, "segments")
+        assert isinstance(count, int)
+        assert isinstance(segments, bytes)
+        put(connection, key, "digest", feed_digest(previous[0], key[0].encode(), key[1], count, segments))
+        put(connection, key, "sealed", None)
+
+    assert [(finding.name, finding.at > key[1]) for finding in found] == [(key[0], True)]
+
+
+@pytest.mark.parametrize("key", [("s1", 5), ("s1", 9), ("s2", 1)])
+def test_a_plain_row_that_passes_as_a_sealed_one_says_what_it_said(whole: Path, key: Key) -> None:
+    with changing(whole) as (connection, found):
+        put(connection, key, "segments", b"\x90")
+        put(connection, key, "sealed", b"\x00" * 32)
+
+    assert [(finding.name, finding.at) for finding in found] == [key]
+    assert found[0].problem == "the sealed row or the one before it was changed"
+
+
+@pytest.mark.parametrize(
+    ("statement", "finding"),
+    [
+        (
+            "UPDATE feed SET segments = 'x' WHERE topic = 's1' AND first_cursor = 7",
+            Finding("feed", "s1", 7, "the sealed row or the one before it was changed"),
+        ),
+        (
+            "UPDATE feed SET digest = 'x' WHERE topic = 's2' AND first_cursor = 3",
+            Finding("feed", "s2", 3, "the sealed row or the one before it was changed"),
+        ),
+        (
+            "UPDATE feed SET count = count + 1 WHERE topic = 's3' AND first_cursor = 5",
+            Finding("feed", "s3", 5, "the sealed row or the one before it was changed"),
+        ),
+        (
+            "UPDATE feed SET sealed = NULL WHERE topic = 's3' AND first_cursor = 1",
+            Finding("feed", "s3", 1, "the row or the one before it was changed"),
+        ),
+        ("DELETE FROM feed WHERE topic = 's2' AND first_cursor = 3", Finding("feed", "s2", 7, "cursor 3 is missing")),
+    ],
+)
+def test_what_is_wrong_with_a_sealed_row_is_named(log: Log, statement: str, finding: Finding) -> None:
+    with log.open() as journal:
+        write_and_seal(journal)
+    assert log.verify() == []
+
+    assert log.tamper(statement) == 1
+
+    assert finding in log.verify()
+
+
+_part = st.binary(max_size=4)
+_parts = st.tuples(_part, _part, st.integers(0, 3), st.integers(0, 3), _part, _part)
+
+
+def _seal(parts: tuple[bytes, bytes, int, int, bytes, bytes]) -> bytes:
+    previous, topic, first_cursor, count, segments, digest = parts
+    return seal_digest(previous, topic, first_cursor, count, segments, digest=digest)
+
+
+@given(one=_parts, other=_parts)
+def test_only_equal_rows_have_equal_seals(
+    one: tuple[bytes, bytes, int, int, bytes, bytes], other: tuple[bytes, bytes, int, int, bytes, bytes]
+) -> None:
+    assert (_seal(one) == _seal(other)) == (one == other)
+
+
+def test_moving_a_byte_from_one_part_to_the_next_is_another_seal() -> None:
+    seals = {
+        _seal((b"ab", b"cd", 1, 1, b"ef", b"gh")),
+        _seal((b"a", b"bcd", 1, 1, b"ef", b"gh")),
+        _seal((b"ab", b"c", 1, 1, b"def", b"gh")),
+        _seal((b"ab", b"cd", 1, 1, b"e", b"fgh")),
+        _seal((b"abg", b"cd", 1, 1, b"ef", b"h")),
+        _seal((b"abgh", b"cd", 1, 1, b"ef", b"")),
+    }
+
+    assert len(seals) == 6
+
+
+def test_a_seal_is_never_the_digest_of_a_plain_row() -> None:
+    content = (FEED_GENESIS, b"s1", 1, 2, b"\x90")
+
+    assert seal_digest(*content, digest=b"") != feed_digest(*content)
