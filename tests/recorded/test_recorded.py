@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from reenact import ConfigurationError, EnvironmentConfig, Image, LLMConfig, MCPServer, Runtime, Said
 from reenact.actors.environment.api import OnEvent, SystemBusConsumer, SystemBusProducer
-from reenact.actors.environment.recorded.form import Exchange, Setting, ToolRun
+from reenact.actors.environment.recorded.form import Cut, Exchange, Setting, ToldTool, ToolRun
 from reenact.actors.environment.recorded.reading import read
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import RecordingError
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, RecordedEnvironment, wait_until
 from tests.recorded.conftest import Open
-from tests.recorded.stage import HOUR, IMAGE, Step, Turn, call, heard_of, mock_of, play, text
+from tests.recorded.stage import HOUR, IMAGE, Step, Turn, call, cuts, heard_of, mock_of, play, text
 from tests.runtime.test_environments import ScriptedFactory
 from tests.runtime.witness import PATIENCE, Ears
 
@@ -181,8 +183,8 @@ def test_a_request_that_the_recording_does_not_hold_fails_its_turn_and_says_wher
     assert error["type"] == "recording_mismatch"
     assert error["retryable"] is False
     assert error["message"] == (
-        f"the recording {path} does not hold this request: 5 messages, the last from user: 'And then?'; the nearest that "
-        "it holds is number 4, which differs first in message 5: asked user: 'And then?', recorded 'And now?'"
+        f"the recording {path} does not hold this request: 5 messages, the last from user: 'And then?'; the nearest "
+        "that it holds is number 4, which differs first in message 5: asked user: 'And then?', recorded 'And now?'"
     )
     assert [data["outcome"] for type_, data in heard[0] if type_ == "turn_completed"] == ["completed", "failed"]
 
@@ -197,18 +199,19 @@ def test_a_request_that_the_recording_does_not_hold_fails_its_turn_and_says_wher
 )
 def test_what_the_model_is_told_besides_counts_too(path: Path, image: Mapping[str, Any], where: str) -> None:
     recorded(path)
-    fields = {"id": "i", "system_prompt": "Be brief.", "model": "mock-1", "tools": IMAGE.tools, **image}
+    other = msgspec.structs.replace(IMAGE, **image)
 
-    (error,) = errors_in(play(RecordedEnvironment.replay(path), (asked("Hello"),), Image(**fields)))
+    (error,) = errors_in(play(RecordedEnvironment.replay(path), (asked("Hello"),), other))
 
     assert where in error["message"]
 
 
 def test_a_model_that_is_not_named_is_any(path: Path) -> None:
     recorded(path, (asked("Hello"),))
-    fields = {"id": "i", "system_prompt": "Be brief.", "tools": IMAGE.tools}
 
-    heard = play(RecordedEnvironment.replay(path), (asked("Hello"),), Image(**fields))
+    heard = play(
+        RecordedEnvironment.replay(path), (asked("Hello"),), Image(id="i", system_prompt="Be brief.", tools=IMAGE.tools)
+    )
 
     assert texts_in(heard[0]) == ["It is so"]
 
@@ -333,7 +336,7 @@ def test_a_call_whose_result_was_not_recorded_is_answered_with_a_mismatch(path: 
 @pytest.fixture
 def slow(path: Path) -> Path:
     """A recording in which an hour passes after the first word."""
-    events = (
+    events: tuple[tuple[str, dict[str, str], float], ...] = (
         ("text_delta", {"text": "It is "}, 0.0),
         ("text_delta", {"text": "so"}, 3600.0),
         ("message_stop", {}, 3600.0),
@@ -349,11 +352,6 @@ def slow(path: Path) -> Path:
 
 
 def _tools() -> bytes:
-    import msgspec
-
-    from reenact.actors.environment.recorded.form import ToldTool
-    from reenact.actors.environment.tools.toolbox import Toolbox
-
     specs = Toolbox(IMAGE.tools).specs()
     return msgspec.json.encode([ToldTool(spec.name, spec.description, spec.input_schema) for spec in specs])
 
@@ -395,12 +393,11 @@ def test_what_nobody_heard_any_more_is_taken_back(path: Path, opened: Open) -> N
     ears.wait("text_delta")
     (agent,) = runtime.agents.list()
 
-    factory.at_the_end = lambda: (factory.emit("text_delta", text="so"), factory.emit("message_stop"))
+    factory.last_words = ("so",)
     runtime.agents.interrupt(agent.id)
     ears.wait("turn_completed")
     runtime.close()
 
-    heard = play(RecordedEnvironment.replay(path), (), Image(id="i"))
     replay = opened(RecordedEnvironment.replay(path), path.with_name("replay.db"))
     again = Ears(replay)
     say(replay, "Hello")
@@ -408,7 +405,7 @@ def test_what_nobody_heard_any_more_is_taken_back(path: Path, opened: Open) -> N
     (agent,) = replay.agents.list()
     replay.agents.interrupt(agent.id)
     again.wait("turn_completed")
-    assert heard == []
+    assert cuts(read(str(path))) == [Cut(1, 1)]
     assert [event.data.text for event in again.of("text_delta")] == ["It is "]
     assert again.of("message_stop") == []
 
@@ -419,7 +416,7 @@ class _Stubborn:
     name = "stubborn"
 
     def __init__(self) -> None:
-        self.at_the_end: Callable[[], object] = lambda: None
+        self.last_words: tuple[str, ...] = ()
         self._producer: SystemBusProducer | None = None
 
     @property
@@ -427,7 +424,7 @@ class _Stubborn:
         return self
 
     @property
-    def effector(self) -> _Ends:
+    def effector(self) -> _Ends | _Raises:
         return _Ends(self)
 
     def create(self, config: EnvironmentConfig) -> _Stubborn:
@@ -450,7 +447,12 @@ class _Ends:
 
     def connect(self, consumer: SystemBusConsumer) -> None:
         # The interrupt shuts the way in before it is recorded, and what is recorded is heard after that.
-        consumer.on("interrupted", lambda _: self._environment.at_the_end())
+        consumer.on("interrupted", self._say_more)
+
+    def _say_more(self, _: Envelope) -> None:
+        for words in self._environment.last_words:
+            self._environment.emit("text_delta", text=words)
+            self._environment.emit("message_stop")
 
 
 # Other environments.
@@ -501,19 +503,23 @@ class _Broken(_Stubborn):
         self._is_async = is_async
 
     @property
-    def effector(self) -> Any:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # another one
-        return self
+    def effector(self) -> _Raises:
+        return _Raises(is_async=self._is_async)
 
-    def connect(self, end: Any) -> None:
-        def hear(_: Envelope) -> None:
-            raise ValueError("boom")
 
-        async def hear_later(_: Envelope) -> None:
-            await asyncio.sleep(0)
-            raise ValueError("boom")
+class _Raises:
+    def __init__(self, *, is_async: bool) -> None:
+        self._is_async = is_async
 
-        if hasattr(end, "on"):
-            end.on("turn_started", hear_later if self._is_async else hear)
+    def connect(self, consumer: SystemBusConsumer) -> None:
+        consumer.on("turn_started", self._raise_later if self._is_async else self._raise)
+
+    def _raise(self, _: Envelope) -> None:
+        raise ValueError("boom")
+
+    async def _raise_later(self, event: Envelope) -> None:
+        await asyncio.sleep(0)
+        self._raise(event)
 
 
 def test_providers_and_factories_are_recorded_and_nothing_else(path: Path) -> None:
