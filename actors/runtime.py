@@ -166,8 +166,12 @@ class _Ports:
         here = functools.partial(judge, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)
         return msgspec.structs.replace(rules, judging=here)
 
-    def tell_session(self, session_id: str, command: SessionCommand) -> None:
-        self._system.actor(SessionActor, session_id).tell(command)
+    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        session = self._system.actor(SessionActor, session_id)
+        if then is None:
+            session.tell(command)
+        else:
+            session.ask_future(command).add_done_callback(lambda _: then())
 
     def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
         if self.requests is None:
