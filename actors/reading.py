@@ -16,6 +16,11 @@ from reenact.domain.session import SessionInfo
 class Follower(Protocol):
     """Keeps the tables behind the log."""
 
+    @property
+    def lag(self) -> int:
+        """How many events of the log are not in the tables yet, as far as was heard."""
+        ...
+
     def wait_for(self, position: int, timeout: float) -> None:
         """Return when everything up to the position can be read; raise if that takes longer than `timeout` seconds."""
         ...

@@ -13,7 +13,15 @@ import typer
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
 from reenact.cli.interrupts import ending_on_request
-from reenact.cli.options import ListFormat, LogOptions, OutputFormat, SessionsOptions, TalkOptions, wants_json
+from reenact.cli.options import (
+    ListFormat,
+    LogOptions,
+    OutputFormat,
+    ServeOptions,
+    SessionsOptions,
+    TalkOptions,
+    wants_json,
+)
 from reenact.cli.settings import in_ci, state_directory
 
 _EPILOG = (
@@ -38,6 +46,37 @@ Database: TypeAlias = Annotated[
 ]
 Lines: TypeAlias = Annotated[
     ListFormat, typer.Option("--output-format", help="Lines for people, or one JSON object a line.")
+]
+Tools: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tools",
+        metavar="FILE.py|MODULE[:NAME]",
+        help="Python functions that the agent may call: every @tool there, or the one named. Repeatable.",
+    ),
+]
+McpConfig: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--mcp-config", metavar="FILE.json", help='Servers with more tools: {"mcpServers": {NAME: {"command": …}}}.'
+    ),
+]
+PolicyFile: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="FILE.json", help="Which calls are denied, and which a person is asked about."),
+]
+MaxSteps: TypeAlias = Annotated[
+    int | None, typer.Option("--max-steps", metavar="N", help="Ask the model at most so often in a turn.")
+]
+MaxCost: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--max-cost", metavar="AMOUNT", help="Stop when the session has cost more; needs --price."),
+]
+Prices: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--price", metavar="MODEL=IN,OUT", help="What a million tokens of a model cost, in and out. Repeatable."
+    ),
 ]
 
 
@@ -85,14 +124,7 @@ def _talk(
     timeout: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", help="Interrupt an answer that takes longer.")
     ] = None,
-    tools: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tools",
-            metavar="FILE.py|MODULE[:NAME]",
-            help="Python functions that the agent may call: every @tool there, or the one named. Repeatable.",
-        ),
-    ] = None,
+    tools: Tools = None,
     allow_tools: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,31 +133,11 @@ def _talk(
             help="Where no person is to approve calls of this tool, approve them; * is a wildcard. Repeatable.",
         ),
     ] = None,
-    mcp_config: Annotated[
-        str | None,
-        typer.Option(
-            "--mcp-config", metavar="FILE.json", help='Servers with more tools: {"mcpServers": {NAME: {"command": …}}}.'
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy", metavar="FILE.json", help="Which calls are denied, and which a person is asked about."
-        ),
-    ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option("--max-steps", metavar="N", help="Ask the model at most so often in a turn.")
-    ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option("--max-cost", metavar="AMOUNT", help="Stop when the session has cost more; needs --price."),
-    ] = None,
-    prices: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--price", metavar="MODEL=IN,OUT", help="What a million tokens of a model cost, in and out. Repeatable."
-        ),
-    ] = None,
+    mcp_config: McpConfig = None,
+    policy: PolicyFile = None,
+    max_steps: MaxSteps = None,
+    max_cost: MaxCost = None,
+    prices: Prices = None,
     debug: Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> Command | None:
@@ -153,10 +165,7 @@ def _talk(
         raise typer.BadParameter("--continue and --resume name two sessions; give one of them")
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
         raise typer.BadParameter(f"--timeout is a number of seconds above 0, not {timeout:g}")
-    if max_cost is not None and not (max_cost >= 0 and math.isfinite(max_cost)):
-        raise typer.BadParameter(f"--max-cost is an amount of 0 or more, not {max_cost:g}")
-    if max_steps is not None and max_steps < 1:
-        raise typer.BadParameter(f"--max-steps is a number from 1 on, not {max_steps}")
+    _check_limits(max_steps, max_cost)
     options = TalkOptions(
         prompt=prompt,
         output_format=output_format,
@@ -235,6 +244,87 @@ def _sessions(*, context: typer.Context, database: Database = None, output_forma
         return listing.sessions(options, console)
 
     return sessions
+
+
+@app.command("serve")
+def _serve(
+    *,
+    context: typer.Context,
+    database: Database = None,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; beyond this machine only with tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", help="The port; 0 takes any that is free.")] = 8000,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help="Tokens that open the server, one a line; # begins a comment."
+        ),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        typer.Option("--origin", metavar="URL", help="Web pages from there may use the server, too. Repeatable."),
+    ] = None,
+    host_names: Annotated[
+        list[str] | None,
+        typer.Option("--host-name", metavar="NAME", help="Clients may call the server by this name, too. Repeatable."),
+    ] = None,
+    mock: Annotated[bool, typer.Option("--mock", help="Let the mock answer, as MOCK_LLM=true does.")] = False,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="NAME", help="Let the mock answer from this script, as MOCK_SCENARIO does."),
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model of the image `chat`.")] = None,
+    system_prompt: Annotated[
+        str | None, typer.Option("--system-prompt", metavar="TEXT", help="The instructions of the image `chat`.")
+    ] = None,
+    tools: Tools = None,
+    mcp_config: McpConfig = None,
+    policy: PolicyFile = None,
+    max_steps: MaxSteps = None,
+    max_cost: MaxCost = None,
+    prices: Prices = None,
+) -> Command:
+    """Let other programs and web pages use the log and its agents, over WebSocket and HTTP.
+
+    Prints where it listens, and goes on until Ctrl+C or SIGTERM; exits with 0 then.
+    """
+    _check_limits(max_steps, max_cost)
+    talk = TalkOptions(
+        database=database or context.obj,
+        model=model,
+        system_prompt=system_prompt,
+        tools=tuple(tools or ()),
+        mcp_config=mcp_config,
+        policy=policy,
+        max_steps=max_steps,
+        max_cost=max_cost,
+        prices=tuple(prices or ()),
+    )
+    options = ServeOptions(
+        talk=talk,
+        host=host,
+        port=port,
+        token_file=token_file,
+        origins=tuple(origins or ()),
+        host_names=tuple(host_names or ()),
+        mock=mock,
+        scenario=scenario,
+    )
+
+    def serve(console: Console) -> int:
+        from reenact.cli import serve as serving  # noqa: PLC0415 - likewise
+
+        return serving.serve(options, console)
+
+    return serve
+
+
+def _check_limits(max_steps: int | None, max_cost: float | None) -> None:
+    if max_cost is not None and not (max_cost >= 0 and math.isfinite(max_cost)):
+        raise typer.BadParameter(f"--max-cost is an amount of 0 or more, not {max_cost:g}")
+    if max_steps is not None and max_steps < 1:
+        raise typer.BadParameter(f"--max-steps is a number from 1 on, not {max_steps}")
 
 
 def _print_version(console: Console) -> int:

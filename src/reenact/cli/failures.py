@@ -74,6 +74,12 @@ class AnswerLostError(ReenactError):
     code = "answer_lost"
 
 
+class ServerEndedError(ReenactError):
+    """The server does not listen any more, and nobody has told it to end."""
+
+    code = "server_ended"
+
+
 class TerminatedError(BaseException):
     """The process was asked to end."""
 

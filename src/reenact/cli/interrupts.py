@@ -63,6 +63,17 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
 
 
 @contextmanager
+def stopping(stop: Callable[[], object]) -> Generator[None]:
+    """Let Ctrl+C, and any request to end, call `stop`, as often as they come."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        stop()
+
+    with _handling(dict.fromkeys((signal.SIGINT, *_REQUESTS), end)):
+        yield
+
+
+@contextmanager
 def cleaning_up() -> Generator[None]:
     """Let nothing stop half-way what is done here: who cannot wait, ends the process, which the log survives."""
 

@@ -49,6 +49,20 @@ class TalkOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """A server; `talk` has what its agents are made with, as a new conversation has it."""
+
+    talk: TalkOptions
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token_file: str | None = None
+    origins: tuple[str, ...] = ()
+    host_names: tuple[str, ...] = ()
+    mock: bool = False
+    scenario: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogOptions:
     """A look at the events of the log that fit every filter."""
 

@@ -79,7 +79,7 @@ def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Con
         if text is not None:
             check_text(name, text)
     with console.guarding_output():
-        image, prices = _image(options), read_prices(options.prices)
+        image, prices = image_of(options), read_prices(options.prices)
         answerer, llm = answering(
             console.environ,
             model=options.model if options.goes_on else None,
@@ -87,7 +87,7 @@ def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Con
         )
         functions = functions_of(image.tools)
         try:
-            database = _database(options, console)
+            database = database_of(options.database, console)
             runtime = Runtime.open(database, environment=answerer, llm=llm, tools=functions, prices=prices)
         except BaseException:
             answerer.dispose()
@@ -100,7 +100,7 @@ def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Con
                 runtime.close()
 
 
-def _image(options: TalkOptions) -> Image:
+def image_of(options: TalkOptions) -> Image:
     """Return what a new session is created with; of one that goes on, only the functions of its tools are needed."""
     if options.goes_on:
         for option in ("mcp_config", "policy", "max_steps", "max_cost"):
@@ -129,8 +129,9 @@ def _new_id() -> str:
     return TimeOrderedIds(microseconds)("ses")
 
 
-def _database(options: TalkOptions, console: Console) -> str:
-    named = options.database or given(console.environ, "REENACT_DB")
+def database_of(database: str | None, console: Console) -> str:
+    """Return which log is meant; the directory of the default one is made."""
+    named = database or given(console.environ, "REENACT_DB")
     if named is not None:
         return named
     path = default_database(console.environ)

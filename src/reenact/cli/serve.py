@@ -1,0 +1,75 @@
+"""Serving: the runtime is opened and listened for, until somebody says that it is enough."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from reenact._runtime import Runtime
+from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.cli.answering import answering
+from reenact.cli.configuration import read_prices
+from reenact.cli.console import Console
+from reenact.cli.failures import ExitCode, ServerEndedError
+from reenact.cli.interrupts import stopping
+from reenact.cli.options import ServeOptions
+from reenact.cli.settings import given
+from reenact.cli.talk import database_of, image_of
+from reenact.cli.tools import functions_of
+from reenact.server import Server
+from reenact.server.access import is_exposed, read_tokens
+
+LOOK_AROUND = 1.0
+"""Seconds after which to see whether the server is still there."""
+
+
+def serve(options: ServeOptions, console: Console) -> int:
+    """Serve until told to end; then end what runs, and return the exit code."""
+    tokens = () if options.token_file is None else read_tokens(options.token_file)
+    if options.token_file is not None and is_exposed(options.token_file):
+        console.warn(f"others may read the tokens in {options.token_file}; chmod 600 keeps them to yourself")
+    with console.guarding_output():
+        image, prices = image_of(options.talk), read_prices(options.talk.prices)
+        answerer, llm = answering(_environ(options, console.environ))
+        try:
+            runtime = Runtime.open(
+                database_of(options.talk.database, console),
+                environment=answerer,
+                llm=llm,
+                tools=functions_of(image.tools),
+                prices=prices,
+                default_image=image,
+            )
+        except BaseException:
+            answerer.dispose()
+            raise
+        stop = threading.Event()
+        with (
+            stopping(stop.set),
+            runtime,
+            Server(
+                runtime,
+                options.host,
+                options.port,
+                tokens=tokens,
+                origins=options.origins,
+                host_names=options.host_names,
+            ) as server,
+        ):
+            model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+            console.say(answerer.name(model))
+            console.write(f"listening on {server.url}\n")
+            while not stop.wait(LOOK_AROUND):
+                if server.wait(0):
+                    raise ServerEndedError("the server has ended by itself")
+    return ExitCode.SUCCESS
+
+
+def _environ(options: ServeOptions, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables with what the options say in their place; a scenario is the mock's."""
+    said = dict(environ)
+    if options.mock or options.scenario is not None:
+        said["MOCK_LLM"] = "true"
+    if options.scenario is not None:
+        said["MOCK_SCENARIO"] = options.scenario
+    return said

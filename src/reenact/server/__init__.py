@@ -1,0 +1,12 @@
+"""The server: a runtime's facades and events over WebSocket and HTTP, on one port. `docs/protocol.md` says how.
+
+`create_app` makes an ASGI application of a runtime; `Server` serves it in this process.
+"""
+
+from __future__ import annotations
+
+from reenact.server.app import create_app
+from reenact.server.limits import Limits
+from reenact.server.serving import Server
+
+__all__ = ["Limits", "Server", "create_app"]

@@ -1,0 +1,62 @@
+"""Responses of the JSON API, and the status that goes with each code."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+_JSON: Final = "application/json"
+_STATUS: Final = {
+    "already_exists": 409,
+    "authentication": 401,
+    "call_not_pending": 404,
+    "conflict": 409,
+    "host_not_served": 421,
+    "internal_error": 500,
+    "llm_error": 502,
+    "mailbox_full": 503,
+    "method_not_allowed": 405,
+    "not_found": 404,
+    "origin_not_allowed": 403,
+    "request_reused": 409,
+    "runtime_closed": 503,
+    "stale_approval": 409,
+    "timeout": 504,
+    "too_large": 413,
+    "too_many_requests": 429,
+    "too_slow": 408,
+    "unknown_command": 404,
+    "unknown_event_type": 400,
+    "unknown_scenario": 400,
+    "unready": 503,
+    "unstorable": 400,
+}
+_STARTS: Final = {"invalid_": 400, "log_": 503, "storage_": 503, "projection": 503, "read_model": 503}
+
+
+def status_of(code: str) -> int:
+    """Return the HTTP status of an error, by its code."""
+    if code.endswith("_not_found"):
+        return 404
+    return _STATUS.get(code) or next((status for start, status in _STARTS.items() if code.startswith(start)), 500)
+
+
+def success(content: object, status: int = 200) -> Response:
+    """Return a response with the content as JSON; bytes are JSON already."""
+    body = content if isinstance(content, bytes) else msgspec.json.encode(content)
+    return Response(body, status, media_type=_JSON)
+
+
+def failure(code: str, message: str, *, retry_after: float | None = None) -> Response:
+    """Return the response `{"error": {"code", "message"}}`, with the status of the code."""
+    status = status_of(code)
+    headers: dict[str, str] = {}
+    if status == status_of("authentication"):
+        headers["www-authenticate"] = "Bearer"
+    if retry_after is not None:
+        headers["retry-after"] = str(math.ceil(retry_after))
+    body = msgspec.json.encode({"error": {"code": code, "message": message}})
+    return Response(body, status, headers=headers, media_type=_JSON)

@@ -1,0 +1,128 @@
+"""Where requests are carried out: on threads, since the facades wait, and to the end, whoever has gone meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from reenact.actors.runtime import LocalRuntime
+from reenact.domain.commands import RESPONSES, CommandError, Response, refusal_of
+from reenact.domain.errors import ReenactError, RuntimeClosedError
+from reenact.domain.events import Context, Envelope
+from reenact.domain.image_travel import check_from_afar
+from reenact.server.counts import Counts
+from reenact.server.limits import Limits
+
+T = TypeVar("T")
+R = TypeVar("R")
+INTERNAL: Final = CommandError(
+    code="internal_error", message="something unexpected happened; the server's log has more"
+)
+OK: Final = "ok"
+_NAMES: Final = ("container_id", "image_id", "session_id", "agent_id")
+_log: Final = logging.getLogger("reenact.server")
+
+
+class Desk:
+    """Carries out what clients ask for. Used on one event loop."""
+
+    def __init__(self, runtime: LocalRuntime, limits: Limits, counts: Counts, *, allow_programs: bool) -> None:
+        self._runtime = runtime
+        self._allow_programs = allow_programs
+        self._longest = limits.longest_request
+        self._counts = counts
+        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="reenact-server")
+        self._closed = False
+
+    async def ask(
+        self,
+        type_: str,
+        data: Mapping[str, Any],
+        request_id: str,
+        timeout: float | None,  # noqa: ASYNC109 - that of the request, for whoever carries it out
+        encode: Callable[[Envelope], T],
+    ) -> T:
+        """Carry out a request of the command protocol; return what `encode` makes of its response.
+
+        Raises:
+            UnknownCommandError: there is no such request, so that it has no response.
+        """
+        wait = self._longest if timeout is None else min(max(timeout, 0.0), self._longest)
+        self._counts.in_progress += 1
+        code = "abandoned"
+        try:
+            code, answer = await self.call(partial(self._carry_out, type_, {**data}, request_id, wait, encode))
+        except ReenactError as error:
+            code = error.code
+            raise
+        finally:
+            self._counts.in_progress -= 1
+            self._counts.requests[type_ if type_ in RESPONSES else "unknown", code] += 1
+        return answer
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Return what the function returns, which may wait; it is called even if nobody waits for it any more."""
+        if self._closed:
+            raise RuntimeClosedError("the server is ending")
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+                tell(outcome.set_exception, error)
+            else:
+                tell(outcome.set_result, result)
+
+        def tell(act: Callable[[R], object], value: R) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: outcome.done() or act(value))
+
+        self._pool.submit(run)
+        return await outcome
+
+    def close(self) -> None:
+        """Take nothing more; what has not begun is left."""
+        self._closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _carry_out(
+        self, type_: str, data: dict[str, Any], request_id: str, timeout: float, encode: Callable[[Envelope], T]
+    ) -> tuple[str, T]:
+        data["request_id"] = request_id
+        try:
+            check_from_afar(type_, data, allow_programs=self._allow_programs)
+            answer = self._runtime.request(type_, data, timeout)
+        except ReenactError as error:
+            if type_ not in RESPONSES:
+                raise
+            answer = _refusal(RESPONSES[type_], data, refusal_of(error))
+        except Exception:
+            _log.exception("a request %r could not be carried out", type_)
+            if type_ not in RESPONSES:
+                raise
+            answer = _refusal(RESPONSES[type_], data, INTERNAL)
+        error_ = answer.data.error
+        return (OK if error_ is None else error_.code), encode(answer)
+
+
+def _refusal(kind: type[Response], data: Mapping[str, Any], error: CommandError) -> Envelope:
+    request_id = str(data["request_id"])
+    about = {name: value for name in _NAMES if isinstance(value := data.get(name), str)}
+    return Envelope(
+        id=f"{request_id}:{kind.intent}",
+        type=kind.event_type,
+        timestamp=datetime.now(UTC),
+        source=kind.source,
+        category=kind.category,
+        intent=kind.intent,
+        context=Context(**about, correlation_id=request_id),
+        data=kind(request_id=request_id, error=error),
+    )

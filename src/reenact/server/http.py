@@ -1,0 +1,199 @@
+"""The JSON API: each route is a request of the command protocol; and what machines ask of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from reenact.domain.commands import json_schema
+from reenact.domain.errors import InvalidInputError, ReenactError
+from reenact.domain.events import Envelope
+from reenact.server.answers import failure, success
+from reenact.server.metrics import CONTENT_TYPE, exposition
+from reenact.server.openapi import frames_schema, openapi
+from reenact.server.resources import ANY_REQUEST, EVENTS, RESOURCES, Resource
+from reenact.server.service import Service
+
+TIMEOUT: Final = 30.0
+"""Seconds in which a request is answered."""
+MOST_EVENTS: Final = 1000
+"""Events on a page."""
+READY_WITHIN: Final = 1.0
+"""Seconds in which the read model of a server that is ready can catch up with the log."""
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
+_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class _Refusal(Exception):
+    """The request cannot be carried out."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def routes(service: Service) -> list[Route]:
+    """Return the routes of the application, but for the WebSocket's."""
+    api = _Api(service)
+    document = success(openapi(service.name))
+    events, frames = success(json_schema()), success(frames_schema())
+    return [
+        Route("/health", _fixed(success({"status": "ok", "server": service.name}))),
+        Route("/ready", api.ready),
+        Route("/metrics", api.metrics),
+        Route("/openapi.json", _fixed(document)),
+        Route("/schemas/events.json", _fixed(events)),
+        Route("/schemas/frames.json", _fixed(frames)),
+        Route(EVENTS, _told(api.events)),
+        Route(ANY_REQUEST, _told(api.any_request), methods=["POST"]),
+        *(Route(one.path, _told(partial(api.resource, one)), methods=[one.method]) for one in RESOURCES),
+    ]
+
+
+class _Api:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._desk = service.desk
+
+    async def resource(self, resource: Resource, request: Request) -> Response:
+        given = await self._body(request) if resource.has_body else {**request.query_params}
+        if resource.whole is not None:
+            given = {resource.whole: given}
+        unknown = sorted(set(given) - set(resource.others))
+        if unknown:
+            known = ", ".join(resource.others) or "none"
+            msg = f"there is no field {unknown[0]!r} here; there are: {known}"
+            raise _Refusal(InvalidInputError.code, msg)
+        return await self._ask(resource.request, {**given, **request.path_params}, request, resource)
+
+    async def any_request(self, request: Request) -> Response:
+        return await self._ask(request.path_params["type"], await self._body(request), request, None)
+
+    async def events(self, request: Request) -> Response:
+        unknown = set(request.query_params) - {"after", "limit"}
+        if unknown:
+            raise _Refusal(InvalidInputError.code, f"there is no field {min(unknown)!r} here; there are: after, limit")
+        after = _number(request.query_params, "after", 0, 0, None)
+        limit = _number(request.query_params, "limit", 100, 1, MOST_EVENTS)
+        session_id = request.path_params["session_id"]
+        return success(await self._desk.call(partial(self._page, session_id, after, limit)))
+
+    async def ready(self, request: Request) -> Response:
+        try:
+            await self._desk.call(partial(self._service.runtime.check_ready, READY_WITHIN))
+        except ReenactError as error:
+            return failure("unready", f"{error.code}: {error}")
+        return success({"status": "ready"})
+
+    async def metrics(self, request: Request) -> Response:
+        text = await self._desk.call(partial(exposition, self._service))
+        return Response(text, media_type=CONTENT_TYPE)
+
+    def _page(self, session_id: str, after: int, limit: int) -> bytes:
+        following = self._service.runtime.feed.subscribe(session_id, after=after)
+        try:
+            events = following.take(limit)
+        finally:
+            following.unsubscribe()
+        cursor = events[-1].cursor if events else after
+        return msgspec.json.encode({"events": events, "cursor": cursor})
+
+    async def _ask(self, type_: str, data: dict[str, Any], request: Request, resource: Resource | None) -> Response:
+        key = request.headers.get("idempotency-key")
+        request_id = uuid.uuid4().hex if key is None else key
+        return await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, resource))
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
+        try:
+            return _OBJECT.decode(body) if body.strip() else {}
+        except (msgspec.DecodeError, RecursionError) as error:
+            msg = f"the body is to be a JSON object: {error}"
+            raise _Refusal(InvalidInputError.code, msg) from None
+
+
+def _encoded(resource: Resource | None, answer: Envelope) -> Response:
+    """Return what came of a request as a response; encoded on the thread that carried it out."""
+    data = answer.data
+    if data.error is not None:
+        return failure(data.error.code, data.error.message)
+    if resource is not None and resource.missing is not None and data.result is None:
+        return failure(resource.missing, "there is nothing of this id")
+    return success({"request_id": data.request_id, "result": data.result}, 200 if resource is None else resource.status)
+
+
+async def _read(request: Request, most: int, seconds: float) -> bytes:
+    """Return the body, or refuse one that is too large, or does not come."""
+    chunks: list[bytes] = []
+    size = 0
+    too_large = _Refusal("too_large", f"a body has at most {most} bytes")
+    with_length = request.headers.get("content-length", "")
+    if with_length.isdecimal() and int(with_length) > most:
+        raise too_large
+    try:
+        async with asyncio.timeout(seconds) as patience:
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise too_large
+                chunks.append(chunk)
+                patience.reschedule(asyncio.get_running_loop().time() + seconds)
+    except TimeoutError:
+        raise _Refusal("too_slow", f"nothing of the body came for {seconds:g} s") from None
+    return b"".join(chunks)
+
+
+def _number(given: Mapping[str, str], name: str, otherwise: int, least: int, most: int | None) -> int:
+    text = given.get(name)
+    if text is None:
+        return otherwise
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1  # noqa: PLR2004 - 64 bits
+    if number < least or (most is not None and number > most):
+        bounds = f"from {least} on" if most is None else f"from {least} to {most}"
+        msg = f"{name} is a whole number {bounds}, not {text!r}"
+        raise _Refusal(InvalidInputError.code, msg)
+    return number
+
+
+def _told(endpoint: Endpoint) -> Endpoint:
+    """Return the endpoint, whose refusals are responses."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except _Refusal as refusal:
+            return failure(refusal.code, str(refusal))
+        except ReenactError as error:
+            return failure(error.code, str(error))
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
+
+    return answer
+
+
+def _fixed(response: Response) -> Endpoint:
+    async def answer(_: Request) -> Response:
+        return response
+
+    return answer
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    response = failure(_CODES.get(status, "internal_error"), str(getattr(error, "detail", "internal error")))
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+ERRORS: Final = {HTTPException: _http_error}

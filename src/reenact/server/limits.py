@@ -1,0 +1,110 @@
+"""How much a client may ask for, and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Final
+
+from reenact.domain.errors import ConfigurationError
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one client may take of a server, in bytes, seconds and numbers of things.
+
+    Raises:
+        ConfigurationError: one is not a number above 0.
+    """
+
+    message_size: int = 12 * MIB
+    """The largest message, or body of an HTTP request: the 10 MiB that a message's content may have, and its frame."""
+    rate: float = 200.0
+    """Frames, or HTTP requests, a second, in the long run."""
+    burst: int = 400
+    """How many of them may come at once."""
+    requests: int = 64
+    """Requests of one connection that are in progress. The next ones are read when some of these are answered."""
+    subscriptions: int = 1000
+    """Subscriptions of one connection."""
+    connections: int = 1000
+    """Connections, of all clients together."""
+    threads: int = 32
+    """Requests that are carried out at the same time, of all clients together."""
+    hello_timeout: float = 5.0
+    """Until the first frame of a connection has come."""
+    head_timeout: float = 10.0
+    """Until a request's head, a handshake, or a request's body has come whole."""
+    ping_interval: float = 20.0
+    """Between two pings, and from a ping to the end of the connection if nobody answers it."""
+    stall_timeout: float = 60.0
+    """Until a connection is closed whose client takes nothing of what is sent to it."""
+    longest_request: float = 300.0
+    """The longest that a request may want to wait for its answer."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (value > 0 and math.isfinite(value)):
+                msg = f"the limit {field.name} is a number above 0, not {value!r}"
+                raise ConfigurationError(msg)
+
+
+class Bucket:
+    """Tokens that come at a rate, up to a burst; each thing that is done takes one."""
+
+    def __init__(self, rate: float, burst: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._now = now
+        self._tokens = float(burst)
+        self._at = now()
+
+    def take(self) -> float:
+        """Take a token, if need be one that has yet to come; return the seconds until it is there."""
+        self._fill()
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._rate)
+
+    def try_take(self) -> float:
+        """Take a token if there is one, and return 0; else return the seconds until there is."""
+        self._fill()
+        if self._tokens >= 1.0:
+            self._tokens -= 1.0
+            return 0.0
+        return (1.0 - self._tokens) / self._rate
+
+    def _fill(self) -> None:
+        now = self._now()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+
+
+class Room:
+    """Room for so many things, of so many bytes together; one that is alone may be larger. Of one event loop."""
+
+    def __init__(self, things: int, size: int) -> None:
+        self._things = things
+        self._size = size
+        self._inside = 0
+        self._taken = 0
+        self._left = asyncio.Event()
+
+    async def enter(self, size: int) -> None:
+        """Wait until there is room for one more thing of that size, and take it."""
+        while self._inside and (self._inside >= self._things or self._taken + size > self._size):
+            self._left.clear()
+            await self._left.wait()
+        self._inside += 1
+        self._taken += size
+
+    def leave(self, size: int) -> None:
+        """Give back the room of a thing of that size."""
+        self._inside -= 1
+        self._taken -= size
+        self._left.set()

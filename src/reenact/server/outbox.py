@@ -1,0 +1,166 @@
+"""What goes out over one connection: its own frames first, then events, no sooner than the socket takes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.domain.frames import Ended, FromServer
+from reenact.server.counts import Counts
+
+MOST_WAITING: Final = 64
+"""Frames that may wait before no more are read from the client."""
+BATCH: Final = 64 * 1024
+"""Bytes of events that go into one frame, about."""
+PAUSE: Final = 1.0
+"""Seconds until events are read again that could not be read."""
+_log: Final = logging.getLogger("reenact.server")
+
+
+class Taken(Protocol):
+    """Events of one subscription that have been taken, in order; `ended` says why no more come, if none do."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def events(self) -> list[bytes]: ...
+    @property
+    def ended(self) -> str | None: ...
+
+
+class Source(Protocol):
+    """Where the events come from."""
+
+    async def take(self, limit_bytes: int = BATCH) -> Iterable[Taken]:
+        """Return events when there are some."""
+        ...
+
+
+class Followed:
+    """A subscription of the connection: the id that the client gave it, and the one that it has in the source.
+
+    The latter is used once, so that what was taken for an earlier one of the same id is not taken for this one's.
+    """
+
+    def __init__(self, id: str, name: str) -> None:  # noqa: A002 - the protocol's word
+        self.id = id
+        self.name = name
+        self.head = b'{"id":%b,"events":[' % msgspec.json.encode(id)
+        self.told = asyncio.Event()
+        """Set when the client has been told that the subscription stands, or that it does not."""
+        self.acks: set[asyncio.Task[None]] = set()
+        """Acknowledgements that are not durable yet."""
+
+
+class Outbox:
+    """Sends; one task calls `run`, and everything goes out there. Of one event loop."""
+
+    def __init__(self, source: Source, send: Callable[[bytes], Awaitable[None]], counts: Counts) -> None:
+        """Take where events come from, and what sends a frame."""
+        self._source = source
+        self._send = send
+        self._counts = counts
+        self.on_ended: Callable[[Followed], None] = _nobody
+        """Is told that a subscription has ended by itself."""
+        self._frames: deque[bytes] = deque()
+        self._followed: dict[str, Followed] = {}
+        self._closed = False
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def follow(self, followed: Followed) -> None:
+        """Send what comes for the subscription, once its `told` is set."""
+        self._followed[followed.name] = followed
+
+    def forget(self, followed: Followed) -> None:
+        """Send nothing more of the subscription."""
+        self._followed.pop(followed.name, None)
+        followed.told.set()
+
+    def put(self, frame: FromServer | bytes) -> None:
+        """Have a frame sent, before any events that have not been taken yet; once it is closed, forget it."""
+        if self._closed:
+            return
+        self._frames.append(frame if isinstance(frame, bytes) else msgspec.json.encode(frame))
+        if len(self._frames) >= MOST_WAITING:
+            self._room.clear()
+        self._news.set()
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._closed = True
+        self._frames.clear()
+        self._room.set()
+
+    async def room(self) -> None:
+        """Wait until not too many frames wait."""
+        await self._room.wait()
+
+    async def run(self) -> None:
+        """Send until cancelled, or until the connection or the source is lost."""
+        taking: asyncio.Task[Iterable[Taken]] | None = None
+        try:
+            while True:
+                if taking is None:
+                    taking = asyncio.ensure_future(_take(self._source))
+                    taking.add_done_callback(lambda _: self._news.set())
+                await self._flush()
+                if taking.done():
+                    batches, taking = taking.result(), None
+                    await self._pass_on(batches)
+                else:
+                    await self._news.wait()
+                    self._news.clear()
+        finally:
+            if taking is not None:
+                taking.cancel()
+                await asyncio.wait([taking])
+
+    async def _flush(self) -> None:
+        while self._frames:
+            await self._send(self._frames.popleft())
+            if len(self._frames) < MOST_WAITING:
+                self._room.set()
+
+    async def _pass_on(self, batches: Iterable[Taken]) -> None:
+        told: list[tuple[Followed, Taken]] = []
+        for batch in batches:
+            followed = self._followed.get(batch.id)
+            if followed is not None:
+                await followed.told.wait()
+                if batch.id in self._followed:
+                    told.append((followed, batch))
+        await self._flush()  # with the word that they stand
+        told = [(followed, batch) for followed, batch in told if followed.name in self._followed]
+        pieces = [b"%b%b]}" % (followed.head, b",".join(batch.events)) for followed, batch in told if batch.events]
+        if pieces:
+            await self._send(b'{"type":"events","batches":[%b]}' % b",".join(pieces))
+            self._counts.events += sum(len(batch.events) for _, batch in told)
+        for followed, batch in told:
+            if batch.ended is not None and followed.name in self._followed:
+                self.forget(followed)
+                self.on_ended(followed)
+                self.put(Ended(id=followed.id, reason=batch.ended))
+
+
+async def _take(source: Source) -> Iterable[Taken]:
+    """Return events when there are some; as long as the log cannot be read, ask again now and then."""
+    while True:
+        try:
+            return await source.take(BATCH)
+        except RuntimeClosedError:
+            await asyncio.Event().wait()  # none will come
+        except StorageError as error:
+            _log.warning("events cannot be read at present: %s", error)
+            await asyncio.sleep(PAUSE)
+
+
+def _nobody(_: Followed) -> None:
+    pass

@@ -1,0 +1,70 @@
+"""A client's messages as frames, or why one is none."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Final
+
+import msgspec
+
+from reenact.domain.errors import ProtocolError, ReenactError
+from reenact.domain.frames import PROTOCOL, FromClient, Hello, Refused
+
+INVALID: Final = "invalid_frame"
+_FRAMES: Final[msgspec.json.Decoder[FromClient]] = msgspec.json.Decoder(FromClient)
+_ANY: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+class NotAccepted(Exception):
+    """A frame cannot be accepted; the client is told why."""
+
+    def __init__(self, id_: str | None, code: str, message: str) -> None:
+        super().__init__(message)
+        self.refused = Refused(id=id_, code=code, message=message)
+
+    @classmethod
+    def because(cls, id_: str | None, error: ReenactError) -> NotAccepted:
+        """Return that the frame is not accepted because of the error."""
+        return cls(id_, error.code, str(error))
+
+
+def frame_of(text: str | None) -> FromClient:
+    """Return the frame that a message is; None stands for a binary one.
+
+    Raises:
+        NotAccepted: it is none.
+    """
+    if text is None:
+        raise NotAccepted(None, INVALID, "a message is JSON in text; this one is binary")
+    try:
+        return _FRAMES.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotAccepted(_id_of(_read(text)), INVALID, f"this is no frame of a client: {error}") from None
+
+
+def hello_of(text: str | None) -> Hello:
+    """Return the hello that the first message is to be.
+
+    Raises:
+        NotAccepted: it is none, or one of another version of the protocol, of which only that is read.
+    """
+    said = _read(text or "")
+    spoken = said.get("protocol", PROTOCOL)
+    if said.get("type") == "hello" and spoken != PROTOCOL:
+        message = f"this server speaks version {PROTOCOL} of the protocol, the client {spoken!s:.20}"
+        raise NotAccepted(None, ProtocolError.code, message)
+    frame = frame_of(text)
+    if not isinstance(frame, Hello):
+        raise NotAccepted(_id_of(said), ProtocolError.code, "the first frame is to be a hello")
+    return frame
+
+
+def _read(text: str) -> dict[str, Any]:
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        return _ANY.decode(text)
+    return {}
+
+
+def _id_of(said: dict[str, Any]) -> str | None:
+    found = said.get("id")
+    return found if isinstance(found, str) else None

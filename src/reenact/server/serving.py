@@ -1,0 +1,250 @@
+"""A server in this process: it listens, on a thread of its own, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable, Collection
+from typing import Final, Self
+
+import uvicorn
+
+from reenact.actors.runtime import LocalRuntime
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.frames import TOO_SLOW
+from reenact.server.access import hosts_of, is_loopback
+from reenact.server.app import application, service_of
+from reenact.server.limits import Limits
+from reenact.server.service import Service
+from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
+
+GRACE: Final = 0.6
+"""Seconds in which requests may still be answered, and close frames sent, when the server ends."""
+FLUSH: Final = 0.3
+"""Seconds in which what was written must have gone out then."""
+_BACKLOG: Final = 512
+_LAST_PORT: Final = 65535
+_BUFFER: Final = 256 * 1024
+"""Bytes that the system keeps, about, of what has gone out to a client and was not taken yet."""
+_TICK: Final = 1.0
+_SETTLE: Final = 0.02
+"""Seconds after which a connection that was just accepted is known."""
+_log: Final = logging.getLogger("reenact.server")
+
+
+class Server:
+    """Serves a runtime over WebSocket and HTTP. `start` and `stop` it, or use it as a context manager.
+
+    The runtime stays open when the server has stopped.
+    """
+
+    def __init__(
+        self,
+        runtime: LocalRuntime,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        tokens: Collection[str] = (),
+        origins: Collection[str] = (),
+        host_names: Collection[str] = (),
+        limits: Limits | None = None,
+        allow_programs: bool = False,
+    ) -> None:
+        """Prepare to serve.
+
+        Args:
+            runtime: what clients use.
+            host: the address to listen on, or a name of it.
+            port: 0 takes any that is free.
+            tokens: those that open the server; on a loopback address it may be open to all who can reach it.
+            origins: of web pages that may use it, such as `https://example.org`, besides its own.
+            host_names: what requests may call it by, besides its own address.
+            limits: how much a client may ask for.
+            allow_programs: whether images that clients register may have MCP servers that are programs, which this
+                machine starts, or that are told its environment variables.
+
+        Raises:
+            ConfigurationError: the address is no loopback address and there is no token, it is none of this machine,
+                or a token or an origin cannot be one.
+        """
+        if not 0 <= port <= _LAST_PORT:
+            msg = f"a port is a number from 0 to {_LAST_PORT}, not {port}"
+            raise ConfigurationError(msg)
+        family, address = _resolved(host)
+        if not tokens and not is_loopback(address):
+            msg = f"{host} can be reached from other machines, so a token is needed: --token-file, or tokens=…"
+            raise ConfigurationError(msg)
+        self._host = host
+        self._family = family
+        self._address = address
+        self._limits = limits or Limits()
+        self._service = service_of(
+            runtime,
+            tokens=tokens,
+            origins=origins,
+            limits=self._limits,
+            hosts=hosts_of(host, address, host_names),
+            allow_programs=allow_programs,
+        )
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._uvicorn: _Uvicorn | None = None
+        self._stopped = False
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        """Where it listens, such as `http://127.0.0.1:8000`."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> Self:
+        """Listen; when this returns, clients can connect.
+
+        Raises:
+            ConfigurationError: the port is in use, may not be used, or the server was started before.
+        """
+        with self._lock:
+            if self._thread is not None or self._stopped:
+                raise ConfigurationError("a server is started once; make another one")
+            listening = _bound(self._family, (self._address, self.port), self._host)
+            self.port = listening.getsockname()[1]
+            started = threading.Event()
+            self._uvicorn = _Uvicorn(self._service, self._limits, started.set)
+            self._thread = threading.Thread(
+                target=self._serve, args=(self._uvicorn, listening, started), name="reenact-server", daemon=True
+            )
+            self._thread.start()
+            started.wait()
+        return self
+
+    def stop(self) -> None:
+        """Close all connections and end; takes less than 2 seconds. Idempotent."""
+        with self._lock:
+            self._stopped = True
+            if self._uvicorn is not None:
+                self._uvicorn.end()
+            if self._thread is not None and self._thread is not threading.current_thread():
+                self._thread.join()
+        self._service.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended, at most `timeout` seconds; return whether it has."""
+        thread = self._thread
+        if thread is None:
+            return True
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def _serve(self, server: _Uvicorn, listening: socket.socket, started: threading.Event) -> None:
+        try:
+            asyncio.run(server.serve([listening]))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a thread has nobody else to tell
+            _log.critical("the server has ended", exc_info=error)
+        finally:
+            listening.close()
+            started.set()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn, with our connections, and with an end that no client can put off."""
+
+    def __init__(self, service: Service, limits: Limits, started: Callable[[], None]) -> None:
+        self._service = service
+        self._on_started = started
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told = asyncio.Event()
+        self._transports = Transports(limits.connections)
+        super().__init__(
+            uvicorn.Config(
+                application(service),
+                http=http_protocol(self._transports, limits),
+                ws=socket_protocol(self._transports, limits, TOO_SLOW),
+                ws_max_size=min(FIRST_SIZE, limits.message_size),
+                ws_ping_interval=limits.ping_interval,
+                ws_ping_timeout=limits.ping_interval,
+                ws_per_message_deflate=False,
+                loop="asyncio",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    def end(self) -> None:
+        """Begin to end. May be called on any thread, and more than once."""
+        self.should_exit = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._told.set)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
+        self._on_started()
+
+    async def main_loop(self) -> None:
+        """Keep the date in the headers right until told to end."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK):
+                    await self._told.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let everybody go, then send away who has not gone."""
+        for listening in sockets or ():  # asyncio would forget a connection that comes while it closes these
+            asyncio.get_running_loop().remove_reader(listening)
+        await asyncio.sleep(_SETTLE)
+        for server in self.servers:
+            server.close()
+        self._service.leave()
+        if self.server_state.tasks:
+            await asyncio.wait(tuple(self.server_state.tasks), timeout=GRACE)
+        for connection in tuple(self.server_state.connections):
+            connection.shutdown()
+        await self._transports.wait_for_none(FLUSH)
+        self._transports.cut()
+        await self._transports.wait_for_none(FLUSH)
+        for server in self.servers:
+            await server.wait_closed()
+        await self.lifespan.shutdown()
+
+
+def _resolved(host: str) -> tuple[socket.AddressFamily, str]:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError, ValueError) as error:
+        msg = f"there is no address {host!r} here: {error}"
+        raise ConfigurationError(msg) from error
+    found.sort(key=lambda one: one[0] != socket.AF_INET)  # a name may mean both; most clients try this first
+    family, _, _, _, address = found[0]
+    return family, str(address[0])
+
+
+def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str) -> socket.socket:
+    # Of this protocol by name: asyncio sends small frames at once (TCP_NODELAY) on such sockets only.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)  # of each connection that comes in there
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        msg = f"port {address[1]} of {host} cannot be listened on ({error.strerror}); choose another one with --port"
+        raise ConfigurationError(msg) from error
+    listening.setblocking(False)  # noqa: FBT003 - the name of the thing is its meaning
+    return listening

@@ -1,0 +1,224 @@
+"""A WebSocket: the hello, then frames in order, each refused by itself if it cannot be accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, assert_never
+
+import msgspec
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from reenact.domain.errors import ProtocolError, ReenactError
+from reenact.domain.events import Envelope
+from reenact.domain.frames import (
+    BAD_FRAME,
+    NO_HELLO,
+    NOT_ALLOWED,
+    Ack,
+    Answered,
+    Ask,
+    FromClient,
+    Hello,
+    Listen,
+    Refused,
+    Subscribe,
+    Unsubscribe,
+    Welcome,
+)
+from reenact.server.desk import INTERNAL
+from reenact.server.limits import Bucket, Room
+from reenact.server.outbox import Outbox
+from reenact.server.reading import NotAccepted, frame_of, hello_of
+from reenact.server.service import Service
+from reenact.server.subscriptions import Subscriptions
+from reenact.server.transports import FLUSH, WIRE, Wire
+
+GOING_AWAY: Final = 1001
+INTERNAL_ERROR: Final = 1011
+_CLOSING: Final = 0.5
+"""Seconds in which a close frame must have gone out."""
+_LAST_WORDS: Final = 1.0
+"""Seconds in which frames are still read that came before the client left."""
+_LONGEST_REASON: Final = 120
+"""Bytes that a close frame has room for."""
+_log: Final = logging.getLogger("reenact.server")
+
+
+class Closing(Exception):
+    """The connection is to be closed with this code."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+
+class Connection:
+    """One client."""
+
+    def __init__(self, websocket: WebSocket, service: Service, *, known: bool) -> None:
+        """Take an accepted WebSocket; `known` if a token came with the handshake, or none is needed."""
+        self._websocket = websocket
+        self._service = service
+        self._known = known
+        self._limits = service.limits
+        wire = websocket.scope.get("state", {}).get(WIRE)
+        self._wire = wire if isinstance(wire, Wire) else None
+        self._bucket = Bucket(self._limits.rate, self._limits.burst)
+        self._room = Room(self._limits.requests, 2 * self._limits.message_size)
+        group = service.group()
+        self._outbox = Outbox(group, self._send, service.counts)
+        self._subscriptions = Subscriptions(group, self._outbox, self._limits.subscriptions, service.counts)
+        self._outbox.on_ended = self._subscriptions.ended
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving = asyncio.Event()
+
+    async def run(self) -> None:
+        """Talk until one side ends it."""
+        talking = asyncio.ensure_future(self._talk())
+        tasks = [talking, *map(asyncio.ensure_future, (self._outbox.run(), self._leave_when_told()))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            closing = _why(tasks)
+            self._outbox.close()
+            if closing is None:  # what the client has said before it left still counts
+                await asyncio.wait([talking], timeout=_LAST_WORDS)
+                await self._subscriptions.settle()
+        finally:
+            await _end(tasks)
+            self._subscriptions.close()
+        if closing is not None:
+            await self._close(closing)
+
+    def leave(self) -> None:
+        """Have the connection closed, because the server ends."""
+        self._leaving.set()
+
+    async def _leave_when_told(self) -> None:
+        await self._leaving.wait()
+        raise Closing(GOING_AWAY, "the server ends")
+
+    async def _close(self, closing: Closing) -> None:
+        self._service.counts.closed[closing.code] += 1
+        if self._wire is not None:
+            self._wire.cut(after=FLUSH)
+        with contextlib.suppress(TimeoutError, WebSocketDisconnect, RuntimeError):
+            async with asyncio.timeout(_CLOSING):
+                await self._websocket.close(closing.code, closing.reason)
+
+    async def _talk(self) -> None:
+        await self._expect_hello()
+        while True:
+            await self._outbox.room()
+            text = await self._receive()
+            try:
+                await self._obey(frame_of(text), len(text or ""))
+            except NotAccepted as no:
+                self._refuse(no.refused)
+
+    async def _expect_hello(self) -> None:
+        try:
+            async with asyncio.timeout(self._limits.hello_timeout):
+                hello = hello_of(await self._receive())
+        except TimeoutError:
+            raise Closing(NO_HELLO, "no hello came") from None
+        except NotAccepted as no:
+            await self._send(msgspec.json.encode(no.refused))
+            raise Closing(BAD_FRAME, no.refused.message[:_LONGEST_REASON]) from None
+        if not (self._known or self._service.access.knows(hello.token)):
+            raise Closing(NOT_ALLOWED, "the token is not known" if hello.token else "a token is needed")
+        if self._wire is not None:
+            self._wire.allow(self._limits.message_size)
+        self._outbox.put(
+            Welcome(
+                server=self._service.name,
+                max_message_size=self._limits.message_size,
+                max_subscriptions=self._limits.subscriptions,
+            )
+        )
+
+    async def _receive(self) -> str | None:
+        """Return the next message, None if it is binary, once the client may have sent it."""
+        message = await self._websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005), message.get("reason"))
+        text: str | None = message.get("text")
+        self._service.counts.received += len(message["bytes"] if text is None else text)
+        await asyncio.sleep(self._bucket.take())
+        return text
+
+    async def _obey(self, frame: FromClient, size: int) -> None:
+        match frame:
+            case Ask():
+                await self._room.enter(size)
+                self._spawn(self._ask(frame), size)
+            case Subscribe() | Listen():
+                await self._subscriptions.begin(frame)
+            case Ack():
+                followed = self._subscriptions.acknowledging(frame)
+                await self._room.enter(size)
+                task = self._spawn(self._subscriptions.acknowledge(frame, followed), size)
+                followed.acks.add(task)
+                task.add_done_callback(followed.acks.discard)
+            case Unsubscribe():
+                await self._subscriptions.end(frame)
+            case Hello():
+                raise NotAccepted(None, ProtocolError.code, "hello was said before")
+            case _:
+                assert_never(frame)
+
+    async def _ask(self, frame: Ask) -> None:
+        try:
+            self._outbox.put(
+                await self._service.desk.ask(
+                    frame.request, frame.data, frame.id, frame.timeout, lambda answer: _answered(frame.id, answer)
+                )
+            )
+        except ReenactError as error:
+            self._refuse(NotAccepted.because(frame.id, error).refused)
+
+    def _refuse(self, refused: Refused) -> None:
+        self._service.counts.refused[refused.code] += 1
+        self._outbox.put(refused)
+
+    async def _send(self, frame: bytes) -> None:
+        await self._websocket.send_text(frame.decode())
+        self._service.counts.sent += len(frame)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], size: int) -> asyncio.Task[None]:
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            self._room.leave(size)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                _log.error("a frame could not be obeyed", exc_info=error)
+                self._refuse(Refused(code=INTERNAL.code, message=INTERNAL.message))
+
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(done)
+        return task
+
+
+def _why(tasks: Sequence[asyncio.Future[None]]) -> Closing | None:
+    """Return how to close a connection one of whose tasks has ended; None if the client has gone."""
+    errors = [error for task in tasks if task.done() and (error := task.exception()) is not None]
+    if any(isinstance(error, WebSocketDisconnect) for error in errors):
+        return None
+    for error in errors:
+        if isinstance(error, Closing):
+            return error
+        _log.error("a connection ended by what nobody expected", exc_info=error)
+    return Closing(INTERNAL_ERROR, "internal error")
+
+
+async def _end(tasks: Sequence[asyncio.Future[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _answered(id_: str, answer: Envelope) -> bytes:
+    return msgspec.json.encode(Answered(id=id_, response=answer))

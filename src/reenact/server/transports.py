@@ -1,0 +1,213 @@
+"""The connections under uvicorn: none waits for ever for a client that says nothing, or takes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import Any, Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from reenact.server.limits import Limits
+
+WIRE: Final = "reenact.wire"
+"""Under this name the state of a WebSocket's scope has its `Wire`."""
+FIRST_SIZE: Final = 64 * 1024
+"""The largest message of a client that nobody knows yet, in bytes."""
+FLUSH: Final = 5.0
+"""Seconds in which a client may still take what was sent before its connection is cut."""
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""The option SO_LINGER: on, for no time."""
+_BODY: Final = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+)
+
+
+class Wire:
+    """What the application can do to the connection below it."""
+
+    def __init__(self, protocol: WebSocketsSansIOProtocol) -> None:
+        self._protocol = protocol
+
+    def allow(self, size: int) -> None:
+        """Let messages of so many bytes come in."""
+        self._protocol.conn.max_message_size = size
+
+    def cut(self, after: float = 0.0) -> None:
+        """End the connection at the latest after so many seconds, whatever has not been sent until then."""
+        self._protocol.loop.call_later(after, cut, self._protocol.transport)
+
+
+class Transports:
+    """The open connections of a server."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: set[asyncio.Transport] = set()
+        self._none = asyncio.Event()
+
+    def add(self, transport: asyncio.Transport) -> bool:
+        """Take note of a connection; return whether it is not one too many."""
+        self._open.add(transport)
+        return len(self._open) <= self._most
+
+    def discard(self, transport: asyncio.Transport) -> None:
+        """Forget a connection that has ended."""
+        self._open.discard(transport)
+        if not self._open:
+            self._none.set()
+
+    async def wait_for_none(self, seconds: float) -> None:
+        """Return when there are none, or when so many seconds have passed."""
+        if self._open:
+            self._none.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._none.wait()
+
+    def cut(self) -> None:
+        """End all of them now."""
+        for transport in tuple(self._open):
+            cut(transport)
+
+
+def cut(transport: asyncio.Transport) -> None:
+    """End a connection now, without a trace: what has not gone out is kept nowhere, not even by the system."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.fileno() >= 0:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()
+
+
+class _Patience:
+    """Ends a connection if something takes too long, unless it is told before that it did not."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, transport: asyncio.Transport) -> None:
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._seconds, cut, transport)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
+    """Return the class of the connections of a server, which begin with HTTP."""
+
+    class HttpProtocol(H11Protocol):
+        """Ends connections whose request does not come, or whose response is not taken."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
+            super().__init__(*args, **kwargs)
+            self._head = _Patience(self.loop, limits.head_timeout)
+            self._stall = _Patience(self.loop, limits.stall_timeout)
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+            super().connection_made(transport)
+            if transports.add(transport):
+                self._head.begin(transport)
+            else:
+                transport.write(_FULL)
+                transport.close()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.transport.get_protocol() is self and not self._is_answering():
+                self._head.begin(self.transport)
+            else:
+                self._head.end()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._head.end()
+            self._stall.end()
+            transports.discard(self.transport)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stall.begin(self.transport)
+
+        def _is_answering(self) -> bool:
+            cycle = getattr(self, "cycle", None)  # there is none before the first request, whatever it is declared as
+            return cycle is not None and not cycle.response_complete
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._stall.end()
+
+    return HttpProtocol
+
+
+def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> type[WebSocketsSansIOProtocol]:
+    """Return the class of the connections that have become WebSockets; `too_slow` closes one that takes nothing."""
+
+    class SocketProtocol(WebSocketsSansIOProtocol):
+        """Ends connections whose handshake does not come, whose client is gone, or takes nothing.
+
+        Whoever is not read from, or has not taken what was sent, cannot answer a ping: that says nothing about it.
+        """
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
+            super().__init__(*args, **kwargs)
+            self.app_state = {**self.app_state, WIRE: Wire(self)}
+            self._head = _Patience(self.loop, limits.head_timeout)
+            self._stall: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            self._head.begin(self.transport)
+
+        def start_keepalive(self) -> None:
+            super().start_keepalive()
+            self._head.end()  # the handshake is done
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._head.end()
+            self._stop_stall()
+            transports.discard(self.transport)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stop_stall()
+            self._stall = self.loop.call_later(limits.stall_timeout, self._give_up)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._stop_stall()
+
+        def keepalive_timeout(self) -> None:
+            if self.read_paused or not self.writable.is_set():
+                self.pong_timer = None
+                self.pending_ping_payload = None
+                self.schedule_ping()
+                return
+            super().keepalive_timeout()
+            self.loop.call_later(FLUSH, cut, self.transport)
+
+        def _give_up(self) -> None:
+            if not self.close_sent and not self.transport.is_closing():
+                self.stop_keepalive()
+                self.conn.fail(too_slow, "nothing of what was sent is taken")
+                self.transport.write(b"".join(self.conn.data_to_send()))
+                self.close_sent = True
+                self.transport.close()
+            self.loop.call_later(FLUSH, cut, self.transport)
+
+        def _stop_stall(self) -> None:
+            if self._stall is not None:
+                self._stall.cancel()
+                self._stall = None
+
+    return SocketProtocol
