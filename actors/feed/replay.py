@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from bisect import bisect_right
 from collections import deque
@@ -122,6 +123,13 @@ class Replay:
                 page = Page(self._rows(topic, after, rows), after, self._new_id)
                 self._pages.append(page)
         return page, page.behind(after)
+
+    def forget(self, topic: str) -> None:
+        """Read the topic anew: the log says less of it than it did."""
+        with self._reading[hash(topic) % AT_A_TIME]:
+            for page in [page for page in tuple(self._pages) if page.topic == topic]:
+                with contextlib.suppress(ValueError):  # it is gone already
+                    self._pages.remove(page)
 
     def _found(self, topic: str, after: int) -> Page | None:
         for page in tuple(self._pages):
