@@ -402,4 +402,4 @@ def test_a_feed_that_is_closed_is_not_swept(
 )
 def test_a_retention_is_of_time_spans(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
-        Retention(**settings)  # type: ignore[arg-type]
+        Retention(**settings)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

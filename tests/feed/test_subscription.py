@@ -285,8 +285,8 @@ def test_a_limit_is_a_number_of_events(feed: Feed, limit: int) -> None:
 
 def test_the_main_thread_can_be_interrupted_while_it_waits(book: Book, feed: Feed) -> None:
     subscription = feed.subscribe("s", after=1)
-    main = threading.main_thread().ident
-    assert main == threading.get_ident()
+    main = threading.get_ident()
+    assert main == threading.main_thread().ident
 
     def interrupt() -> None:
         wait_until(is_waited_on(subscription))

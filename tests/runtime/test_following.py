@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+
 import msgspec
 import pytest
 
