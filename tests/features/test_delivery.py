@@ -101,6 +101,12 @@ def i_hear_from(story: Story, following: Following, cursor: int) -> None:
     assert following.subscription.take() == []
 
 
+@then(parsers.parse("the next event should be event {cursor:d}"))
+def the_next_one_is(following: Following, cursor: int) -> None:
+    following.read(1)
+    assert following.heard[-1].cursor == cursor
+
+
 @then(parsers.parse('the last event should be "{type_}"'))
 def the_last_one_is(following: Following, type_: str) -> None:
     assert following.heard[-1].type == type_

@@ -9,7 +9,7 @@ from tests.reliability.wire import Wire
 
 
 def test_no_frame_waits_for_the_one_before_to_be_confirmed(agent: str, server: Server) -> None:
-    waited = []
+    waited: list[float] = []
 
     with Wire(server.url) as wire:
         for number in range(10):

@@ -139,6 +139,11 @@ class Wire:
         self.until(enough)
         return self.events[name]
 
+    def read_on(self, count: int, *, name: str = "sub") -> None:
+        """Read until the subscription has received so many more events, or some too many."""
+        enough = len(self.events[name]) + count
+        self.until(lambda: len(self.events[name]) >= enough)
+
     def until(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
         """Read frames until the condition is true.
 

@@ -72,11 +72,11 @@ class Following:
     def fail(self, error: ReenactError) -> None:
         """Take note that nothing more comes, because of an error."""
         self._over = True
+        self._taker.end(error)
+        reject(self.standing, error)
         self._settle_acks(error)
         self._drop()
         self._part()
-        reject(self.standing, error)
-        self._taker.end(error)
 
     def leave(self) -> None:
         """Say what is acknowledged, if that was not said, and follow no longer."""
@@ -221,6 +221,7 @@ class Following:
     def _part(self) -> None:
         self._has_parted = True
         self._link.part(self)
+        self._taker.end(None)
 
     def _put_off(self) -> None:
         self._drop()
