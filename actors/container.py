@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from reenact.actors.journal.api import Entry, Segment
+from reenact.actors.journal.api import Entry, Remembered, Segment
 from reenact.actors.kernel import EventSourcedActor
+from reenact.actors.once import remembered
 from reenact.domain import container as containers
 from reenact.domain import events as heard
 from reenact.domain import image as images
+from reenact.domain.messages import instant
 
 
 class ContainerActor(EventSourcedActor[containers.Container, containers.CreateContainer, containers.ContainerEvent]):
@@ -29,6 +31,17 @@ class ContainerActor(EventSourcedActor[containers.Container, containers.CreateCo
         told = heard.ContainerCreated(container_id=command.container_id, name=command.name)
         segment = Segment({"container_id": command.container_id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
+
+    def remember(
+        self,
+        command: containers.CreateContainer,
+        events: tuple[containers.ContainerEvent, ...],
+        after: containers.Container,
+        recorded_at: int,
+    ) -> Remembered | None:
+        """Return the request that the command carries out, with the container as its answer."""
+        info = containers.ContainerInfo(id=command.container_id, name=after.name, created_at=instant(recorded_at))
+        return remembered(command, info, recorded_at)
 
     def reply(
         self, command: containers.CreateContainer, events: tuple[containers.ContainerEvent, ...]
@@ -57,6 +70,16 @@ class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.I
         told = heard.ImageRegistered(image_id=command.image_id, revision=len(after.revisions))
         segment = Segment({"image_id": command.image_id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
+
+    def remember(
+        self,
+        command: images.RegisterImage,
+        events: tuple[images.ImageEvent, ...],
+        after: images.Images,
+        recorded_at: int,
+    ) -> Remembered | None:
+        """Return the request that the command carries out; its answer can be made of the image's id and revision."""
+        return remembered(command, (command.image_id, len(after.revisions)), recorded_at)
 
     def reply(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> images.Images:
         """Return the image."""

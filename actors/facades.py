@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reenact.actors.bus import Handler, Subscription, SystemBus
+from reenact.actors.doing import Deciding, Doing
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
-from reenact.actors.operations import Operations
-from reenact.actors.people import People
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.content import Content
@@ -26,7 +25,7 @@ from reenact.domain.session import SessionInfo
 class Containers:
     """Containers: named workspaces. `runtime.containers`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing) -> None:
         self._do = operations
 
     def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
@@ -50,7 +49,7 @@ class Containers:
 class Images:
     """Images: definitions of agents. `runtime.images`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing) -> None:
         self._do = operations
 
     def register(self, image: Image) -> ImageInfo:
@@ -77,7 +76,7 @@ class Images:
 class Sessions:
     """Sessions: conversations in a container, on an image. `runtime.sessions`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing) -> None:
         self._do = operations
 
     def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
@@ -156,9 +155,9 @@ class Sessions:
 class Agents:
     """Agents: live runs of sessions. `runtime.agents`."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Doing, people: Deciding) -> None:
         self._do = operations
-        self._people = People(operations)
+        self._people = people
 
     def get(self, agent_id: str) -> AgentInfo | None:
         """Return the agent; None unless it is live."""

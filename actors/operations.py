@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.shelf import ToolShelf
-from reenact.actors.journal.api import Journal, Segment
+from reenact.actors.journal.api import FeedJournal, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorSystem, Reference
+from reenact.actors.once import Attempt
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
 from reenact.domain.agent import AgentInfo
@@ -28,13 +29,18 @@ from reenact.domain.errors import (
     SessionNotFoundError,
 )
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
-from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define
-from reenact.domain.messages import Message, check_text, instant
+from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define, describe
+from reenact.domain.messages import Message, check_text
+from reenact.domain.once import Asked
+from reenact.domain.plain import is_sayable
 from reenact.domain.session import (
+    Approve,
     CreateSession,
     Delete,
     Interrupt,
     Receive,
+    Reject,
+    Respond,
     Run,
     SessionCommand,
     SessionInfo,
@@ -44,6 +50,10 @@ from reenact.domain.session import (
 Found = TypeVar("Found")
 PATIENCE: Final = 60.0
 """How long, in seconds, a get or list waits for the tables to reach what the log held when it was called."""
+
+
+class Log(Journal, FeedJournal, Protocol):
+    """The journal of a runtime."""
 
 
 class LiveAgents:
@@ -84,7 +94,7 @@ class Operations:
         self,
         *,
         system: ActorSystem,
-        journal: Journal,
+        journal: Log,
         model: ReadModel,
         follower: Follower,
         live: LiveAgents,
@@ -113,39 +123,54 @@ class Operations:
             raise _closed()
 
     def create_container(
-        self, name: str | None, container_id: str | None, *, timeout: float | None = None
+        self,
+        name: str | None,
+        container_id: str | None,
+        *,
+        timeout: float | None = None,
+        attempt: Attempt | None = None,
     ) -> ContainerInfo:
         """See `Containers.create`."""
         self.check_open()
         id_ = self.new_id("cnt") if container_id is None else check_text("the container's id", container_id)
         named = None if name is None else check_text("the container's name", name)
-        self._system.actor(ContainerActor, id_).ask(CreateContainer(id_, named), timeout)
+        _ask(self._system.actor(ContainerActor, id_), CreateContainer(id_, named), timeout, attempt)
         self._containers.add(id_)
         return self._found(self.container(id_), ContainerNotFoundError(id_))
 
     def container(self, container_id: str) -> ContainerInfo | None:
         """See `Containers.get`."""
-        return self.read().container(container_id) if _sayable(container_id) else None
+        return self.read().container(container_id) if is_sayable(container_id) else None
 
     def containers(self) -> list[ContainerInfo]:
         """See `Containers.list`."""
         return self.read().containers()
 
-    def register_image(self, image: Image, *, timeout: float | None = None) -> ImageInfo:
+    def register_image(
+        self, image: Image, *, timeout: float | None = None, attempt: Attempt | None = None
+    ) -> ImageInfo:
         """See `Images.register`."""
         self.check_open()
         _must_be_image(image)
         image = self._shelf.with_specs(image)
         id_ = self.new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
-        registered = self._system.actor(ImageActor, id_).ask(RegisterImage(id_, definition), timeout)
+        registered = _ask(self._system.actor(ImageActor, id_), RegisterImage(id_, definition), timeout, attempt)
         self._shelf.put(id_, image)
-        self._saw_revision(id_, len(registered.revisions))
-        return self._found(self.image(id_), ImageNotFoundError(id_))
+        revision = len(registered.revisions)
+        self._saw_revision(id_, revision)
+        return self.image_at(id_, revision)
+
+    def image_at(self, image_id: str, revision: int) -> ImageInfo:
+        """Return the image in this revision, or raise `ImageNotFoundError`."""
+        newest = self._found(self.image(image_id), ImageNotFoundError(image_id))
+        if newest.revision == revision:
+            return newest
+        return describe(image_id, self.definition(image_id, revision), revision, newest.created_at)
 
     def image(self, image_id: str) -> ImageInfo | None:
         """See `Images.get`."""
-        return self.read().image(image_id) if _sayable(image_id) else None
+        return self.read().image(image_id) if is_sayable(image_id) else None
 
     def images(self) -> list[ImageInfo]:
         """See `Images.list`."""
@@ -160,7 +185,13 @@ class Operations:
         return known
 
     def create_session(
-        self, container_id: str, image_id: str, session_id: str | None, *, timeout: float | None = None
+        self,
+        container_id: str,
+        image_id: str,
+        session_id: str | None,
+        *,
+        timeout: float | None = None,
+        attempt: Attempt | None = None,
     ) -> SessionInfo:
         """See `Sessions.create`."""
         self.check_open()
@@ -168,41 +199,35 @@ class Operations:
         self._must_contain(container_id)
         revision = self._newest_revision(image_id)
         command = CreateSession(session_id=id_, container_id=container_id, image_id=image_id, image_revision=revision)
-        recorded_at = self.actor_of(id_).ask(command, timeout)
-        return SessionInfo(
-            id=id_,
-            container_id=container_id,
-            image_id=image_id,
-            image_revision=revision,
-            created_at=instant(recorded_at),
-        )
+        created: SessionInfo = _ask(self.actor_of(id_), command, timeout, attempt)
+        return created
 
     def session(self, session_id: str) -> SessionInfo | None:
         """See `Sessions.get`."""
-        return self.read().session(session_id) if _sayable(session_id) else None
+        return self.read().session(session_id) if is_sayable(session_id) else None
 
     def sessions_of(self, container_id: str) -> list[SessionInfo]:
         """See `Sessions.list_by_container`."""
         self._must_contain(container_id)
         return self.read().sessions_of(container_id)
 
-    def delete_session(self, session_id: str, *, timeout: float | None = None) -> bool:
+    def delete_session(self, session_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> bool:
         """See `Sessions.delete`."""
         self.check_open()
         if self.session(session_id) is None:
             return False
         try:
-            self.actor_of(session_id).ask(Delete(session_id=session_id, at=self.now()), timeout)
+            _ask(self.actor_of(session_id), Delete(session_id=session_id, at=self.now()), timeout, attempt)
         except SessionNotFoundError:  # somebody else was quicker
             return False
         return True
 
-    def run_session(self, session_id: str, *, timeout: float | None = None) -> str:
+    def run_session(self, session_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> str:
         """See `Sessions.run`."""
         self.check_open()
         self._must_exist(session_id)  # so that nobody can fill the memory with actors of what is not there
         command = Run(session_id=session_id, agent_id=self.new_id("agt"), at=self.now())
-        agent_id: str = self.actor_of(session_id).ask(command, timeout)
+        agent_id: str = _ask(self.actor_of(session_id), command, timeout, attempt)
         return agent_id
 
     def messages(self, session_id: str) -> list[Message]:
@@ -227,7 +252,7 @@ class Operations:
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """See `Agents.get`."""
-        found = self.read().agent(agent_id) if _sayable(agent_id) else None
+        found = self.read().agent(agent_id) if is_sayable(agent_id) else None
         return None if found is None else self._as_it_is(found)
 
     def agents(self) -> list[AgentInfo]:
@@ -245,11 +270,17 @@ class Operations:
         return command.turn_id
 
     def receive_and_answer(
-        self, agent_id: str, message: Content, request_id: str, *, timeout: float | None = None
+        self,
+        agent_id: str,
+        message: Content,
+        request_id: str,
+        *,
+        timeout: float | None = None,
+        attempt: Attempt | None = None,
     ) -> Segment:
         """Do the same, and return the response to the request, which is published with the message."""
         command = self._receive(agent_id, message, request_id)
-        response: Segment = self.actor_of(self.session_of(agent_id)).ask(command, timeout)
+        response: Segment = _ask(self.actor_of(self.session_of(agent_id)), command, timeout, attempt)
         return response
 
     def _receive(self, agent_id: str, message: Content, request_id: str | None) -> Receive:
@@ -271,19 +302,37 @@ class Operations:
             raise AgentNotFoundError(agent_id)
         return session_id
 
-    def interrupt(self, agent_id: str, *, timeout: float | None = None) -> None:
+    def interrupt(self, agent_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> None:
         """See `Agents.interrupt`."""
         self.check_open()
         session_id = self._running(agent_id)
         if session_id is not None:
-            self.actor_of(session_id).ask(Interrupt(agent_id=agent_id, reason="user", at=self.now()), timeout)
+            command = Interrupt(agent_id=agent_id, reason="user", at=self.now())
+            _ask(self.actor_of(session_id), command, timeout, attempt)
 
-    def destroy(self, agent_id: str, *, timeout: float | None = None) -> None:
+    def destroy(self, agent_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> None:
         """See `Agents.destroy`."""
         self.check_open()
         session_id = self._running(agent_id)
         if session_id is not None:
-            self.actor_of(session_id).ask(Stop(agent_id=agent_id, reason="destroyed", at=self.now()), timeout)
+            command = Stop(agent_id=agent_id, reason="destroyed", at=self.now())
+            _ask(self.actor_of(session_id), command, timeout, attempt)
+
+    def decide(
+        self,
+        session_id: str,
+        command: Approve | Reject | Respond,
+        *,
+        timeout: float | None = None,
+        attempt: Attempt | None = None,
+    ) -> str | None:
+        """Have the session decide what follows from what a person has decided; return the turn that goes on."""
+        turn_id: str | None = _ask(self.actor_of(session_id), command, timeout, attempt)
+        return turn_id
+
+    def remembered(self, request_id: str) -> Remembered | None:
+        """Return the request if it has been carried out, and is not forgotten."""
+        return self._journal.remembered(request_id)
 
     def recover(self) -> None:
         """End, or take up again, what a crash has left unfinished; each session's actor knows which."""
@@ -316,21 +365,21 @@ class Operations:
         return self._system.actor(SessionActor, session_id)
 
     def _running(self, agent_id: str) -> str | None:
-        return self._live.session_of(agent_id) if _sayable(agent_id) else None
+        return self._live.session_of(agent_id) if is_sayable(agent_id) else None
 
     def _must_exist(self, session_id: str) -> None:
         if self.session(session_id) is None:
             raise SessionNotFoundError(session_id)
 
     def _must_contain(self, container_id: str) -> None:
-        if _sayable(container_id) and container_id in self._containers:
+        if is_sayable(container_id) and container_id in self._containers:
             return
         if self.container(container_id) is None:
             raise ContainerNotFoundError(container_id)
         self._containers.add(container_id)
 
     def _newest_revision(self, image_id: str) -> int:
-        revision = self._newest.get(image_id) if _sayable(image_id) else None
+        revision = self._newest.get(image_id) if is_sayable(image_id) else None
         if revision is None:
             revision = self._found(self.image(image_id), ImageNotFoundError(image_id)).revision
             self._saw_revision(image_id, revision)
@@ -356,6 +405,10 @@ WAKE = Stop(agent_id="", reason="crash", at=0)
 """Stops nobody, for there is no such agent; but the session's actor reads its log, and sees to what it finds there."""
 
 
+def _ask(actor: Reference[Any], command: Asked, timeout: float | None, attempt: Attempt | None) -> Any:  # noqa: ANN401 - the actor's to say
+    return actor.ask(command, timeout) if attempt is None else attempt.ask(actor, command, timeout)
+
+
 def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the runtime is closed; open it again to go on")
 
@@ -364,11 +417,3 @@ def _must_be_image(image: object) -> None:
     if not isinstance(image, Image):
         msg = f"an image is an Image, not {type(image).__name__}"
         raise InvalidInputError(msg)
-
-
-def _sayable(id_: str) -> bool:
-    """Return whether an id could have been used at all: whether it is text that the log can hold."""
-    try:
-        return bool(id_.encode())
-    except (AttributeError, UnicodeEncodeError):
-        return False

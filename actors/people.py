@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
+from reenact.actors.doing import Named
+from reenact.actors.once import Attempt
 from reenact.actors.operations import Operations
 from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import check_text
 from reenact.domain.people import PendingCall, check_arguments, check_json, check_reason
 from reenact.domain.session_commands import Approve, Reject, Respond
-
-Named: TypeAlias = str | PendingCall
-"""A call: by its id, or as `pending` told of it."""
 
 
 class People:
@@ -34,6 +31,7 @@ class People:
         digest: str | None = None,
         by: str | None = None,
         timeout: float | None = None,
+        attempt: Attempt | None = None,
     ) -> str | None:
         """See `Agents.approve`."""
         pending = self._find(call_id, agent_id, session_id)
@@ -47,7 +45,7 @@ class People:
             digest=None if digest is None else check_text("the digest", digest),
             by=_checked(by),
         )
-        return self._tell(pending, agent_id, command, timeout)
+        return self._tell(pending, agent_id, command, timeout, attempt)
 
     def reject(
         self,
@@ -59,6 +57,7 @@ class People:
         agent_id: str | None = None,
         by: str | None = None,
         timeout: float | None = None,
+        attempt: Attempt | None = None,
     ) -> str | None:
         """See `Agents.reject`."""
         pending = self._find(call_id, agent_id, session_id)
@@ -70,7 +69,7 @@ class People:
             resume=resume,
             by=_checked(by),
         )
-        return self._tell(pending, agent_id, command, timeout)
+        return self._tell(pending, agent_id, command, timeout, attempt)
 
     def respond(
         self,
@@ -81,6 +80,7 @@ class People:
         agent_id: str | None = None,
         by: str | None = None,
         timeout: float | None = None,
+        attempt: Attempt | None = None,
     ) -> str | None:
         """See `Agents.respond`."""
         pending = self._find(call_id, agent_id, session_id)
@@ -91,18 +91,22 @@ class People:
             value=check_json("the answer", value),
             by=_checked(by),
         )
-        return self._tell(pending, agent_id, command, timeout)
+        return self._tell(pending, agent_id, command, timeout, attempt)
 
     def _tell(
-        self, call: PendingCall, agent_id: str | None, command: Approve | Reject | Respond, timeout: float | None
+        self,
+        call: PendingCall,
+        agent_id: str | None,
+        command: Approve | Reject | Respond,
+        timeout: float | None,
+        attempt: Attempt | None,
     ) -> str | None:
         """Have the session's actor decide, after its agent was started if none is live."""
         live = agent_id or self._do.run_session(call.session_id, timeout=timeout)
         try:
-            turn_id: str | None = self._do.actor_of(call.session_id).ask(command, timeout)
+            return self._do.decide(call.session_id, command, timeout=timeout, attempt=attempt)
         except AgentNotFoundError:  # it was live a moment ago
             raise AgentNotFoundError(live) from None
-        return turn_id
 
     def _find(self, named: object, agent_id: str | None, session_id: str | None) -> PendingCall:
         """Return the call that is meant, if it waits."""

@@ -6,37 +6,61 @@ import contextlib
 import hashlib
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from reenact.actors.bus import SystemBus, flat, open_up
-from reenact.actors.journal.api import Entry, Publication, Segment
+from reenact.actors.journal.api import Entry, Publication, Remembered, Segment
+from reenact.actors.once import Attempt, UnderWay
 from reenact.actors.operations import Operations
 from reenact.actors.people import People
 from reenact.domain import commands as asked
+from reenact.domain.container import ContainerInfo
 from reenact.domain.content import check_content
 from reenact.domain.errors import (
     AlreadyExistsError,
     ContainerNotFoundError,
     InvalidInputError,
     ReenactError,
+    RequestReusedError,
+    RequestTimeoutError,
     UnknownCommandError,
 )
 from reenact.domain.events import Context, Envelope
-from reenact.domain.image import Image
+from reenact.domain.image_travel import image_of
 from reenact.domain.messages import check_text
+from reenact.domain.once import Once, digest_of
+from reenact.domain.session import SessionInfo
 
 DEFAULT_CONTAINER = "default"
+_ANSWERS: Final[Mapping[str, Any]] = {
+    "container_create_request": ContainerInfo,
+    "image_register_request": tuple[str, int],
+    "session_create_request": SessionInfo,
+    "session_delete_request": bool,
+    "session_run_request": str,
+    "agent_interrupt_request": None,
+    "agent_destroy_request": None,
+    "agent_approve_request": str | None,
+    "agent_reject_request": str | None,
+    "agent_respond_request": str | None,
+    "message_send_request": tuple[Context, dict[str, str]],
+}
+"""The requests that change something, and what is remembered of the answer to each.
+
+Of an image it is the id and the revision; with the answer to a message there is its context.
+"""
 
 
 class Requests:
-    """Carries out requests. Thread-safe."""
+    """Carries out requests, those that bear an id and change something once. Thread-safe."""
 
     def __init__(self, do: Operations, bus: SystemBus, *, now: Callable[[], int], new_id: Callable[[str], str]) -> None:
         self._do = do
         self._people = People(do)
         self._bus = bus
+        self._under_way = UnderWay()
         self._now = now
         self._new_id = new_id
 
@@ -46,24 +70,64 @@ class Requests:
         Raises:
             UnknownCommandError: there is no such request.
             InvalidInputError: the data does not fit it.
+            RequestReusedError: the request's id was used for another request.
             RequestTimeoutError: no answer within `timeout` seconds.
             ReenactError: what the facade's method raises; a response that says so is published first.
         """
         self._do.check_open()
         request = self._read(type, data, timeout)
-        request_id = request.request_id or self._new_id("req")
-        context = _context(request, request_id)
-        self._bus.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
-        answered = asked.response_to(type)
+        if request.request_id is None or type not in _ANSWERS:
+            return self._respond(request, request.request_id or self._new_id("req"), timeout, None)
+        once = Once(request.request_id, digest_of(type, request))
+        with self._under_way.attempt(once, timeout) as attempt:
+            remembered = self._remembered(once)
+            if remembered is None:
+                return self._respond(request, once.id, attempt.timeout, attempt)
+            return self._respond_again(request, self._say(request, once.id), remembered)
+
+    def _respond(
+        self, request: asked.Request, request_id: str, timeout: float | None, attempt: Attempt | None
+    ) -> Envelope:
+        """Carry the request out, and answer it."""
+        context = self._say(request, request_id)
+        answered = asked.response_to(request.event_type)
         try:
             if isinstance(request, asked.MessageSendRequest):  # answered together with what it brings about
-                return self._open(self._send(request, request_id, timeout))
-            result = self._carry_out(request, timeout)
+                return self._open(self._send(request, request_id, timeout, attempt))
+            result = self._carry_out(request, timeout, attempt)
         except ReenactError as error:
+            if attempt is not None and not isinstance(error, RequestTimeoutError):
+                # It may have been carried out all the same, such as by another process on the same log.
+                remembered = self._remembered(attempt.once)
+                if remembered is not None:
+                    return self._respond_again(request, context, remembered)
             refused = asked.CommandError(code=error.code, message=str(error))
             self._answer(answered(request_id=request_id, error=refused), context)
             raise
         return self._open(self._answer(answered(request_id=request_id, result=msgspec.to_builtins(result)), context))
+
+    def _remembered(self, once: Once) -> Remembered | None:
+        """Return the request if it has been carried out, or raise `RequestReusedError` if its id was used already."""
+        remembered = self._do.remembered(once.id)
+        if remembered is not None and remembered.digest != once.digest:
+            raise RequestReusedError(once.id)
+        return remembered
+
+    def _respond_again(self, request: asked.Request, context: Context, remembered: Remembered) -> Envelope:
+        """Answer the request as it was answered when it was carried out."""
+        result = msgspec.msgpack.decode(remembered.note, type=_ANSWERS[request.event_type])
+        if isinstance(request, asked.ImageRegisterRequest):
+            result = self._do.image_at(*result)
+        elif isinstance(request, asked.MessageSendRequest):
+            context, result = result
+        response = asked.response_to(request.event_type)(request_id=remembered.id, result=msgspec.to_builtins(result))
+        return self._open(self._answer(response, context))
+
+    def _say(self, request: asked.Request, request_id: str) -> Context:
+        """Publish the request, and return its context."""
+        context = _context(request, request_id)
+        self._bus.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
+        return context
 
     def _read(self, type_: object, given: object, timeout: object) -> asked.Request:
         kind = asked.REQUESTS.get(type_) if isinstance(type_, str) else None
@@ -86,31 +150,33 @@ class Requests:
             check_text("the request's id", request.request_id)
         return request
 
-    def _carry_out(self, request: asked.Request, timeout: float | None) -> object:  # noqa: C901, PLR0912 - a table of contents
+    def _carry_out(self, request: asked.Request, timeout: float | None, attempt: Attempt | None) -> object:  # noqa: C901, PLR0912 - a table of contents
         do = self._do
         match request:
             case asked.ContainerCreateRequest():
-                return do.create_container(request.name, request.container_id, timeout=timeout)
+                return do.create_container(request.name, request.container_id, timeout=timeout, attempt=attempt)
             case asked.ContainerGetRequest():
                 return do.container(request.container_id)
             case asked.ContainerListRequest():
                 return do.containers()
             case asked.ImageRegisterRequest():
-                return do.register_image(_image(request.image), timeout=timeout)
+                return do.register_image(image_of(request.image), timeout=timeout, attempt=attempt)
             case asked.ImageGetRequest():
                 return do.image(request.image_id)
             case asked.ImageListRequest():
                 return do.images()
             case asked.SessionCreateRequest():
-                return do.create_session(request.container_id, request.image_id, request.session_id, timeout=timeout)
+                return do.create_session(
+                    request.container_id, request.image_id, request.session_id, timeout=timeout, attempt=attempt
+                )
             case asked.SessionGetRequest():
                 return do.session(request.session_id)
             case asked.SessionListRequest():
                 return do.sessions_of(request.container_id)
             case asked.SessionDeleteRequest():
-                return do.delete_session(request.session_id, timeout=timeout)
+                return do.delete_session(request.session_id, timeout=timeout, attempt=attempt)
             case asked.SessionRunRequest():
-                return do.run_session(request.session_id, timeout=timeout)
+                return do.run_session(request.session_id, timeout=timeout, attempt=attempt)
             case asked.SessionMessagesRequest():
                 return do.messages(request.session_id)
             case asked.SessionTurnsRequest():
@@ -124,15 +190,15 @@ class Requests:
             case asked.AgentListRequest():
                 return do.agents()
             case asked.AgentInterruptRequest():
-                do.interrupt(request.agent_id, timeout=timeout)
+                do.interrupt(request.agent_id, timeout=timeout, attempt=attempt)
                 return None
             case asked.AgentDestroyRequest():
-                do.destroy(request.agent_id, timeout=timeout)
+                do.destroy(request.agent_id, timeout=timeout, attempt=attempt)
                 return None
             case _:
-                return self._of_people(request, timeout)
+                return self._of_people(request, timeout, attempt)
 
-    def _of_people(self, request: asked.Request, timeout: float | None) -> object:
+    def _of_people(self, request: asked.Request, timeout: float | None, attempt: Attempt | None) -> object:
         people = self._people
         match request:
             case asked.AgentPendingRequest():
@@ -146,6 +212,7 @@ class Requests:
                     digest=request.digest,
                     by=request.by,
                     timeout=timeout,
+                    attempt=attempt,
                 )
             case asked.AgentRejectRequest():
                 return people.reject(
@@ -156,6 +223,7 @@ class Requests:
                     agent_id=request.agent_id,
                     by=request.by,
                     timeout=timeout,
+                    attempt=attempt,
                 )
             case asked.AgentRespondRequest():
                 return people.respond(
@@ -165,11 +233,14 @@ class Requests:
                     agent_id=request.agent_id,
                     by=request.by,
                     timeout=timeout,
+                    attempt=attempt,
                 )
             case _:
                 raise UnknownCommandError(request.event_type)
 
-    def _send(self, request: asked.MessageSendRequest, request_id: str, timeout: float | None) -> Segment:
+    def _send(
+        self, request: asked.MessageSendRequest, request_id: str, timeout: float | None, attempt: Attempt | None
+    ) -> Segment:
         given = [name for name in ("agent_id", "session_id", "image_id") if request.get(name) is not None]
         if len(given) != 1:
             found = " and ".join(given) or "none"
@@ -180,7 +251,7 @@ class Requests:
             raise InvalidInputError(msg)
         check_content(request.content)  # before anything is created for it
         agent_id = self._agent_for(request, timeout)
-        return self._do.receive_and_answer(agent_id, request.content, request_id, timeout=timeout)
+        return self._do.receive_and_answer(agent_id, request.content, request_id, timeout=timeout, attempt=attempt)
 
     def _agent_for(self, request: asked.MessageSendRequest, timeout: float | None) -> str:
         if request.agent_id is not None:
@@ -231,10 +302,6 @@ def _by_name(given: object) -> dict[str, Any]:
     except (msgspec.ValidationError, ValueError):
         msg = f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
         raise InvalidInputError(msg) from None
-
-
-def _image(content: asked.ImageContent) -> Image:
-    return Image(**{name: getattr(content, name) for name in asked.ImageContent.__struct_fields__})
 
 
 def _context(request: asked.Request, request_id: str) -> Context:

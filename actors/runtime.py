@@ -25,8 +25,9 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, Sweeper
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem, PooledFuture
-from reenact.actors.operations import WAKE, LiveAgents, Operations
+from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
 from reenact.actors.outside import OutsideLoop
+from reenact.actors.people import People
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
@@ -93,7 +94,7 @@ class _Ports:
         self,
         *,
         recovery: Recovery,
-        journal: Journal,
+        journal: Log,
         system: ActorSystem,
         outside: OutsideLoop,
         live: LiveAgents,
@@ -107,7 +108,7 @@ class _Ports:
         new_id: Callable[[str], str],
     ) -> None:
         self.recovery: Recovery = recovery
-        self.journal = journal
+        self.journal: Journal = journal
         self.operations: Operations | None = None
         self.requests: Requests | None = None
         self.failures = Failures()
@@ -165,8 +166,12 @@ class _Ports:
         here = functools.partial(judge, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)
         return msgspec.structs.replace(rules, judging=here)
 
-    def tell_session(self, session_id: str, command: SessionCommand) -> None:
-        self._system.actor(SessionActor, session_id).tell(command)
+    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        session = self._system.actor(SessionActor, session_id)
+        if then is None:
+            session.tell(command)
+        else:
+            session.ask_future(command).add_done_callback(lambda _: then())
 
     def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
         if self.requests is None:
@@ -229,7 +234,7 @@ class LocalRuntime:
     def __init__(
         self,
         *,
-        journal: Journal,
+        journal: Log,
         model: ReadModel,
         follower: Follower,
         bus: SystemBus,
@@ -293,7 +298,7 @@ class LocalRuntime:
         self.containers = Containers(self._do)
         self.images = Images(self._do)
         self.sessions = Sessions(self._do)
-        self.agents = Agents(self._do)
+        self.agents = Agents(self._do, People(self._do))
         self.events = Events(bus, feed, self._sweeper.sweep, self._do.check_open)
 
     @property
@@ -336,11 +341,13 @@ class LocalRuntime:
         """Carry out a request of the command protocol; return its response, which is published as well.
 
         `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.
-        `timeout` is in seconds.
+        `timeout` is in seconds. A request that bears a `request_id` of its own, and changes something, is carried out
+        once: sent again, it is answered as before.
 
         Raises:
             UnknownCommandError: there is no such request; see `reenact.events.REQUESTS`.
             InvalidInputError: the data does not fit it.
+            RequestReusedError: another request had its `request_id`.
             RequestTimeoutError: no answer came in time; what was asked for may still happen.
             ReenactError: what the facade's method raises.
         """

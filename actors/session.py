@@ -11,8 +11,9 @@ import msgspec
 from reenact.actors.bus import flat, open_up
 from reenact.actors.environment.api import Environment
 from reenact.actors.inlet import Channel, Inlet, published_of
-from reenact.actors.journal.api import Entry, Journal, Segment
+from reenact.actors.journal.api import Entry, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorContext, EventSourcedActor
+from reenact.actors.once import remembered
 from reenact.domain import announce as announcing
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
@@ -20,6 +21,8 @@ from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.commands import MessageSendRequest, response_to
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import instant
+from reenact.domain.once import Asked
 from reenact.domain.session import (
     Approve,
     Compress,
@@ -36,6 +39,7 @@ from reenact.domain.session import (
     Session,
     SessionCommand,
     SessionEvent,
+    SessionInfo,
     Stop,
 )
 from reenact.domain.session_state import for_model
@@ -44,7 +48,7 @@ from reenact.domain.turns import TOOL_USE
 logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
-Reply: TypeAlias = str | int | Segment | None
+Reply: TypeAlias = str | SessionInfo | Segment | None
 _Ruled: TypeAlias = (
     Run | Receive | Finish | Report | Compress | Approve | Reject | Respond | Resume | Interrupt | Stop | Delete
 )
@@ -72,8 +76,8 @@ class Ports(Protocol):
         """Return what holds for the loop of the session's agent, in an environment that runs tools."""
         ...
 
-    def tell_session(self, session_id: str, command: SessionCommand) -> None:
-        """Send a command to the session."""
+    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
         ...
 
     def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
@@ -120,7 +124,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._made: Environment | None = None
         self._channel: Channel | None = None
         self._heard: tuple[tuple[Context, EventData], ...] = ()
-        self._answered: tuple[Segment, ...] = ()
         self._recorded_at = 0
         self._rules: Rules | None = None
 
@@ -179,8 +182,23 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """Return what the session's feed keeps, and the response that may not come later than what it brings about."""
         self._heard = tuple(announcing.announce(before, events))
         self._recorded_at = recorded_at
-        self._answered = self._response(command, after, recorded_at)
-        return _segments(self._heard, recorded_at), self._answered
+        return _segments(self._heard, recorded_at), self._response(command, after, recorded_at)
+
+    def remember(
+        self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, recorded_at: int
+    ) -> Remembered | None:
+        """Return the request that the command carries out, with its answer."""
+        if not isinstance(command, Asked) or command.once is None:
+            return None
+        answer: object
+        match command:
+            case Receive():
+                answer = self._told(command, after)
+            case Delete():
+                answer = True
+            case _:
+                answer = self._answer(command, events, after, recorded_at)
+        return remembered(command, answer, recorded_at)
 
     def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
         """Let the environment act on what is durable now."""
@@ -210,23 +228,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._pass_on(context, data)
 
     def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
-        """Return the agent's id, the turn's id or the response that was published, or when the session was recorded."""
-        match command:
-            case Run():
-                return None if self.state.agent is None else self.state.agent.id
-            case Approve() | Reject(resume=True) | Respond():
-                return next(
-                    (event.turn_id for event in events if isinstance(event, TurnContinued)),
-                    None if self.state.turn is None else self.state.turn.id,
-                )
-            case Receive() if self._answered:
-                return self._answered[0]
-            case Receive():
-                return command.turn_id
-            case CreateSession():
-                return self._recorded_at
-            case _:
-                return None
+        """Return the agent's id, the turn's id or the response that was published, or the session that was created."""
+        return self._answer(command, events, self.state, self._recorded_at)
 
     def on_lost(self, error: Exception) -> None:
         """The log could not be written: let go of the environment; the next incarnation finds out how things stand."""
@@ -280,6 +283,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             compress=self._compress,
         )
         channel = Channel(inlet, self._ports.request, self._ports.spawn)
+        channel.said = for_model(self.state)  # a call may run before the model is asked
         self._environment, self._channel = environment, channel
         self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
         try:
@@ -374,7 +378,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         )
         self._ports.tell_session(self.context.id, report)
 
-    def _compress(self, turn_id: str, told: heard_events.ContextCompressed) -> None:
+    def _compress(self, turn_id: str, told: heard_events.ContextCompressed, then: Callable[[], None]) -> None:
         compress = Compress(
             turn_id=turn_id,
             summary=told.summary,
@@ -383,17 +387,46 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             model=told.model,
             at=self._ports.now(),
         )
-        self._ports.tell_session(self.context.id, compress)
+        self._ports.tell_session(self.context.id, compress, then)
+
+    def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
+        match command:
+            case Run():
+                return None if after.agent is None else after.agent.id
+            case Approve() | Reject(resume=True) | Respond():
+                return next(
+                    (event.turn_id for event in events if isinstance(event, TurnContinued)),
+                    None if after.turn is None else after.turn.id,
+                )
+            case Receive(request_id=None):
+                return command.turn_id
+            case Receive():
+                return self._response(command, after, at)[0]
+            case CreateSession():
+                return SessionInfo(
+                    id=command.session_id,
+                    container_id=command.container_id,
+                    image_id=command.image_id,
+                    image_revision=command.image_revision,
+                    created_at=instant(at),
+                )
+            case _:
+                return None
 
     def _response(self, command: SessionCommand, after: Session, at: int) -> tuple[Segment, ...]:
         if not isinstance(command, Receive) or command.request_id is None:
             return ()
-        result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
+        context, result = self._told(command, after)
         response = response_to(MessageSendRequest.event_type)(request_id=command.request_id, result=result)
+        return (Segment(flat(context), (Entry(response.event_type, at, response),)),)
+
+    def _told(self, command: Receive, after: Session) -> tuple[Context, dict[str, str | None]]:
+        """Return what the response to a request that sends a message says, and of what."""
+        result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
         context = msgspec.structs.replace(
             announcing.about(after), turn_id=command.turn_id, correlation_id=command.request_id
         )
-        return (Segment(flat(context), (Entry(response.event_type, at, response),)),)
+        return context, result
 
 
 def _segments(heard: Sequence[tuple[Context, EventData]], at: int) -> tuple[Segment, ...]:

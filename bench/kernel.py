@@ -114,8 +114,10 @@ def _in_a_process(kind: str, count: int, directory: Path) -> dict[str, float]:
 
 def _flood(asks: int) -> Workload:
     lines = (
-        Line("delay of an ask beside a flooded actor, p50", "ms", PEER, at_most(1)),
-        Line("delay of an ask beside a flooded actor, p99", "ms", PEER, at_most(1)),
+        Line("delay from actor to actor beside a flooded one, p50", "ms", PEER, at_most(1)),
+        Line("delay from actor to actor beside a flooded one, p99", "ms", PEER, at_most(1)),
+        Line("delay of an ask from outside beside a flooded actor, p50", "ms", PEER, at_most(1)),
+        Line("delay of an ask from outside beside a flooded actor, p99", "ms", PEER),
     )
 
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
@@ -128,24 +130,46 @@ def _flood(asks: int) -> Workload:
     return Workload(lines, measure)
 
 
-def delays(cast: Cast, asks: int) -> tuple[float, float]:
-    """Return by how many milliseconds a flood moves the median and the 99th percentile of an ask."""
+def delays(cast: Cast, times: int) -> tuple[float, ...]:
+    """Return by how many milliseconds a flood moves the median and the 99th percentile of messages, then of asks."""
     echo = cast.echo()
-    calm = _percentiles(echo, asks)
+    calm = (*_messages(cast, times), *_asks(echo, times))
     with _flooding(cast):
-        beside = _percentiles(echo, asks)
-    return beside[0] - calm[0], beside[1] - calm[1]
+        beside = (*_messages(cast, times), *_asks(echo, times))
+    return tuple(late - soon for soon, late in zip(calm, beside, strict=True))
 
 
-def _percentiles(echo: AnyRef, asks: int) -> tuple[float, float]:
+def _messages(cast: Cast, times: int) -> tuple[float, float]:
+    """Return the percentiles of the time from an actor that sends to the one that handles it."""
     took: list[float] = []
-    for number in range(asks):
-        time.sleep(0.001)  # else most asks would fall into the moments in which the others wait
+    arrived = threading.Semaphore(0)
+
+    def note(seconds: float) -> None:
+        took.append(seconds)
+        arrived.release()
+
+    sender, receiver = cast.passer(note), cast.passer(note)
+    for _ in range(times):
+        time.sleep(0.001)  # else most would fall into the moments in which the others wait
+        sender.tell(receiver)
+        arrived.acquire()
+    return _percentiles(took)
+
+
+def _asks(echo: AnyRef, times: int) -> tuple[float, float]:
+    took: list[float] = []
+    for number in range(times):
+        time.sleep(0.001)  # likewise
         begun = time.perf_counter()
         must(echo.ask(number) == number, "every answer is the right one")
-        took.append((time.perf_counter() - begun) * 1000)
-    hundredths = quantiles(took, n=100)
-    return hundredths[49], hundredths[98]
+        took.append(time.perf_counter() - begun)
+    return _percentiles(took)
+
+
+def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:
+    """Return the median and the 99th percentile, in milliseconds."""
+    hundredths = quantiles(seconds, n=100)
+    return hundredths[49] * 1000, hundredths[98] * 1000
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -65,7 +66,25 @@ class _Flooded(pykka.Actor):
             self._handled.release()
 
 
+class _Passer(pykka.Actor):
+    """Passes on when it did so, to an actor that says how long that took."""
+
+    def __init__(self, took: Callable[[float], None]) -> None:
+        super().__init__()
+        self._took = took
+
+    def on_receive(self, message: AnyRef | float) -> None:
+        if isinstance(message, pykka.ActorRef):
+            message.tell(time.perf_counter())
+        else:
+            self._took(time.perf_counter() - message)
+
+
 class _PooledEcho(_Echo, PooledActor):
+    pass
+
+
+class _PooledPasser(_Passer, PooledActor):
     pass
 
 
@@ -82,6 +101,10 @@ class _PooledFlooded(_Flooded, PooledActor):
 
 
 class _ThreadingEcho(_Echo, pykka.ThreadingActor):
+    pass
+
+
+class _ThreadingPasser(_Passer, pykka.ThreadingActor):
     pass
 
 
@@ -105,6 +128,7 @@ class Cast:
     asker: Callable[[], AnyRef]
     counter: Callable[[int, Finish], AnyRef]
     flooded: Callable[[threading.Semaphore], AnyRef]
+    passer: Callable[[Callable[[float], None]], AnyRef]
 
 
 @contextmanager
@@ -116,6 +140,7 @@ def pooled(directory: Path) -> Generator[Cast]:
             asker=lambda: system.start(_PooledAsker),
             counter=lambda expected, finish: system.start(_PooledCounter, expected, finish),
             flooded=lambda handled: system.start(_PooledFlooded, handled),
+            passer=lambda took: system.start(_PooledPasser, took),
         )
 
 
@@ -134,6 +159,7 @@ def threading_actors(_directory: Path) -> Generator[Cast]:
             asker=lambda: keep(_ThreadingAsker.start()),
             counter=lambda expected, finish: keep(_ThreadingCounter.start(expected, finish)),
             flooded=lambda handled: keep(_ThreadingFlooded.start(handled)),
+            passer=lambda took: keep(_ThreadingPasser.start(took)),
         )
     finally:
         for reference in started:

@@ -6,15 +6,27 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from reenact.domain.errors import UnknownCommandError
+from reenact.domain.errors import ReenactError, UnknownCommandError, details_of
 from reenact.domain.events import NOTIFICATIONS, Category, Context, EventData, Intent, Source
+from reenact.domain.loop.ledger import CostLimit
+from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS
+from reenact.domain.tools import MCPServer
 
 
-class CommandError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was refused; `code` is that of the error that the facade raises."""
+class CommandError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a request was refused; `code` is that of the error that the facade raises.
+
+    `details` are the values that the error carries, such as the `id` of what does not exist.
+    """
 
     code: str
     message: str
+    details: dict[str, Any] = {}
+
+
+def refusal_of(error: ReenactError) -> CommandError:
+    """Return the error as it stands in a response; `from_wire` makes it an error again."""
+    return CommandError(code=error.code, message=str(error), details=details_of(error))
 
 
 class Request(EventData, frozen=True, kw_only=True, gc=False):
@@ -58,8 +70,12 @@ class ContainerListRequest(Request, frozen=True, kw_only=True, gc=False):
     event_type: ClassVar[str] = "container_list_request"
 
 
-class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """An image as it travels."""
+class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An image as it travels.
+
+    No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, and
+    mappings with a `type` for tools that the API runs. `policies` are in their plain form.
+    """
 
     id: str | None = None
     name: str | None = None
@@ -67,6 +83,12 @@ class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     system_prompt: str | None = None
     max_tokens: int | None = None
     tools: tuple[Any, ...] = ()
+    mcp_servers: tuple[MCPServer, ...] = ()
+    policies: Any = None
+    max_steps: int | None = MAX_STEPS
+    max_repeats: int | None = MAX_REPEATS
+    cost_limit: CostLimit | float | None = None
+    compress_at: int | None = None
 
 
 class ImageRegisterRequest(Request, frozen=True, kw_only=True, gc=False):

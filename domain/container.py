@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from reenact.domain.errors import AlreadyExistsError
+from reenact.domain.once import Asked
 
 
 class ContainerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class ContainerCreated(msgspec.Struct, frozen=True, array_like=True):
 ContainerEvent: TypeAlias = ContainerCreated
 
 
-class CreateContainer(msgspec.Struct, frozen=True):
+class CreateContainer(Asked, frozen=True):
     """Create the container."""
 
     container_id: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any, ClassVar, TypeGuard
 
 
 class ReenactError(Exception):
@@ -11,7 +13,7 @@ class ReenactError(Exception):
     `code` is stable: the command protocol and the command line's JSON carry it.
     """
 
-    code: ClassVar[str] = "internal_error"
+    code: str = "internal_error"
 
 
 class InvalidInputError(ReenactError, ValueError):
@@ -265,3 +267,57 @@ class RecordingError(ReenactError):
     """A recording cannot be read, or does not hold what it is asked for."""
 
     code = "recording"
+
+
+class RemoteError(ReenactError):
+    """A server raised an error that this version does not know; `code` is the one that it came with."""
+
+    code = "remote_error"
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def details_of(error: ReenactError) -> dict[str, Any]:
+    """Return the values that the error carries beside its message, as far as they can travel as JSON."""
+    return {name: value for name, value in vars(error).items() if name[:1] != "_" and _travels(value)}
+
+
+def from_wire(code: str, message: str, details: Mapping[str, Any] | None = None) -> ReenactError:
+    """Return the error that has this code, with the same message and the same values, sequences as tuples.
+
+    A code that is not known here makes a `RemoteError`.
+    """
+    kind = next((kind for kind in _kinds(ReenactError) if kind.code == code), None)
+    if kind is None:
+        return RemoteError(code, message)
+    error = kind.__new__(kind, message)  # not called: its arguments are what the message was made from
+    error.args = (message,)
+    for name, value in (details or {}).items():
+        if name[:1] != "_" and not hasattr(ReenactError, name):
+            setattr(error, name, tuple(value) if _is_sequence(value) else value)
+    return error
+
+
+def _kinds(kind: type[ReenactError]) -> Iterator[type[ReenactError]]:
+    """Yield the kinds of error that have a code of their own, those before that are less special."""
+    yield kind
+    for special in kind.__subclasses__():
+        for one in _kinds(special):
+            if one.code != kind.code:
+                yield one
+
+
+def _is_sequence(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    return isinstance(value, list | tuple)
+
+
+def _travels(value: object) -> bool:
+    if _is_sequence(value):
+        return all(map(_travels, value))
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, str):
+        return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return value is None or isinstance(value, bool) or (isinstance(value, int) and -(2**63) <= value < 2**64)

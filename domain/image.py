@@ -13,6 +13,7 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy, policies_of
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
+from reenact.domain.once import Asked
 from reenact.domain.plain import is_sequence
 from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json
 
@@ -26,8 +27,9 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     """The definition of an agent.
 
     `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` are Python
-    functions, things made by `@tool`, or mappings with a `type` for the tools that the API runs itself, and
-    `mcp_servers` offer more of them. `policies` say which calls a person is asked about: `Policies`, or its plain form.
+    functions, things made by `@tool`, names of those that the runtime was opened with, or mappings with a `type` for
+    the tools that the API runs itself, and `mcp_servers` offer more of them. `policies` say which calls a person is
+    asked about: `Policies`, or its plain form.
 
     `max_steps` is how often the model may be asked in one turn, and `max_repeats` how often in a row the same calls may
     have the same results; None is without limit. `cost_limit` is for a whole session: a `CostLimit`, or an amount in
@@ -90,7 +92,7 @@ class ImageRegistered(msgspec.Struct, frozen=True, array_like=True):
 ImageEvent: TypeAlias = ImageRegistered
 
 
-class RegisterImage(msgspec.Struct, frozen=True):
+class RegisterImage(Asked, frozen=True):
     """Make this the newest content of the image."""
 
     image_id: str
@@ -148,6 +150,20 @@ def define(image: Image, image_id: str) -> Definition:
         max_repeats=image.max_repeats,
         cost_limit=_cost_limit(image.cost_limit),
         compress_at=image.compress_at,
+    )
+
+
+def describe(image_id: str, content: Definition, revision: int, created_at: datetime) -> ImageInfo:
+    """Return the image as callers see it in this revision."""
+    return ImageInfo(
+        id=image_id,
+        name=content.name,
+        model=content.model,
+        system_prompt=content.system_prompt,
+        max_tokens=content.max_tokens,
+        revision=revision,
+        created_at=created_at,
+        tools=(*(tool.name for tool in content.tools), *(str(tool.get("name", "")) for tool in content.api_tools)),
     )
 
 

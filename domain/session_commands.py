@@ -9,11 +9,12 @@ import msgspec
 from reenact.domain.agent import SoFar, StopReason
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
+from reenact.domain.once import Asked
 
 BY_DEFAULT = Rules()
 
 
-class CreateSession(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CreateSession(Asked, frozen=True, kw_only=True, gc=False):
     """Create the session."""
 
     session_id: str
@@ -22,7 +23,7 @@ class CreateSession(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     image_revision: int
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Run(Asked, frozen=True, kw_only=True, gc=False):
     """Start an agent under this id, unless one is live; it takes up what waits.
 
     `turn_id` is, here and below, for a turn that goes on with calls, and `results_id` for the message in which their
@@ -37,7 +38,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Receive(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Receive(Asked, frozen=True, kw_only=True, gc=False):
     """Accept a message for the live agent."""
 
     agent_id: str
@@ -83,7 +84,7 @@ class Compress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rules: Rules = BY_DEFAULT
 
 
-class Approve(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Approve(Asked, frozen=True, kw_only=True, gc=False):
     """A person approves a call, with other arguments if some are given."""
 
     call_id: str
@@ -96,7 +97,7 @@ class Approve(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Reject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reject(Asked, frozen=True, kw_only=True, gc=False):
     """A person rejects a call; the model is told so, unless `resume` is false: then the turn ends."""
 
     call_id: str
@@ -109,7 +110,7 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Respond(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Respond(Asked, frozen=True, kw_only=True, gc=False):
     """A person answers a question."""
 
     call_id: str
@@ -130,7 +131,7 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Interrupt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Interrupt(Asked, frozen=True, kw_only=True, gc=False):
     """End the turn under way; the agent goes on with what waits."""
 
     agent_id: str
@@ -141,7 +142,7 @@ class Interrupt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Stop(Asked, frozen=True, kw_only=True, gc=False):
     """End the turn under way and the agent; what waits goes on waiting. Any agent, when `agent_id` is None."""
 
     agent_id: str | None
@@ -152,7 +153,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Delete(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Delete(Asked, frozen=True, kw_only=True, gc=False):
     """Stop the agent, if there is one, and delete the session."""
 
     session_id: str

@@ -13,7 +13,7 @@ from reenact.domain.agent import AgentInfo, Failure
 from reenact.domain.container import ContainerInfo
 from reenact.domain.events import AgentState
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo, usage_info
-from reenact.domain.image import Definition, ImageInfo
+from reenact.domain.image import Definition, ImageInfo, describe
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, instant
@@ -192,17 +192,7 @@ def _container(row: tuple[Any, ...]) -> ContainerInfo:
 
 def _image(row: tuple[Any, ...]) -> ImageInfo:
     image_id, definition, revision, created_at = row
-    content = _definition(definition)
-    return ImageInfo(
-        id=image_id,
-        name=content.name,
-        model=content.model,
-        system_prompt=content.system_prompt,
-        max_tokens=content.max_tokens,
-        revision=revision,
-        created_at=instant(created_at),
-        tools=(*(tool.name for tool in content.tools), *(str(tool.get("name", "")) for tool in content.api_tools)),
-    )
+    return describe(image_id, _definition(definition), revision, instant(created_at))
 
 
 def _session(row: tuple[Any, ...]) -> SessionInfo:

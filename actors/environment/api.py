@@ -31,10 +31,10 @@ class Unsubscribe(Protocol):
 class SystemBusProducer(Protocol):
     """The view that can only emit."""
 
-    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> None:
+    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> bool | None:
         """Say something in the agent's turn `turn_id`, or in its current one.
 
-        A mapping has `type` and `data`. What is said for a turn that is over is dropped.
+        A mapping has `type` and `data`. What is said for a turn that is over is dropped; False is returned then.
 
         Raises:
             UnknownEventTypeError: the type is no stream event.
@@ -42,7 +42,7 @@ class SystemBusProducer(Protocol):
         """
         ...
 
-    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> None:
+    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> bool | None:
         """Say several things at once, in order; cheaper than one after the other."""
         ...
 
@@ -207,7 +207,12 @@ def _are_texts(value: object) -> bool:
 
 
 class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory is told about the agent that the environment is for."""
+    """What a factory is told about the agent that the environment is for.
+
+    `resume_session_id` and `on_session_id_captured` are for environments whose outside keeps conversations of its own:
+    a factory that makes such an environment out of another one gives them. The runtime does not, for it hands each
+    request the whole conversation, and there is nothing outside to resume.
+    """
 
     agent_id: str
     session_id: str

@@ -17,6 +17,7 @@ from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, OnEvent
 from reenact.actors.environment.claude_client import ClaudeClient
 from reenact.actors.environment.claude_decode import PAUSED, MessageDecoder
 from reenact.actors.environment.claude_request import Question, count_request, message_request
+from reenact.actors.environment.driving import cancel_once
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.outgoing import api_blocks
@@ -110,7 +111,7 @@ class ClaudeDriver:
         if self._at_work is not None:
             loop, task = self._at_work
             with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
-                loop.call_soon_threadsafe(_cancel_once, task)
+                loop.call_soon_threadsafe(cancel_once, task)
 
     async def aclose(self) -> None:
         """Close the connections, unless they are shared."""
@@ -201,9 +202,3 @@ class ClaudeEnvironmentFactory:
     def dispose(self) -> None:
         """Close the connections. Idempotent; they are opened again if an environment still needs them."""
         self._client.dispose()
-
-
-def _cancel_once(task: asyncio.Task[Any] | None) -> None:
-    """Cancel the task unless it is being cancelled already: a second time would interrupt its clean-up."""
-    if task is not None and not task.cancelling():
-        task.cancel()

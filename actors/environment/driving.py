@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -19,6 +18,7 @@ from reenact.actors.environment.incoming import Reported, incoming
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
+from reenact.actors.environment.tools.running import EscapedError, in_thread
 from reenact.domain.answer import Answer
 from reenact.domain.compression import cut_of, introduced
 from reenact.domain.events import ContextCompressed, MessageStop, StreamData, StreamError, ToolResult, ToolStarted
@@ -91,6 +91,8 @@ class Driving:
             if _current().cancelling():
                 raise
             reports(failure("driver_error", "the driver cancelled itself"))
+        except EscapedError as escaped:
+            reports(failure("driver_error", f"the driver raised {escaped.error!r}"))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the turn has to end
             _log.debug("the driver failed", exc_info=True)
             reports(failure_of(error))
@@ -226,9 +228,16 @@ class Driving:
                 on_event=on_event,
             )
 
-        sending = send() if inspect.iscoroutinefunction(driver.send_message) else await _in_thread(send)
+        is_async = inspect.iscoroutinefunction(driver.send_message)
+        sending = send() if is_async else await in_thread(send, "reenact-driver")
         if inspect.isawaitable(sending):
             await sending
+
+
+def cancel_once(task: asyncio.Task[Any] | None) -> None:
+    """Cancel the task unless it is being cancelled already: a second time would interrupt its clean-up."""
+    if task is not None and not task.cancelling():
+        task.cancel()
 
 
 def _failed(call: ToolStarted, why: str) -> ToolResult:
@@ -268,32 +277,3 @@ async def _keep(driver: LLMDriver) -> None:
             closing = close()
             if inspect.isawaitable(closing):
                 await closing
-
-
-async def _in_thread(call: Callable[[], Awaitable[None] | None]) -> Awaitable[None] | None:
-    """Run the call on a thread of its own, which nobody waits for once this is cancelled."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Awaitable[None] | None] = loop.create_future()
-
-    def settle(result: Awaitable[None] | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        result: Awaitable[None] | None = None
-        error: BaseException | None = None
-        try:
-            result = call()
-        except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
-            error = raised
-        except BaseException as raised:  # noqa: BLE001 - the turn has to end, and the loop must not end with it
-            error = RuntimeError(f"the driver raised {raised!r}")
-        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=run, name="reenact-driver", daemon=True).start()
-    return await done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from reenact.domain.events import StreamError
+from reenact.domain.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
 
 RETRYABLE: Final = frozenset(
     {
@@ -50,6 +50,14 @@ def type_of_status(status: int) -> str:
 def failure_of(error: BaseException) -> StreamError:
     """Return the `error` event for what a driver raised."""
     return failure(type_of(error), f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def failure_on(heard: Envelope, error: Exception) -> StreamData:
+    """Return what is said for an effector that raised on what it heard: the turn fails, or the call does."""
+    message = f"the environment failed on {heard.type}: {error!r}".encode(errors="replace").decode()
+    if isinstance(heard.data, ToolStarted):
+        return ToolResult(id=heard.data.id, name=heard.data.name, result=message, is_error=True)
+    return StreamError(type="environment_error", message=message)
 
 
 def type_of(error: BaseException) -> str:

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
 
-from reenact.actors.environment.api import EnvironmentConfig, OnEvent
-from reenact.actors.environment.model import ModelEnvironment
+import pykka
+
+from reenact.actors.environment.api import EnvironmentConfig, OnEvent, SystemBusProducer
+from reenact.actors.environment.driving import cancel_once
+from reenact.actors.environment.model import EffectorActor, ModelEffector, ModelEnvironment, ModelReceptor
 from reenact.actors.environment.scenarios import PREDEFINED, MockEvent, MockScenario, Script
 from reenact.domain.errors import UnknownScenarioError
+from reenact.domain.events import StreamData
 from reenact.domain.messages import Said
 
 _MILLISECONDS = 1000
 
 
 class MockScenarios:
-    """The scenarios that mocks can play, and which of them is chosen; shared by all mocks of a factory."""
+    """The scenarios that mocks can play, and which of them is chosen; shared by all mocks of a factory.
 
-    def __init__(self, scenario: str = "default") -> None:
+    Those that are given are there besides the predefined ones, or in their place.
+    """
+
+    def __init__(self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None) -> None:
         self._scripts: dict[str, Callable[[Sequence[Said]], Iterable[MockEvent]]] = {}
-        for name, predefined in PREDEFINED.items():
-            self.define_scenario(name, predefined)
+        for name, script in {**PREDEFINED, **(scenarios or {})}.items():
+            self.define_scenario(name, script)
         self._chosen = scenario
         self.set_scenario(scenario)
 
@@ -56,11 +64,22 @@ def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterabl
 
 
 class MockClaudeDriver:
-    """A driver that plays the chosen scenario. Without `delays` it waits for nothing."""
+    """A driver that plays the chosen scenario. Without `delays` it waits for nothing.
 
-    def __init__(self, scenario: str | MockScenarios = "default", *, delays: bool = True) -> None:
-        self._scenarios = MockScenarios(scenario) if isinstance(scenario, str) else scenario
+    Raises:
+        UnknownScenarioError: nobody defined the scenario.
+    """
+
+    def __init__(
+        self,
+        scenario: str = "default",
+        scenarios: Mapping[str, Script] | MockScenarios | None = None,
+        *,
+        delays: bool = True,
+    ) -> None:
+        self._scenarios = _scenarios_of(scenario, scenarios)
         self._delays = delays
+        self._at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
     def set_scenario(self, name: str) -> None:
         """Answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
@@ -81,13 +100,21 @@ class MockClaudeDriver:
         on_event: OnEvent,
     ) -> None:
         """Play the chosen scenario."""
-        for event in self._scenarios.events(messages):
-            if self._delays and event.delay:
-                await asyncio.sleep(event.delay / _MILLISECONDS)
-            on_event({"type": event.type, "data": event.data})
+        self._at_work = asyncio.get_running_loop(), asyncio.current_task()
+        try:
+            for event in self._scenarios.events(messages):
+                if self._delays and event.delay:
+                    await asyncio.sleep(event.delay / _MILLISECONDS)
+                on_event({"type": event.type, "data": event.data})
+        finally:
+            self._at_work = None
 
     def interrupt(self) -> None:
-        """Do nothing: the cancellation of `send_message` ends the script."""
+        """Cancel `send_message`, also in the middle of a delay. May be called from any thread."""
+        if self._at_work is not None:
+            loop, task = self._at_work
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
+                loop.call_soon_threadsafe(cancel_once, task)
 
 
 class MockLLMProvider:
@@ -95,8 +122,10 @@ class MockLLMProvider:
 
     name = "mock"
 
-    def __init__(self, scenario: str = "default", *, delays: bool = True) -> None:
-        self._scenarios = MockScenarios(scenario)
+    def __init__(
+        self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None, *, delays: bool = True
+    ) -> None:
+        self._scenarios = MockScenarios(scenario, scenarios)
         self._delays = delays
 
     def set_scenario(self, name: str) -> None:
@@ -109,17 +138,70 @@ class MockLLMProvider:
 
     def provide(self) -> MockClaudeDriver:
         """Return a new driver."""
-        return MockClaudeDriver(self._scenarios, delays=self._delays)
+        return MockClaudeDriver(scenarios=self._scenarios, delays=self._delays)
+
+
+class MockReceptor(ModelReceptor):
+    """The way in of a mock: besides what the script says, it says what it is told to."""
+
+    _producer: SystemBusProducer | None = None
+
+    def connect(self, producer: SystemBusProducer) -> None:
+        """Emit to this producer from now on."""
+        self._producer = producer
+        super().connect(producer)
+
+    def emit(self, event: StreamData | Mapping[str, Any]) -> None:
+        """Say something in the agent's current turn; before it is connected, and between turns, nobody hears it."""
+        if self._producer is not None:
+            self._producer.emit(event)
+
+
+class MockEffector(ModelEffector):
+    """The way out of a mock: it hears of turns and has the chosen scenario played."""
+
+    def __init__(self, actor: pykka.ActorRef[EffectorActor], scenarios: MockScenarios) -> None:
+        super().__init__(actor)
+        self._scenarios = scenarios
+
+    def set_scenario(self, name: str) -> None:
+        """Answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
+        self._scenarios.set_scenario(name)
+
+    def dispose(self) -> None:
+        """Hear no more. Idempotent."""
+        self.disconnect()
 
 
 class MockEnvironment(ModelEnvironment):
-    """An environment for one agent that answers from scripts."""
+    """An environment for the agent of the configuration that answers from scripts.
+
+    Raises:
+        UnknownScenarioError: nobody defined the scenario.
+    """
 
     def __init__(
-        self, config: EnvironmentConfig, scenario: str | MockScenarios = "default", *, delays: bool = True
+        self,
+        config: EnvironmentConfig,
+        scenario: str = "default",
+        scenarios: Mapping[str, Script] | MockScenarios | None = None,
+        *,
+        delays: bool = True,
     ) -> None:
-        self._scenarios = MockScenarios(scenario) if isinstance(scenario, str) else scenario
-        super().__init__("mock", config, lambda: MockClaudeDriver(self._scenarios, delays=delays))
+        self._scenarios = _scenarios_of(scenario, scenarios)
+        super().__init__("mock", config, lambda: MockClaudeDriver(scenarios=self._scenarios, delays=delays))
+        self._way_in = MockReceptor(self._receptor_actor)
+        self._way_out = MockEffector(self._effector_actor, self._scenarios)
+
+    @property
+    def receptor(self) -> MockReceptor:
+        """The way in."""
+        return self._way_in
+
+    @property
+    def effector(self) -> MockEffector:
+        """The way out."""
+        return self._way_out
 
     def set_scenario(self, name: str) -> None:
         """Answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
@@ -137,14 +219,16 @@ class MockEnvironmentFactory:
         UnknownScenarioError: nobody defined the scenario.
     """
 
-    def __init__(self, scenario: str = "default", *, delays: bool = True) -> None:
-        self._scenarios = MockScenarios(scenario)
+    def __init__(
+        self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None, *, delays: bool = True
+    ) -> None:
+        self._scenarios = MockScenarios(scenario, scenarios)
         self._delays = delays
         self._live: WeakSet[MockEnvironment] = WeakSet()
 
     def create(self, config: EnvironmentConfig) -> MockEnvironment:
         """Return a new environment, not yet connected."""
-        environment = MockEnvironment(config, self._scenarios, delays=self._delays)
+        environment = MockEnvironment(config, scenarios=self._scenarios, delays=self._delays)
         self._live.add(environment)
         return environment
 
@@ -161,3 +245,7 @@ class MockEnvironmentFactory:
         for environment in tuple(self._live):
             environment.dispose()
         self._live.clear()
+
+
+def _scenarios_of(scenario: str, scenarios: Mapping[str, Script] | MockScenarios | None) -> MockScenarios:
+    return scenarios if isinstance(scenarios, MockScenarios) else MockScenarios(scenario, scenarios)

@@ -219,7 +219,7 @@ class ModelEnvironment:
         if self._disposed:
             return
         self._disposed = True
-        self._effector.disconnect()
+        self.effector.disconnect()
         self._effector_actor.stop(block=False)
         self._receptor_actor.stop(block=False)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, MappingProxyType, NoneType
 from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
-from reenact.actors.journal.api import Recorded, Segment
+from reenact.actors.journal.api import Recorded, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Profile, SnapshotForm, Stored, StoredNames, stored_forms
@@ -16,7 +16,7 @@ from reenact.domain.errors import LogUnusableError, ReenactError
 
 _FUNCTIONS: Final = (
     *("decide", "evolve", "timers", "to_snapshot", "from_snapshot"),
-    *("on_start", "on_recovered", "prepare", "announce", "on_committed", "reply", "can_passivate"),
+    *("on_start", "on_recovered", "prepare", "announce", "remember", "on_committed", "reply", "can_passivate"),
     *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
 )
 """What a class may define, and the kernel calls."""
@@ -111,7 +111,15 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         cls._check_functions()
         may_be_none = cls.initial is None or NoneType in get_args(_state_type(cls))
         snapshots = cls._snapshot_form(category)
-        return Profile(category, stored_forms(cls.events), snapshots, cls.timers, may_be_none=may_be_none)
+        remembers = cls.remember is not Declared.remember
+        return Profile(
+            category,
+            stored_forms(cls.events),
+            snapshots,
+            cls.timers,
+            may_be_none=may_be_none,
+            remembers=remembers,
+        )
 
     @classmethod
     def _check_functions(cls) -> None:
@@ -176,6 +184,17 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     ) -> Announcement:
         """Return what is to be heard of the events when, and only when, they are durable."""
         return (), ()
+
+    def remember(
+        self, command: Command, events: tuple[Event, ...], after: State, recorded_at: int
+    ) -> Remembered | None:
+        """Return the request that the command carries out, if it is to be carried out once, and None if not.
+
+        It becomes durable together with the events, also with none: then the command takes as long as one that has
+        some. If a request of this id stands in the log already, the command is refused with a `RequestReusedError`, and
+        nothing is recorded; `journal.remembered(id)` tells what came of it the first time.
+        """
+        return None
 
     def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
         """Act on what has become true: tell others, start what was decided. The state is the new one."""

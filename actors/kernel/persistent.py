@@ -11,7 +11,7 @@ from typing import Any, Final, Generic
 import msgspec
 import pykka
 
-from reenact.actors.journal.api import Append, Committed, Outcome
+from reenact.actors.journal.api import Append, Committed, Outcome, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.declared import Command, Declared, Event, State, fold
@@ -19,7 +19,7 @@ from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.signals import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
-from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError, UnstorableError
+from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError, RequestReusedError, UnstorableError
 
 RETRIES: Final = 3
 """How often a command is decided again because another writer was faster."""
@@ -195,10 +195,13 @@ class EventSourcedActor(Declared[State, Command, Event]):
             for event in events:
                 if type(event) not in known:
                     self._must_be_known(event)
-            if not events:
+            recorded = (
+                self._step(envelope, command, events, retries) if events or self.context.profile.remembers else None
+            )
+            if recorded is None:
                 _answer(envelope, self.reply(command, events) if envelope.reply_to else None)
                 return self._lets_pass(envelope)
-            step, append = self._step(envelope, command, events, retries)
+            step, append = recorded
         except ReenactError as refusal:
             self._refuse(envelope, refusal)
             return self._lets_pass(envelope)
@@ -241,8 +244,8 @@ class EventSourcedActor(Declared[State, Command, Event]):
         command: Command,
         events: tuple[Event, ...],
         retries: int,
-    ) -> tuple[_Step[State, Command, Event], Append]:
-        """Return what is believed once it is durable, and what is to become durable."""
+    ) -> tuple[_Step[State, Command, Event], Append] | None:
+        """Return what is believed once it is durable, and what is to become durable; None if that is nothing."""
         state = self.evolve(self.state, events[0]) if len(events) == 1 else reduce(self.evolve, events, self.state)
         context = self.context
         stream, profile = context.stream, context.profile
@@ -253,10 +256,16 @@ class EventSourcedActor(Declared[State, Command, Event]):
             raise TypeError(
                 f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC"
             )
-        kept, passing = self.announce(command, self.state, events, state, now)
+        remembered = self._remembered(command, events, state, now) if profile.remembers else None
+        kept: tuple[Segment, ...] = ()
+        passing: tuple[Segment, ...] = ()
+        if events:
+            kept, passing = self.announce(command, self.state, events, state, now)
+        elif remembered is None:
+            return None
         if profile.timers is None and profile.snapshots is None:
             step = _Step(envelope, command, events, state, retries)
-            return step, Append(stream, self.version, now, events, kept, passing)
+            return step, Append(stream, self.version, now, events, kept, passing, remembered=remembered)
         due: int | msgspec.UnsetType | None = msgspec.UNSET
         fired: tuple[Timer[Command], ...] = ()
         next_due = None
@@ -273,8 +282,17 @@ class EventSourcedActor(Declared[State, Command, Event]):
         version = self.version + len(events)
         if profile.snapshots is not None and version - self._snapshot_at >= profile.snapshots.every:
             snapshot = profile.snapshots.taken(stream, version, state)
-        append = Append(stream, self.version, now, events, kept, passing, snapshot, due)
+        append = Append(stream, self.version, now, events, kept, passing, snapshot, due, remembered)
         return _Step(envelope, command, events, state, retries, fired, next_due, snapshot is not None), append
+
+    def _remembered(self, command: Command, events: tuple[Event, ...], state: State, now: int) -> Remembered | None:
+        remembered = self.remember(command, events, state, now)
+        if not isinstance(remembered, Remembered | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(
+                f"{type(self).__name__}.remember returned {remembered!r:.100} for {type(command).__name__}; "
+                "it returns a Remembered, or None"
+            )
+        return remembered
 
     def _obey(self, envelope: Envelope) -> bool:
         """Do what the kernel says; return True if the journal is asked."""
@@ -429,6 +447,9 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if isinstance(outcome, UnstorableError) and self._can_go_on(step.envelope):
             self._fail_command(step.envelope, outcome)
             return self._lets_pass(step.envelope)
+        if isinstance(outcome, RequestReusedError):
+            self._refuse(step.envelope, outcome)
+            return self._lets_pass(step.envelope)
         if not self._over:
             self._lose(step.envelope, outcome)
         return False
@@ -450,11 +471,12 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self._fired, before, self._due = step.fired, self._due, step.due
             if step.due is not None and step.due != before:
                 self.context.system.alarms.hint(step.due)
-        if not step.events:
+        if step.envelope.message is DUE:
             return  # a time was noted, and that is all
         failure: Exception | None = None
         try:
-            self.on_committed(step.command, step.events)
+            if step.events:  # else it was only remembered
+                self.on_committed(step.command, step.events)
         except Exception as error:  # noqa: BLE001 - what is recorded stands
             _log.exception("%s recorded %r and failed to act on it", self, step.events)
             failure = error

@@ -124,7 +124,7 @@ class Replaying(Protocol[Replayed_co]):
 class Profile(Generic[State]):
     """A class of actors: its name in the log, what it stores, and what it waits for."""
 
-    __slots__ = ("category", "events", "forms", "may_be_none", "snapshots", "timers")
+    __slots__ = ("category", "events", "forms", "may_be_none", "remembers", "snapshots", "timers")
 
     def __init__(
         self,
@@ -134,11 +134,13 @@ class Profile(Generic[State]):
         timers: Callable[[State], Iterable[Timer[Any]]] | None,
         *,
         may_be_none: bool,
+        remembers: bool,
     ) -> None:
         self.category = category
         self.forms = tuple(forms)
         self.events = frozenset(form.type for form in self.forms)
         self.may_be_none = may_be_none
+        self.remembers = remembers
         self.snapshots = snapshots
         self.timers = timers
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
-import threading
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from reenact.actors.environment.tools.running import EscapedError
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.growing import is_iterable
 
@@ -44,46 +43,12 @@ async def outcome(call: Awaitable[Any]) -> Any:  # noqa: ANN401 - as it comes
         if _is_cancelled():
             raise
         return Failure(_told(AbortedError("it cancelled itself"), cancelled))
+    except EscapedError as escaped:
+        return _aborted(escaped.error)
     except SystemExit as exit_:
-        return Failure(_told(AbortedError(f"it called for the end of the process, with {exit_.code!r}"), exit_))
+        return _aborted(exit_)
     except Exception as error:  # noqa: BLE001 - it may be anybody's
         return Failure(error)
-
-
-async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - as the function returns
-    """Return what the function returns, which has a thread of its own; what can be awaited is awaited here.
-
-    If the caller is cancelled it does not wait; the thread ends when the function does.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(returned: object, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(returned)
-        else:
-            done.set_exception(error)
-
-    def work() -> None:
-        returned: object = None
-        failure: BaseException | None = None
-        try:
-            returned = context.run(function, *arguments)
-        except StopIteration as error:  # a future cannot hold one
-            failure = _told(RuntimeError("the function raised StopIteration"), error)
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
-            failure = error
-        try:
-            loop.call_soon_threadsafe(settle, returned, failure)
-        except RuntimeError:
-            return  # the loop is closed: nobody waits any more
-
-    threading.Thread(target=work, name="reenact-tool", daemon=True).start()
-    returned = await done
-    return await returned if inspect.isawaitable(returned) else returned
 
 
 async def chunks(answer: object) -> AsyncIterator[object]:
@@ -121,6 +86,13 @@ def takes_context(runner: Callable[..., Any]) -> bool:
     if first is None or second is None:
         return False
     return second.default is inspect.Parameter.empty or second.name == "state"
+
+
+def _aborted(error: BaseException) -> Failure:
+    """Return the failure for what would have ended the loop, or could not even be raised in it."""
+    if isinstance(error, SystemExit):
+        return Failure(_told(AbortedError(f"it called for the end of the process, with {error.code!r}"), error))
+    return Failure(_told(RuntimeError(f"the function raised {type(error).__name__}"), error))
 
 
 def _is_cancelled() -> bool:

@@ -6,9 +6,11 @@ import asyncio
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from reenact.actors.loop.calling import Failure, in_thread, outcome
+from reenact.actors.environment.tools.running import in_thread
+from reenact.actors.loop.calling import Failure, outcome
 from reenact.actors.loop.config import Tool, is_described
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import ToolCall
@@ -83,7 +85,8 @@ async def _called(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the t
     function = tool.run if is_described(tool) else tool
     if inspect.iscoroutinefunction(function):
         return await function(arguments)
-    return await in_thread(function, arguments)
+    returned = await in_thread(partial(function, arguments), "reenact-tool")
+    return await returned if inspect.isawaitable(returned) else returned
 
 
 def _cost(tool: Tool) -> float | None:

@@ -90,7 +90,7 @@ class Bus:
     def complete(self, turn_id: str, outcome: Outcome = "interrupted") -> None:
         self._publish(TurnCompleted(turn_id=turn_id, outcome=outcome), turn_id)
 
-    def events(self, turn_id: str) -> list[StreamData]:
+    def events(self, turn_id: str | None) -> list[StreamData]:
         with self._changed:
             return [event for turn, event in self.emitted if turn == turn_id]
 

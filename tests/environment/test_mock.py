@@ -7,19 +7,21 @@ import pytest
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMDriver, LLMProvider
 from reenact.actors.environment.model import ProviderEnvironmentFactory
-from reenact.actors.environment.scenarios import PREDEFINED
+from reenact.actors.environment.scenarios import PREDEFINED, Script
 from reenact.domain.errors import UnknownScenarioError
 from reenact.domain.events import TextDelta
 from reenact.domain.messages import Said
 from reenact.testing import (
     MockClaudeDriver,
+    MockEffector,
     MockEnvironment,
     MockEnvironmentFactory,
     MockEvent,
     MockLLMProvider,
+    MockReceptor,
     MockScenario,
 )
-from tests.environment.support import HELLO, Bus, plain
+from tests.environment.support import HELLO, PATIENCE, Bus, plain, until
 
 CHUNKS = [("text_delta", {"text": f"chunk-{number} "}) for number in range(100)]
 BASH = {"name": "bash", "input": {"command": "ls"}}
@@ -208,6 +210,23 @@ def test_an_interrupt_ends_the_script(config: EnvironmentConfig) -> None:
     factory.dispose()
 
 
+def test_an_interrupt_reaches_a_driver_in_the_middle_of_a_delay() -> None:
+    hour = 3_600_000
+    driver, heard = MockClaudeDriver(), list[object]()
+    driver.define_scenario("slow", [MockEvent("message_start"), MockEvent("message_stop", hour)])
+    driver.set_scenario("slow")
+
+    async def converse() -> asyncio.Task[None]:
+        task = asyncio.create_task(driver.send_message(messages=HELLO, on_event=heard.append))
+        await until(lambda: heard)
+        await asyncio.to_thread(driver.interrupt)
+        await asyncio.wait((task,), timeout=PATIENCE)
+        return task
+
+    assert asyncio.run(converse()).cancelled()
+    assert heard == [{"type": "message_start", "data": None}]
+
+
 def test_the_driver_alone_can_be_scripted() -> None:
     driver, heard = MockClaudeDriver(delays=False), list[object]()
     driver.define_scenario("one", [MockEvent("message_stop")])
@@ -217,3 +236,48 @@ def test_the_driver_alone_can_be_scripted() -> None:
     driver.interrupt()
 
     assert heard == [{"type": "message_stop", "data": None}]
+
+
+MINE: dict[str, Script] = {"mine": [MockEvent("text_delta", data={"text": "mine"}), MockEvent("message_stop")]}
+
+
+@pytest.mark.parametrize("make", [MockEnvironmentFactory, MockLLMProvider, MockClaudeDriver])
+def test_scenarios_can_be_handed_in(make: type[MockEnvironmentFactory]) -> None:
+    mock = make("mine", MINE)
+    mock.set_scenario("default")
+
+    with pytest.raises(UnknownScenarioError, match="mine"):
+        make("yours", MINE)
+
+
+def test_the_pair_of_a_mock_can_be_told_what_to_say(config: EnvironmentConfig) -> None:
+    environment, bus = MockEnvironment(config, "mine", MINE, delays=False), Bus()
+    environment.receptor.emit({"type": "text_delta", "data": {"text": "nobody hears"}})
+    bus.connect(environment)
+
+    environment.effector.set_scenario("simple-text")
+    first = bus.answer("trn_1")
+    environment.receptor.emit(TextDelta(text="beside the script"))
+    environment.effector.dispose()
+    environment.effector.dispose()
+
+    assert isinstance(environment.receptor, MockReceptor)
+    assert isinstance(environment.effector, MockEffector)
+    assert TextDelta(text="Hi") in first
+    assert bus.events(None) == [TextDelta(text="beside the script")]
+    assert bus.handlers == {}
+    environment.dispose()
+    environment.dispose()
+
+
+def test_a_factory_disposes_of_environments_that_live_and_can_make_more(config: EnvironmentConfig) -> None:
+    factory, first, second = MockEnvironmentFactory("simple-text", delays=False), Bus(), Bus()
+    first.connect(factory.create(config))
+
+    factory.dispose()
+    factory.dispose()
+    second.connect(factory.create(config))
+
+    assert first.handlers == {}
+    assert TextDelta(text="Hi") in second.answer("trn_1")
+    factory.dispose()

@@ -9,8 +9,18 @@ from typing import Any, Self
 
 from msgspec import UNSET
 
-from reenact.actors.journal.api import Append, Committed, Done, FeedRow, Outcome, Recorded, Segment, Snapshot
-from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
+from reenact.actors.journal.api import (
+    Append,
+    Committed,
+    Done,
+    FeedRow,
+    Outcome,
+    Recorded,
+    Remembered,
+    Segment,
+    Snapshot,
+)
+from reenact.domain.errors import ConflictError, RequestReusedError, RuntimeClosedError, StorageError
 
 
 class MemoryJournal:
@@ -28,6 +38,7 @@ class MemoryJournal:
         self._closed = False
         self._snapshots: dict[str, Snapshot] = {}
         self._due: dict[str, int] = {}
+        self._remembered: dict[str, Remembered] = {}
         self._thread = None if stepwise else threading.Thread(target=self._commit_all, name="memory-journal")
         if self._thread is not None:
             self._thread.start()
@@ -85,6 +96,10 @@ class MemoryJournal:
     def next_due(self, *, after: int) -> int | None:
         with self._changed:
             return min((due for due in self._due.values() if due > after), default=None)
+
+    def remembered(self, request_id: str) -> Remembered | None:
+        with self._changed:
+            return self._remembered.get(request_id)
 
     def head(self) -> int:
         with self._changed:
@@ -162,8 +177,12 @@ class MemoryJournal:
         if step.after is not None and step.after != version:
             self._fenced.add(step.stream)
             return ConflictError(step.stream, step.after, version)
+        if step.remembered is not None and step.remembered.id in self._remembered:
+            return RequestReusedError(step.remembered.id)
         self._record(step.stream, step.recorded_at, step.events)
         self._keep(step)
+        if step.remembered is not None:
+            self._remembered[step.remembered.id] = step.remembered
         if step.snapshot is not None:
             self._snapshots[step.stream] = step.snapshot
         if step.due is None:

@@ -15,7 +15,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from reenact.actors.loop.calling import in_thread
+from reenact.actors.environment.tools.running import in_thread
 from reenact.loop import AgentRuntime, Policy
 from tests.loop.support import Play, Scripted, a_call
 
@@ -270,7 +270,7 @@ def test_a_thread_that_outlives_its_loop_ends_in_silence() -> None:
     before = set(threading.enumerate())
 
     async def converse() -> None:
-        task = asyncio.create_task(in_thread(go_on.wait, 20))
+        task = asyncio.create_task(in_thread(lambda: go_on.wait(20), "the test"))
         await asyncio.sleep(0)
         task.cancel()
 

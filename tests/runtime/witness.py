@@ -13,6 +13,7 @@ import msgspec
 
 from reenact import Runtime
 from reenact._runtime import codec
+from reenact.actors.journal.api import Append, Done, Outcome
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.actors.session import SessionActor
@@ -195,3 +196,21 @@ def at_every_commit(runtime: Runtime, act: Callable[[int], None]) -> None:
             tell(publications)
 
     writer._listener = listen
+
+
+def before_it_is_told(runtime: Runtime, act: Callable[[], object]) -> None:
+    """Call `act` whenever something is durable and nobody knows of it yet, on the thread that has written it."""
+    journal = journal_of(runtime)
+
+    def telling(append: Callable[[Append, Done], None]) -> Callable[[Append, Done], None]:
+        def tell(step: Append, done: Done) -> None:
+            def act_first(outcome: Outcome) -> None:
+                act()
+                done(outcome)
+
+            append(step, act_first)
+
+        return tell
+
+    vars(journal).update(append=telling(journal.append))
+    vars(runtime._system).update(append=telling(runtime._system.append))

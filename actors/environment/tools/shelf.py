@@ -38,15 +38,24 @@ class ToolShelf:
                 raise ConfigurationError(msg)
 
     def with_specs(self, image: Image) -> Image:
-        """Return the image with plain functions made tools.
+        """Return the image with plain functions made tools, and names put in place by the tools that bear them.
 
         Raises:
-            ConfigurationError: one cannot be a tool.
+            ConfigurationError: one cannot be a tool, or the runtime was opened without a tool of that name.
         """
-        if not any(callable(one) and not hasattr(one, "spec") for one in _listed(image.tools)):
+        if not any(isinstance(one, str) or _is_plain(one) for one in _listed(image.tools)):
             return image
-        tools = tuple(as_tool(one) if callable(one) and not hasattr(one, "spec") else one for one in image.tools)
-        return msgspec.structs.replace(image, tools=tools)
+        return msgspec.structs.replace(image, tools=tuple(map(self._resolved, image.tools)))
+
+    def _resolved(self, one: object) -> object:
+        if not isinstance(one, str):
+            return as_tool(one) if _is_plain(one) else one
+        found = self._of_all.get(one)
+        if found is None:
+            known = ", ".join(sorted(self._of_all)) or "none"
+            msg = f"there is no tool {one!r}: Runtime.open(tools=[…]) was given {known}"
+            raise ConfigurationError(msg)
+        return found
 
     def put(self, image_id: str, image: Image) -> None:
         """Keep the functions of an image's tools; those of a later image of the same id take their place."""
@@ -62,6 +71,10 @@ class ToolShelf:
                 self._of_image.get((image_id, spec.name)) or self._of_all.get(spec.name) or spec
                 for spec in definition.tools
             )
+
+
+def _is_plain(one: object) -> bool:
+    return callable(one) and not hasattr(one, "spec")
 
 
 def _listed(tools: object) -> Sequence[Any]:

@@ -51,6 +51,7 @@ class Server:
         origins: Collection[str] = (),
         host_names: Collection[str] = (),
         limits: Limits | None = None,
+        allow_programs: bool = False,
     ) -> None:
         """Prepare to serve.
 
@@ -62,6 +63,8 @@ class Server:
             origins: of web pages that may use it, such as `https://example.org`, besides its own.
             host_names: what requests may call it by, besides its own address.
             limits: how much a client may ask for.
+            allow_programs: whether images that clients register may have MCP servers that are programs, which this
+                machine starts, or that are told its environment variables.
 
         Raises:
             ConfigurationError: the address is no loopback address and there is no token, it is none of this machine,
@@ -84,6 +87,7 @@ class Server:
             origins=origins,
             limits=self._limits,
             hosts=hosts_of(host, address, host_names),
+            allow_programs=allow_programs,
         )
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -231,7 +235,8 @@ def _resolved(host: str) -> tuple[socket.AddressFamily, str]:
 
 
 def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Of this protocol by name: asyncio sends small frames at once (TCP_NODELAY) on such sockets only.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)  # of each connection that comes in there

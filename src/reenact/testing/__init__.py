@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from reenact.actors.environment.mock import (
         MockClaudeDriver,
+        MockEffector,
         MockEnvironment,
         MockEnvironmentFactory,
         MockLLMProvider,
+        MockReceptor,
     )
+    from reenact.actors.environment.recorded.recorded import RecordedEnvironment
     from reenact.actors.environment.scenarios import MockEvent, MockScenario
     from reenact.testing.clock import ManualClock
     from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
@@ -35,11 +38,14 @@ __all__ = [
     "FaultyJournal",
     "ManualClock",
     "MockClaudeDriver",
+    "MockEffector",
     "MockEnvironment",
     "MockEnvironmentFactory",
     "MockEvent",
     "MockLLMProvider",
+    "MockReceptor",
     "MockScenario",
+    "RecordedEnvironment",
     "ReplayError",
     "ReplayMachine",
     "Result",
@@ -58,11 +64,14 @@ _LATER: Final = {
     "FaultyJournal": "reenact.testing.faulty_journal",
     "ManualClock": "reenact.testing.clock",
     "MockClaudeDriver": "reenact.actors.environment.mock",
+    "MockEffector": "reenact.actors.environment.mock",
     "MockEnvironment": "reenact.actors.environment.mock",
     "MockEnvironmentFactory": "reenact.actors.environment.mock",
     "MockEvent": "reenact.actors.environment.scenarios",
     "MockLLMProvider": "reenact.actors.environment.mock",
+    "MockReceptor": "reenact.actors.environment.mock",
     "MockScenario": "reenact.actors.environment.scenarios",
+    "RecordedEnvironment": "reenact.actors.environment.recorded.recorded",
     "ReplayError": "reenact.testing.findings",
     "ReplayMachine": "reenact.testing.machine",
     "Result": "reenact.testing.result",

@@ -87,6 +87,11 @@ class Stage:
         live = self.live(id)
         if live is None or not version == live.version == self.version(id):
             return  # it was no mere question, or the actor has not seen yet what somebody else has recorded
+        if any(
+            step.remembered and (step.stream, step.after) == (live.context.stream, version)
+            for step in self.journal.written
+        ):
+            return  # it was, or may have been, a request that is carried out once
         looks = portrait(reply, "the reply")
         if not any(" at 0x" in part for part in looks.values()):  # that is another one next time, and may be
             self._questions.append(_Question(id, command, version, self.clock(), looks))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from reenact.actors.journal.api import Journal
+from reenact.actors.journal.api import Journal, Remembered
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.persistent import EventSourcedActor
@@ -48,6 +48,7 @@ class Watch:
             on_recovered=watched.on_recovered,
             prepare=watched.prepare,
             announce=watched.announce,
+            remember=watched.remember,
             on_committed=watched.on_committed,
             reply=watched.reply,
         )
@@ -108,6 +109,7 @@ class _Watched:
         self._on_recovered = actor.on_recovered
         self._prepare = actor.prepare
         self._announce = actor.announce
+        self._remember = actor.remember
         self._on_committed = actor.on_committed
         self._reply = actor.reply
         self.examiner = Examiner(
@@ -136,6 +138,16 @@ class _Watched:
     ) -> Announcement:
         with self._nothing_happens("announce"):
             return self._announce(command, before, events, after, recorded_at)
+
+    def remember(
+        self,
+        command: Any,  # noqa: ANN401 - likewise
+        events: tuple[Any, ...],
+        after: Any,  # noqa: ANN401 - likewise
+        recorded_at: int,
+    ) -> Remembered | None:
+        with self._nothing_happens("remember"):
+            return self._remember(command, events, after, recorded_at)
 
     def on_committed(self, command: Any, events: tuple[Any, ...]) -> None:  # noqa: ANN401 - likewise
         stream, version = self._actor.context.stream, self._actor.version

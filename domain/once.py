@@ -1,0 +1,59 @@
+"""Requests that are to be carried out once: under which id, and what was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+
+from reenact.domain.errors import InvalidInputError
+
+
+class Once(msgspec.Struct, frozen=True, gc=False):
+    """A request that is to be carried out once: its id, and the digest of what is asked for."""
+
+    id: str
+    digest: bytes
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A command that a request may lead to; `once` is the request, if it is to be carried out once."""
+
+    once: Once | None = None
+
+
+def digest_of(kind: str, request: msgspec.Struct) -> bytes:
+    """Return what two requests have in common if, and only if, they ask for the same.
+
+    Their ids, `request_id`, do not count. A field that has its default does not count either, so that one which is
+    added in a later version changes no digest. What is no plain data, such as a function, counts by its name.
+
+    Raises:
+        InvalidInputError: what is asked for can be compared with nothing.
+    """
+    given = _given(request)
+    given.pop("request_id", None)
+    try:
+        plain = msgspec.to_builtins([kind, given], str_keys=True, enc_hook=_by_name)
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"the data of {kind} cannot be compared with that of another request: {error}; give plain data"
+        raise InvalidInputError(msg) from None
+
+
+def _given(struct: msgspec.Struct) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        if isinstance(value, msgspec.Struct):
+            given[field.name] = _given(value)
+        elif type(value) is not type(field.default) or value != field.default:
+            given[field.name] = value
+    return given
+
+
+def _by_name(given: object) -> Any:  # noqa: ANN401 - plain data
+    spec = getattr(given, "spec", None)
+    return spec if isinstance(spec, msgspec.Struct) else getattr(given, "__qualname__", type(given).__qualname__)
