@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 import httpx2
 import pytest
-
 from websockets.sync.client import connect
 
 import reenact
@@ -180,6 +179,8 @@ def test_a_log_that_is_served_is_served_once(start: Start, environ: dict[str, st
         (("--scenario", "nonsense"), "nonsense"),
         (("--max-steps", "0"), "--max-steps"),
         (("--max-cost", "1"), "--price"),
+        (("--keep-deltas", "-1"), "--keep-deltas"),
+        (("--keep-consumers", "nan"), "--keep-consumers"),
         (("--policy", "nowhere"), "nowhere"),
         (("--tools", "nowhere.py"), "nowhere.py"),
         (("--db", "."), "Is a directory"),

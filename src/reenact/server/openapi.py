@@ -66,7 +66,9 @@ def openapi(server: str) -> Schema:
         "components": {
             "schemas": _tidied(definitions),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {"Failure": _json("It was not carried out.", {"$ref": _IN_COMPONENTS.format(name="ErrorAnswer")})},
+            "responses": {
+                "Failure": _json("It was not carried out.", {"$ref": _IN_COMPONENTS.format(name="ErrorAnswer")})
+            },
         },
     }
 
