@@ -54,7 +54,7 @@ class Inlet:
         *,
         finish: Callable[[str, SoFar], None],
         report: Callable[[str, ToolResult], None] | None = None,
-        compress: Callable[[str, ContextCompressed], None] | None = None,
+        compress: Callable[[str, ContextCompressed, Callable[[], None]], None] | None = None,
     ) -> None:
         self._session_id = session_id
         self._journal = journal
@@ -64,6 +64,7 @@ class Inlet:
         self._report = report
         self._compress = compress
         self._calls: set[str] = set()
+        self._held: list[StreamData] | None = None  # what waits until the session has recorded a summary
         self._lock = threading.Lock()
         self._turn_id: str | None = None
         self._context: dict[str, str] = {}
@@ -97,6 +98,7 @@ class Inlet:
         self._context = context
         self._answer = Answer(self._new_message_id)
         self._calls.clear()
+        self._held = None
         self._responding = False
         self._failure = None
         self._open = False
@@ -107,6 +109,7 @@ class Inlet:
         with self._lock:
             if self._turn_id != turn_id:
                 return SoFar()
+            self._release()
             self._open = False
             self._calls.clear()
             return self._so_far()
@@ -124,15 +127,36 @@ class Inlet:
                 return False
             heard = self._open
             told = [event for event in said if self._is_told(event)] if self._calls or self._open else []
-            so_far = self._let_in([event for event in said if event not in told] if told else said)
+            so_far = self._sort(said, told) if told else self._let_in(said)
         for event in told:
             if isinstance(event, ToolResult) and self._report is not None:
                 self._report(turn, event)
             elif isinstance(event, ContextCompressed) and self._compress is not None:
-                self._compress(turn, event)
+                self._compress(turn, event, lambda: self._go_on(turn))
         if so_far is not None:
             self._finish(turn, so_far)
         return heard or bool(told)
+
+    def _sort(self, said: Sequence[StreamData], told: Sequence[StreamData]) -> SoFar | None:
+        """Let in what is part of the answer; what follows a summary waits, so that it is heard after it."""
+        so_far: SoFar | None = None
+        for event in said:
+            if all(event is not one for one in told):
+                so_far = self._let_in((event,)) or so_far
+            elif isinstance(event, ContextCompressed) and self._open and self._held is None and self._compress:
+                self._held = []
+        return so_far
+
+    def _go_on(self, turn: str) -> None:
+        """Let in what waited for the summary."""
+        with self._lock:
+            so_far = self._release() if self._turn_id == turn else None
+        if so_far is not None:
+            self._finish(turn, so_far)
+
+    def _release(self) -> SoFar | None:
+        held, self._held = self._held, None
+        return self._let_in(held) if held else None
 
     def _is_told(self, event: StreamData) -> bool:
         """Return whether the session is told of the event, and decides what is heard of it."""
@@ -144,6 +168,9 @@ class Inlet:
     def _let_in(self, said: Sequence[StreamData]) -> SoFar | None:
         """Keep what belongs to the answer; return all of it once it has ended."""
         if not self._open:
+            return None
+        if self._held is not None:
+            self._held.extend(said)
             return None
         entries = self._entries(said)
         if entries:

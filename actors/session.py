@@ -76,8 +76,8 @@ class Ports(Protocol):
         """Return what holds for the loop of the session's agent, in an environment that runs tools."""
         ...
 
-    def tell_session(self, session_id: str, command: SessionCommand) -> None:
-        """Send a command to the session."""
+    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
         ...
 
     def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
@@ -378,7 +378,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         )
         self._ports.tell_session(self.context.id, report)
 
-    def _compress(self, turn_id: str, told: heard_events.ContextCompressed) -> None:
+    def _compress(self, turn_id: str, told: heard_events.ContextCompressed, then: Callable[[], None]) -> None:
         compress = Compress(
             turn_id=turn_id,
             summary=told.summary,
@@ -387,7 +387,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             model=told.model,
             at=self._ports.now(),
         )
-        self._ports.tell_session(self.context.id, compress)
+        self._ports.tell_session(self.context.id, compress, then)
 
     def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
         match command:

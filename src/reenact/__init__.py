@@ -27,6 +27,7 @@ from reenact.domain.errors import (
     MailboxFullError,
     NotFoundError,
     ReenactError,
+    RequestReusedError,
     RequestTimeoutError,
     RuntimeClosedError,
     SessionNotFoundError,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.toolbox import Toolbox
     from reenact.actors.feed.retention import Compacted, Retention
     from reenact.actors.feed.subscription import Subscription
-    from reenact.actors.journal.api import Entry, Segment
+    from reenact.actors.journal.api import Entry, Remembered, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
         ActorContext,
@@ -152,6 +153,8 @@ __all__ = [
     "Receptor",
     "ReenactError",
     "Reference",
+    "Remembered",
+    "RequestReusedError",
     "RequestTimeoutError",
     "RestartLimitError",
     "Retention",
@@ -232,6 +235,7 @@ _LATER: Final = {
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
     "Reference": "reenact.actors.kernel",
+    "Remembered": "reenact.actors.journal.api",
     "RestartLimitError": "reenact.actors.kernel",
     "Rule": "reenact.domain.loop.policy",
     "Retention": "reenact.actors.feed.retention",

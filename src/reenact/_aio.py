@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
@@ -258,6 +258,44 @@ class AsyncSubscription:
         self()
 
 
+class _Followed(Protocol):
+    def unsubscribe(self) -> None: ...
+    def __aiter__(self) -> AsyncIterator[Envelope]: ...
+
+
+F = TypeVar("F", bound=_Followed)
+
+
+class Subscribing(Generic[F]):
+    """A subscription that is still to be made: await it, enter its `async with` block, or iterate over it at once.
+
+    Each of these makes one of its own. Whoever awaits it has to end it, with `unsubscribe`.
+    """
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, F]]) -> None:
+        self._make = make
+        self._made: list[F] = []
+
+    def __await__(self) -> Generator[Any, None, F]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> F:
+        made = await self._make()
+        self._made.append(made)
+        return made
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._made.pop().unsubscribe()
+
+    async def __aiter__(self) -> AsyncIterator[Envelope]:
+        subscription = await self._make()
+        try:
+            async for envelope in subscription:
+                yield envelope
+        finally:
+            subscription.unsubscribe()
+
+
 class AsyncEvents:
     """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them."""
 
@@ -272,13 +310,13 @@ class AsyncEvents:
         """See `Events.on_all`."""
         return AsyncSubscription(self._of.on_all(on_loop(handler)))
 
-    async def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Following:
+    def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Subscribing[Following]:
         """See `Events.subscribe`: iterate with `async for`, acknowledge with `aack`."""
-        return await self._threads.call(self._of.subscribe, session_id, client_id, after)
+        return Subscribing(lambda: self._threads.call(self._of.subscribe, session_id, client_id, after))
 
-    async def stream(self, session_id: str, after: int = 0) -> Following:
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[Following]:
         """See `Events.stream`: iterate with `async for`."""
-        return await self._threads.call(self._of.stream, session_id, after)
+        return Subscribing(lambda: self._threads.call(self._of.stream, session_id, after))
 
     async def compact(self) -> Compacted:
         """See `Events.compact`."""

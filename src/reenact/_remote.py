@@ -7,7 +7,7 @@ from collections.abc import Generator
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
-from reenact._aio import AsyncFacades, Threads, on_loop
+from reenact._aio import AsyncFacades, Subscribing, Threads, on_loop
 from reenact.actors.bus import Handler
 from reenact.client.events import RemoteEvents
 from reenact.client.handlers import RemoteListener
@@ -70,15 +70,17 @@ class AsyncRemoteEvents:
         """See `RemoteEvents.on_all`."""
         return AsyncRemoteListener(self._of.begin(None, on_loop(handler)), self._of)
 
-    async def subscribe(
+    def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
-    ) -> RemoteSubscription:
+    ) -> Subscribing[RemoteSubscription]:
         """See `RemoteEvents.subscribe`: iterate with `async for`, acknowledge with `aack`."""
-        return await self._stand(*self._of.follow(session_id, client_id, after, auto_ack=auto_ack))
+        return Subscribing(
+            lambda: self._stand(*self._of.follow(session_id, client_id, after, auto_ack=auto_ack)),
+        )
 
-    async def stream(self, session_id: str, after: int = 0) -> RemoteSubscription:
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[RemoteSubscription]:
         """See `RemoteEvents.stream`: iterate with `async for`."""
-        return await self._stand(*self._of.follow_unnamed(session_id, after))
+        return Subscribing(lambda: self._stand(*self._of.follow_unnamed(session_id, after)))
 
     async def _stand(self, subscription: RemoteSubscription, standing: Future[int]) -> RemoteSubscription:
         try:

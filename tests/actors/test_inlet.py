@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ import pytest
 from reenact.actors.inlet import Inlet
 from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError, StorageFullError
-from reenact.domain.events import MessageDelta, MessageStop, StreamData, TextDelta
+from reenact.domain.events import ContextCompressed, MessageDelta, MessageStop, StreamData, TextDelta
 from reenact.domain.messages import TextBlock
 from tests.kernel.memory import MemoryJournal
 
@@ -128,3 +128,46 @@ def test_a_delta_that_cannot_be_kept_ends_the_turn_with_what_was_handed_over(
     assert (turn_id, others) == ("t", [])
     assert so_far.failure is not None
     assert so_far.failure.type == "storage_error"
+
+
+def test_an_environment_is_told_whether_its_turn_still_hears(inlet: Inlet) -> None:
+    assert inlet.emit(TextDelta(text="One")) is True
+    assert inlet.emit(TextDelta(text="Two"), turn_id="another") is False
+
+    inlet.close("t")
+
+    assert inlet.emit(TextDelta(text="Three")) is False
+
+
+@pytest.mark.parametrize("ends", ["recorded", "closed"])
+def test_what_follows_a_summary_is_let_in_when_that_is_recorded(
+    journal: MemoryJournal, session: Session, ends: str
+) -> None:
+    recorded: list[Callable[[], None]] = []
+    inlet = Inlet(
+        "session/s",
+        journal,
+        lambda: 7,
+        lambda prefix: f"{prefix}_1",
+        finish=session.finish,
+        compress=lambda _turn, _event, then: recorded.append(then),
+    )
+    inlet.open("t", CONTEXT)
+
+    inlet.emit_all((TextDelta(text="Before"), ContextCompressed(summary="So far", kept=1), TextDelta(text="After")))
+    inlet.emit(MessageStop())
+    settle(journal)
+    before = kept(journal)
+    so_far = inlet.close("t") if ends == "closed" else None
+    for then in recorded * 2:
+        then()
+    settle(journal)
+
+    assert before == ["message_start", "agent_state_changed", "text_delta"]
+    assert kept(journal) == [*before, "text_delta", "message_stop"]
+    if so_far is None:
+        ((turn_id, so_far),) = session.ended
+        assert turn_id == "t"
+    else:
+        assert session.ended == []
+    assert (so_far.content, so_far.stop_reason) == ((TextBlock("BeforeAfter"),), "end_turn")

@@ -40,7 +40,7 @@ class Step(msgspec.Struct, frozen=True):
             case "hold":
                 last = [MockEvent("text_delta", data={"text": HOLD}), MockEvent("message_stop", HOUR)]
             case "hang":
-                call = {"id": None, "name": "hang", "input": {}}
+                call: dict[str, object] = {"id": None, "name": "hang", "input": {}}
                 last = [MockEvent("tool_call", data=call), MockEvent("message_stop", data={"stop_reason": "tool_use"})]
             case reason:
                 last = [MockEvent("message_stop", data={"stop_reason": reason})]

@@ -38,7 +38,15 @@ def read(path: str) -> tuple[Entry, ...]:
     Raises:
         RecordingError: it cannot be read, is no recording, is one of another version, or is damaged.
     """
-    data = _bytes_of(path)
+    return entries_in(path, _bytes_of(path))
+
+
+def entries_in(path: str, data: bytes) -> tuple[Entry, ...]:
+    """Return the entries of a recording of these bytes, in the order in which they stand.
+
+    Raises:
+        RecordingError: it is no recording, is one of another version, or is damaged.
+    """
     try:
         head = msgspec.json.decode(data, type=_Head)
     except _UNREADABLE:

@@ -28,7 +28,6 @@ from reenact.actors.environment.recorded.matching import Digests
 from reenact.actors.environment.recorded.reading import read
 from reenact.domain.errors import ConfigurationError, RecordingError, ReenactError, RuntimeClosedError
 from reenact.domain.events import (
-    ContextCompressed,
     Envelope,
     StepStarted,
     StreamData,
@@ -155,9 +154,6 @@ class ReplayEffector:
             else:
                 self._begin(turn_id, self._player.call(turn_id, call, consumer.conversation()))
 
-        def compressed(event: Envelope) -> None:
-            self._begin(event.context.turn_id or "", self._player.compressed())
-
         def end(event: Envelope) -> None:
             for future in self._under_way.pop(event.data["turn_id"], ()):
                 future.cancel()
@@ -166,7 +162,6 @@ class ReplayEffector:
             consumer.on(TurnStarted.event_type, ask),
             consumer.on(StepStarted.event_type, ask),
             consumer.on(ToolStarted.event_type, run),
-            consumer.on(ContextCompressed.event_type, compressed),
             consumer.on(TurnCompleted.event_type, end),
         )
 
@@ -202,7 +197,6 @@ class Player:
         self._digests = Digests()
         self._session: str | None = None
         self._asked: _Calls | None = None
-        self._compressed = asyncio.Event()
 
     async def answer(self, turn_id: str, messages: Sequence[Said]) -> None:
         """Say what answers the conversation, or in an `error` why nothing does."""
@@ -238,10 +232,6 @@ class Player:
         self._receptor.emit((result,), turn_id)
         calls.ended[place].set()
 
-    async def compressed(self) -> None:
-        """Take note that the runtime has recorded a summary."""
-        self._compressed.set()
-
     async def _say(self, exchange: Exchange, turn_id: str, began: float) -> None:
         loop = asyncio.get_running_loop()
         together: list[StreamData] = []
@@ -251,23 +241,10 @@ class Player:
                 self._receptor.emit(together, turn_id)
                 together = []
                 await asyncio.sleep(due - loop.time())
-            event = spoken.event
-            if isinstance(event, ContextCompressed):
-                self._receptor.emit((*together, event), turn_id)
-                together = []
-                await self._recorded()
-            else:
-                together.append(event)
+            together.append(spoken.event)
         self._receptor.emit(together, turn_id)
         if not exchange.complete:
             await _for_ever()
-
-    async def _recorded(self) -> None:
-        """Wait until the runtime has recorded the summary, for the answer is heard after it."""
-        self._compressed.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
-                await self._compressed.wait()
 
 
 class _Calls:

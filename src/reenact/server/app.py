@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
 from importlib import metadata
 
@@ -85,7 +85,7 @@ def application(service: Service) -> Starlette:
             service.counts.connected -= 1
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         yield
         service.close()
 
