@@ -228,9 +228,7 @@ def test_each_failure_makes_the_next_wait_longer_and_a_connection_that_works_mak
     assert waits.asked == [1.0, 2.0, 4.0, 8.0, 8.0, 1.0]
 
 
-def test_a_connection_over_which_nothing_comes_is_a_failure_too(
-    talk: Talk, scripted: Scripted, waits: Waits
-) -> None:
+def test_a_connection_over_which_nothing_comes_is_a_failure_too(talk: Talk, scripted: Scripted, waits: Waits) -> None:
     _, line = talk()
 
     for _ in range(3):
@@ -240,9 +238,7 @@ def test_a_connection_over_which_nothing_comes_is_a_failure_too(
     assert waits.asked == [1.0, 2.0, 4.0]
 
 
-def test_what_is_wrong_at_present_can_be_asked(
-    talk: Talk, scripted: Scripted, waits: Waits
-) -> None:
+def test_what_is_wrong_at_present_can_be_asked(talk: Talk, scripted: Scripted, waits: Waits) -> None:
     runtime, line = talk()
     assert runtime.failure is None
     waits.at_once = False
@@ -303,9 +299,7 @@ def test_a_token_that_is_not_known_any_more_ends_it_for_all_who_wait(
         runtime.containers.list()
 
 
-def test_a_server_that_comes_back_in_another_version_ends_it(
-    talk: Talk, scripted: Scripted, beyond: Beyond
-) -> None:
+def test_a_server_that_comes_back_in_another_version_ends_it(talk: Talk, scripted: Scripted, beyond: Beyond) -> None:
     runtime, line = talk()
     call = beyond.call(lambda: runtime.sessions.run("s"))
     line.hear("request")
@@ -319,9 +313,7 @@ def test_a_server_that_comes_back_in_another_version_ends_it(
         call.result()
 
 
-def test_what_is_no_server_for_a_while_is_tried_again(
-    talk: Talk, scripted: Scripted, waits: Waits
-) -> None:
+def test_what_is_no_server_for_a_while_is_tried_again(talk: Talk, scripted: Scripted, waits: Waits) -> None:
     runtime, line = talk()
     scripted.statuses = [404, 200]
 
@@ -440,7 +432,7 @@ def test_what_nobody_expected_is_logged_and_the_connection_made_again(
 def test_connecting_from_asyncio_may_be_given_up(nobody: str) -> None:
     async def give_up() -> None:
         connecting = asyncio.ensure_future(_connected(nobody))
-        while not is_running():
+        while not is_running():  # noqa: ASYNC110 - there is nothing that could tell
             await asyncio.sleep(0)
         connecting.cancel()
         await asyncio.wait([connecting])

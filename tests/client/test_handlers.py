@@ -264,9 +264,7 @@ def test_so_many_sessions_are_remembered_and_no_more(house: House, monkeypatch: 
     assert house.reconnect()["after"] == {"b": 2, "c": 2}
 
 
-def test_a_break_while_one_joins_loses_nothing_for_the_others(
-    talk: Talk, beyond: Beyond, scripted: Scripted
-) -> None:
+def test_a_break_while_one_joins_loses_nothing_for_the_others(talk: Talk, beyond: Beyond, scripted: Scripted) -> None:
     runtime, line = talk()
     early, late = Ears(), Ears()
     joining = beyond.call(lambda: runtime.events.on("text_delta", early))
@@ -310,9 +308,7 @@ def test_one_who_stood_when_the_connection_broke_hears_over_the_next(
 
 
 @pytest.mark.parametrize("reason", ["closed", "lagging"])
-def test_a_subscription_that_the_server_ends_is_taken_up_again(
-    house: House, scripted: Scripted, reason: str
-) -> None:
+def test_a_subscription_that_the_server_ends_is_taken_up_again(house: House, scripted: Scripted, reason: str) -> None:
     ears = Ears()
     house.add("text_delta", ears)
     house.tell(event(1))
