@@ -32,6 +32,7 @@ from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define, describe
 from reenact.domain.messages import Message, check_text
 from reenact.domain.once import Asked
+from reenact.domain.plain import is_sayable
 from reenact.domain.session import (
     Approve,
     CreateSession,
@@ -139,7 +140,7 @@ class Operations:
 
     def container(self, container_id: str) -> ContainerInfo | None:
         """See `Containers.get`."""
-        return self.read().container(container_id) if _sayable(container_id) else None
+        return self.read().container(container_id) if is_sayable(container_id) else None
 
     def containers(self) -> list[ContainerInfo]:
         """See `Containers.list`."""
@@ -169,7 +170,7 @@ class Operations:
 
     def image(self, image_id: str) -> ImageInfo | None:
         """See `Images.get`."""
-        return self.read().image(image_id) if _sayable(image_id) else None
+        return self.read().image(image_id) if is_sayable(image_id) else None
 
     def images(self) -> list[ImageInfo]:
         """See `Images.list`."""
@@ -203,7 +204,7 @@ class Operations:
 
     def session(self, session_id: str) -> SessionInfo | None:
         """See `Sessions.get`."""
-        return self.read().session(session_id) if _sayable(session_id) else None
+        return self.read().session(session_id) if is_sayable(session_id) else None
 
     def sessions_of(self, container_id: str) -> list[SessionInfo]:
         """See `Sessions.list_by_container`."""
@@ -251,7 +252,7 @@ class Operations:
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """See `Agents.get`."""
-        found = self.read().agent(agent_id) if _sayable(agent_id) else None
+        found = self.read().agent(agent_id) if is_sayable(agent_id) else None
         return None if found is None else self._as_it_is(found)
 
     def agents(self) -> list[AgentInfo]:
@@ -364,21 +365,21 @@ class Operations:
         return self._system.actor(SessionActor, session_id)
 
     def _running(self, agent_id: str) -> str | None:
-        return self._live.session_of(agent_id) if _sayable(agent_id) else None
+        return self._live.session_of(agent_id) if is_sayable(agent_id) else None
 
     def _must_exist(self, session_id: str) -> None:
         if self.session(session_id) is None:
             raise SessionNotFoundError(session_id)
 
     def _must_contain(self, container_id: str) -> None:
-        if _sayable(container_id) and container_id in self._containers:
+        if is_sayable(container_id) and container_id in self._containers:
             return
         if self.container(container_id) is None:
             raise ContainerNotFoundError(container_id)
         self._containers.add(container_id)
 
     def _newest_revision(self, image_id: str) -> int:
-        revision = self._newest.get(image_id) if _sayable(image_id) else None
+        revision = self._newest.get(image_id) if is_sayable(image_id) else None
         if revision is None:
             revision = self._found(self.image(image_id), ImageNotFoundError(image_id)).revision
             self._saw_revision(image_id, revision)
@@ -416,11 +417,3 @@ def _must_be_image(image: object) -> None:
     if not isinstance(image, Image):
         msg = f"an image is an Image, not {type(image).__name__}"
         raise InvalidInputError(msg)
-
-
-def _sayable(id_: str) -> bool:
-    """Return whether an id could have been used at all: whether it is text that the log can hold."""
-    try:
-        return bool(id_.encode())
-    except (AttributeError, UnicodeEncodeError):
-        return False

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.actors.bus import SystemBus, flat, open_up
-from reenact.actors.journal.api import Entry, Publication, Segment
+from reenact.actors.journal.api import Entry, Publication, Remembered, Segment
 from reenact.actors.once import Attempt, UnderWay
 from reenact.actors.operations import Operations
 from reenact.actors.people import People
@@ -24,6 +24,7 @@ from reenact.domain.errors import (
     InvalidInputError,
     ReenactError,
     RequestReusedError,
+    RequestTimeoutError,
     UnknownCommandError,
 )
 from reenact.domain.events import Context, Envelope
@@ -79,16 +80,10 @@ class Requests:
             return self._respond(request, request.request_id or self._new_id("req"), timeout, None)
         once = Once(request.request_id, digest_of(type, request))
         with self._under_way.attempt(once, timeout) as attempt:
-            answered = self._answered(request, once)
-            if answered is not None:
-                return answered
-            try:
+            remembered = self._remembered(once)
+            if remembered is None:
                 return self._respond(request, once.id, attempt.timeout, attempt)
-            except RequestReusedError:  # another process with the same log was faster
-                answered = self._answered(request, once)
-                if answered is None:
-                    raise
-                return answered
+            return self._respond_again(request, self._say(request, once.id), remembered)
 
     def _respond(
         self, request: asked.Request, request_id: str, timeout: float | None, attempt: Attempt | None
@@ -101,26 +96,31 @@ class Requests:
                 return self._open(self._send(request, request_id, timeout, attempt))
             result = self._carry_out(request, timeout, attempt)
         except ReenactError as error:
-            if not isinstance(error, RequestReusedError):  # it is the other request that is answered under this id
-                refused = asked.refusal_of(error)
-                self._answer(answered(request_id=request_id, error=refused), context)
+            if attempt is not None and not isinstance(error, RequestTimeoutError):
+                # It may have been carried out all the same, such as by another process on the same log.
+                remembered = self._remembered(attempt.once)
+                if remembered is not None:
+                    return self._respond_again(request, context, remembered)
+            refused = asked.CommandError(code=error.code, message=str(error))
+            self._answer(answered(request_id=request_id, error=refused), context)
             raise
         return self._open(self._answer(answered(request_id=request_id, result=msgspec.to_builtins(result)), context))
 
-    def _answered(self, request: asked.Request, once: Once) -> Envelope | None:
-        """Answer the request as it was answered before; None if it has not taken effect yet."""
+    def _remembered(self, once: Once) -> Remembered | None:
+        """Return the request if it has been carried out, or raise `RequestReusedError` if its id was used already."""
         remembered = self._do.remembered(once.id)
-        if remembered is None:
-            return None
-        if remembered.digest != once.digest:
+        if remembered is not None and remembered.digest != once.digest:
             raise RequestReusedError(once.id)
+        return remembered
+
+    def _respond_again(self, request: asked.Request, context: Context, remembered: Remembered) -> Envelope:
+        """Answer the request as it was answered when it was carried out."""
         result = msgspec.msgpack.decode(remembered.note, type=_ANSWERS[request.event_type])
-        context = self._say(request, once.id)
         if isinstance(request, asked.ImageRegisterRequest):
             result = self._do.image_at(*result)
         elif isinstance(request, asked.MessageSendRequest):
             context, result = result
-        response = asked.response_to(request.event_type)(request_id=once.id, result=msgspec.to_builtins(result))
+        response = asked.response_to(request.event_type)(request_id=remembered.id, result=msgspec.to_builtins(result))
         return self._open(self._answer(response, context))
 
     def _say(self, request: asked.Request, request_id: str) -> Context:

@@ -341,11 +341,13 @@ class LocalRuntime:
         """Carry out a request of the command protocol; return its response, which is published as well.
 
         `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.
-        `timeout` is in seconds.
+        `timeout` is in seconds. A request that bears a `request_id` of its own, and changes something, is carried out
+        once: sent again, it is answered as before.
 
         Raises:
             UnknownCommandError: there is no such request; see `reenact.events.REQUESTS`.
             InvalidInputError: the data does not fit it.
+            RequestReusedError: another request had its `request_id`.
             RequestTimeoutError: no answer came in time; what was asked for may still happen.
             ReenactError: what the facade's method raises.
         """

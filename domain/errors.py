@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 
 class ReenactError(Exception):
@@ -296,7 +296,7 @@ def from_wire(code: str, message: str, details: Mapping[str, Any] | None = None)
     error.args = (message,)
     for name, value in (details or {}).items():
         if name[:1] != "_" and not hasattr(ReenactError, name):
-            setattr(error, name, tuple(value) if isinstance(value, list) else value)
+            setattr(error, name, tuple(value) if _is_sequence(value) else value)
     return error
 
 
@@ -309,8 +309,12 @@ def _kinds(kind: type[ReenactError]) -> Iterator[type[ReenactError]]:
                 yield one
 
 
+def _is_sequence(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    return isinstance(value, list | tuple)
+
+
 def _travels(value: object) -> bool:
-    if isinstance(value, tuple):
+    if _is_sequence(value):
         return all(map(_travels, value))
     if isinstance(value, float):
         return isfinite(value)

@@ -58,8 +58,9 @@ def image_of(content: ImageContent) -> Image:
     Raises:
         ConfigurationError: a tool's spec cannot be read.
     """
-    fields = {name: getattr(content, name) for name in ImageContent.__struct_fields__}
-    return Image(**{**fields, "tools": tuple(map(_heard, content.tools))})
+    fields: dict[str, Any] = {name: getattr(content, name) for name in ImageContent.__struct_fields__}
+    fields["tools"] = tuple(map(_heard, content.tools))
+    return Image(**fields)
 
 
 def check_from_afar(type: str, data: Mapping[str, Any], *, allow_programs: bool) -> None:  # noqa: A002 - the word users know it by

@@ -38,6 +38,14 @@ def check_unicode(where: str, text: str) -> bytes:
         raise InvalidInputError(msg) from None
 
 
+def is_sayable(id_: object) -> bool:
+    """Return whether an id could have been used at all: whether it is text, and not empty, that the log can hold."""
+    try:
+        return isinstance(id_, str) and bool(id_.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
     """Return whether it is a mapping, whatever is in it."""
     return isinstance(value, Mapping)

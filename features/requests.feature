@@ -108,6 +108,78 @@ Feature: Requests
       Then each should have been answered by its own response, under its own request ID
       And container "lab" should have 0 sessions
 
+  Rule: A request that is sent twice is carried out once
+
+    Scenario: A message is sent again because nobody heard the response
+      Given a runtime with mock driver
+      And an image "chat" exists
+      When I call runtime.request("message_send_request", {"image_id": "chat", "content": "Hello", "request_id": "r1"})
+      And I call runtime.request("message_send_request", {"image_id": "chat", "content": "Hello", "request_id": "r1"})
+      Then each should have been given the same answer
+      And "Hello" should have been said once
+
+    Scenario Outline: Whatever is asked again is answered again, and nothing has changed
+      Given a runtime with mock driver
+      And a container "default" exists
+      And a session "session-1" exists in container "default" with image "chat"
+      When I call runtime.request("<request>", <data>)
+      And I have looked at everything
+      And I call runtime.request("<request>", <data>)
+      Then each should have been given the same answer
+      And everything should be what it was
+
+      Examples:
+        | request                  | data                                                                     |
+        | container_create_request | {"name": "lab", "request_id": "r1"}                                      |
+        | image_register_request   | {"image": {"name": "New"}, "request_id": "r1"}                           |
+        | session_create_request   | {"container_id": "default", "image_id": "chat", "request_id": "r1"}      |
+        | session_delete_request   | {"session_id": "session-1", "request_id": "r1"}                          |
+        | session_run_request      | {"session_id": "session-1", "request_id": "r1"}                          |
+        | message_send_request     | {"session_id": "session-1", "content": "Hello", "request_id": "r1"}      |
+
+    Scenario: It is sent from many places at once
+      Given a runtime with mock driver
+      And an image "chat" exists
+      When this is asked for 8 times at once: "message_send_request", {"image_id": "chat", "content": "Hello", "request_id": "r1"}
+      Then each should have been given the same answer
+      And "Hello" should have been said once
+
+    Scenario: The runtime was restarted in between
+      Given a runtime with mock driver
+      And an image "chat" exists
+      When I call runtime.request("message_send_request", {"image_id": "chat", "content": "Hello", "request_id": "r1"})
+      And I close the runtime and open it again
+      And I call runtime.request("message_send_request", {"image_id": "chat", "content": "Hello", "request_id": "r1"})
+      Then each should have been given the same answer
+      And "Hello" should have been said once
+
+    Scenario: The agent that was started has ended since
+      Given a runtime with mock driver
+      And a container "default" exists
+      And a session "session-1" exists in container "default" with image "chat"
+      When I call runtime.request("session_run_request", {"session_id": "session-1", "request_id": "r1"})
+      And I close the runtime and open it again
+      And I call runtime.request("session_run_request", {"session_id": "session-1", "request_id": "r1"})
+      Then each should have been given the same answer
+      And no agent should be running
+
+    Scenario: What was refused is tried again
+      Given a runtime with mock driver
+      And a container "default" exists
+      And an image "chat" exists
+      When I call runtime.request("session_run_request", {"session_id": "session-1", "request_id": "r1"})
+      And I call runtime.request("session_create_request", {"container_id": "default", "image_id": "chat", "session_id": "session-1"})
+      And I call runtime.request("session_run_request", {"session_id": "session-1", "request_id": "r1"})
+      Then the agent of session "session-1" should be running
+
+    Scenario: The ID of a request is used for another one
+      Given a runtime with mock driver
+      And an image "chat" exists
+      When I call runtime.request("message_send_request", {"image_id": "chat", "content": "Hello", "request_id": "r1"})
+      And I call runtime.request("message_send_request", {"image_id": "chat", "content": "Bye", "request_id": "r1"})
+      Then it should be refused because the request ID was used for another request
+      And "Hello" should have been said once
+
   Rule: A request that fails is answered with an error, and raises it
 
     Scenario Outline: Something does not exist

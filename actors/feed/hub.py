@@ -12,7 +12,7 @@ from reenact.actors.feed.consumers import Consumers, check_cursor
 from reenact.actors.feed.everything import Everything, is_told
 from reenact.actors.feed.group import Group
 from reenact.actors.feed.place import Place
-from reenact.actors.feed.replay import Log, Pages, is_deleted
+from reenact.actors.feed.replay import Log, Pages, Replay, is_deleted
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.topic import Chunk, Topic
 from reenact.actors.feed.waking import Waiter, Waiting, Waker, Wakers
@@ -35,6 +35,7 @@ class Feed:
         self.wakers = Wakers()
         self.everything = Everything()
         self._new_id = new_id
+        self._replay = Replay(journal, new_id)
         self._lock = threading.Lock()
         self._topics: dict[str, Topic] = {}
         self._waiting_for_end = Waiting()
@@ -122,7 +123,7 @@ class Feed:
 
     def pages(self, name: str) -> Pages:
         """Return what reads a topic's log."""
-        return Pages(self.journal, name, self._new_id)
+        return Pages(self._replay, name)
 
     def group(self, loop: asyncio.AbstractEventLoop) -> Group:
         """Return an empty group of subscriptions of one task on the loop."""

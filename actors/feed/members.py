@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, Protocol
 
 from reenact.actors.feed.everything import Everything
 from reenact.actors.feed.place import Need, Place
-from reenact.actors.feed.replay import Pages
-from reenact.actors.feed.topic import Chunk, to_json
+from reenact.actors.feed.replay import Page, Pages
+from reenact.actors.feed.topic import Chunk
 from reenact.actors.feed.waking import Waiter, Waker
 from reenact.domain.events import SessionDeleted
 
@@ -70,20 +71,19 @@ class Follower:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._page: list[tuple[int, bytes]] = []
+        self._page: Page | None = None
         self._given = 0
-        self._ends_page = False
         self._is_deleted = place.is_over
         self._is_cut_short = False
 
     @property
     def holds_page(self) -> bool:
-        return self._given < len(self._page)
+        return self._page is not None
 
     def give(self, room: int) -> list[bytes]:
         if self._is_deleted:
             return []
-        return self._from_page(room) if self.holds_page else self._from_topic(room)
+        return self._from_topic(room) if self._page is None else self._from_page(self._page, room)
 
     def need(self) -> Need:
         if self._is_deleted or self._is_cut_short:
@@ -93,10 +93,9 @@ class Follower:
         return self.place.look(1)[0]
 
     def load(self) -> None:
-        envelopes = self.place.read(self.place.ahead)
-        self._page = [(envelope.cursor or 0, to_json(envelope)) for envelope in envelopes]
-        self._given = 0
-        self._ends_page = envelopes[-1].type == _LAST
+        page, start = self.place.read(self.place.ahead)
+        page.encoded()  # here, and not on the loop
+        self._page, self._given = page, start
 
     def wait(self, waker: Waker, waiter: Waiter) -> bool:
         return self.place.topic.wait(waker, waiter, self.place.ahead)
@@ -111,22 +110,22 @@ class Follower:
         self._is_cut_short = True
 
     def leave(self) -> None:
-        self._page = []
-        self._given = 0
+        self._page = None
         self.place.leave()
 
-    def _from_page(self, room: int) -> list[bytes]:
+    def _from_page(self, page: Page, room: int) -> list[bytes]:
         given: list[bytes] = []
-        cursor = self.place.ahead
-        while room > 0 and self._given < len(self._page):
-            cursor, line = self._page[self._given]
+        lines = page.encoded()
+        while room > 0 and self._given < len(lines):
+            line = lines[self._given]
             self._given += 1
             given.append(line)
             room -= len(line)
-        self.place.ahead = cursor
-        if not self.holds_page:
-            self._page, self._given = [], 0
-            self._is_deleted = self._ends_page
+        last = page.envelopes[self._given - 1]
+        self.place.ahead = last.cursor or 0
+        if self._given == len(lines):
+            self._page = None
+            self._is_deleted = last.type == _LAST
         return given
 
     def _from_topic(self, room: int) -> list[bytes]:
@@ -230,10 +229,11 @@ class Listener:
             after, until = self._behind[topic]
         if self._reading is None or self._reading[0] != topic:
             self._reading = (topic, self._pages(topic))
-        envelopes = self._reading[1].read(after)
-        self._page = [to_json(one) for one in envelopes if (one.cursor or 0) <= until and self._wants(one.type)]
+        page, start = self._reading[1].read(after)
+        of_page = islice(zip(page.envelopes, page.encoded(), strict=True), start, page.behind(until))
+        self._page = [line for envelope, line in of_page if self._wants(envelope.type)]
         self._given = 0
-        end = min(envelopes[-1].cursor or 0, until)
+        end = min(page.last, until)
         with self._lock:
             _, until = self._behind.pop(topic)  # it may have missed more meanwhile
             if end < until:

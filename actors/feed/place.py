@@ -6,9 +6,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from reenact.actors.feed.consumers import Consumer
-from reenact.actors.feed.replay import Pages
+from reenact.actors.feed.replay import Page, Pages
 from reenact.actors.feed.topic import Chunk, Topic
-from reenact.domain.events import Envelope
 
 
 class Need(Enum):
@@ -50,8 +49,8 @@ class Place:
             return Need.NOTHING, chunks
         return Need.OVER if closed or self.is_over else Need.NEWS, chunks
 
-    def read(self, after: int) -> list[Envelope]:
-        """Return events of the log from behind a cursor on; see `Pages.read`."""
+    def read(self, after: int) -> tuple[Page, int]:
+        """Return a page of the log with what comes behind a cursor, and where on it; see `Pages.read`."""
         return self._pages.read(after)
 
     def leave(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 import msgspec
 
 from reenact.actors.bus import enveloped
+from reenact.actors.feed.topic import to_json
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.events import Context, DeltasCompacted, Envelope, SessionDeleted
@@ -16,6 +20,10 @@ FIRST_ROWS: Final = 16
 MOST_ROWS: Final = 256
 ENOUGH_BYTES: Final = 64 * 1024
 """How many rows are read at a time: at first, and at the most; and what they ought to take in the log."""
+SHARED_PAGES: Final = 32
+"""So many pages, those read last of all topics, are kept for others who come to the same place."""
+AT_A_TIME: Final = 16
+"""So many topics at the most are read at the same time."""
 
 _COMPACTED: Final = DeltasCompacted.event_type
 _measure = msgspec.msgpack.Encoder().encode
@@ -44,46 +52,97 @@ def numbered(row: FeedRow) -> Iterator[tuple[int, Segment, Entry]]:
             cursor += 1
 
 
-def opened(rows: Iterable[FeedRow], after: int, new_id: Callable[[str], str]) -> Iterator[Envelope]:
-    """Yield the events of rows that follow each other, from behind a cursor on."""
+def opened(rows: Iterable[FeedRow], new_id: Callable[[str], str]) -> Iterator[Envelope]:
+    """Yield the events of rows."""
     of: Segment | None = None
     context = Context()
     for row in rows:
         for cursor, segment, entry in numbered(row):
-            if cursor <= after:
-                continue
             if segment is not of:
                 of, context = segment, Context(**segment.context)
             yield enveloped(entry, context, row.topic, cursor, new_id)
 
 
-class Pages:
-    """Reads a topic page by page; pages have as many rows as fit a size, by the page before."""
+class Page:
+    """Events of a topic as they were read from the log, and their JSON once somebody wants it."""
 
-    def __init__(self, journal: Log, topic: str, new_id: Callable[[str], str]) -> None:
+    __slots__ = ("_encoded", "envelopes", "first", "last", "rows", "size", "topic")
+
+    def __init__(self, rows: list[FeedRow], new_id: Callable[[str], str]) -> None:
+        self.topic = rows[0].topic
+        self.first = rows[0].first_cursor
+        self.rows = len(rows)
+        self.size = sum(len(_measure(row.segments)) for row in rows)
+        self.envelopes = list(opened(rows, new_id))
+        self.last = self.envelopes[-1].cursor or 0
+        self._encoded: list[bytes] | None = None
+
+    def behind(self, cursor: int) -> int:
+        """Return the index of the first event behind the cursor."""
+        return bisect_right(self.envelopes, cursor, key=_cursor_of)
+
+    def encoded(self) -> list[bytes]:
+        """Return all its envelopes as JSON."""
+        made = self._encoded
+        if made is None:
+            made = self._encoded = [to_json(envelope) for envelope in self.envelopes]
+        return made
+
+
+class Replay:
+    """Reads topics page by page. Thread-safe; what was read last serves all who come to the same place."""
+
+    def __init__(self, journal: Log, new_id: Callable[[str], str]) -> None:
         self._journal = journal
-        self._topic = topic
         self._new_id = new_id
-        self._rows = FIRST_ROWS
+        self._pages: deque[Page] = deque(maxlen=SHARED_PAGES)
+        self._reading = tuple(threading.Lock() for _ in range(AT_A_TIME))
 
-    def read(self, after: int) -> list[Envelope]:
-        """Return the next events behind the cursor, of which there must be some.
+    def read(self, topic: str, after: int, rows: int) -> tuple[Page, int]:
+        """Return a page that has the next event behind the cursor, which there must be, and its index there.
+
+        About so many rows are read, if any.
 
         Raises:
             StorageError: the log cannot be read.
             LogUnusableError: it lacks the next event.
             RuntimeClosedError: the log is closed.
         """
-        rows = self._journal.read_feed(self._topic, after=after, limit=self._rows)
+        with self._reading[hash(topic) % AT_A_TIME]:  # who waits here finds what the other has read
+            page = self._found(topic, after)
+            if page is None:
+                page = Page(self._rows(topic, after, rows), self._new_id)
+                self._pages.append(page)
+        return page, page.behind(after)
+
+    def _found(self, topic: str, after: int) -> Page | None:
+        for page in tuple(self._pages):
+            if page.topic == topic and page.first <= after + 1 and after < page.last:
+                return page
+        return None
+
+    def _rows(self, topic: str, after: int, limit: int) -> list[FeedRow]:
+        rows = self._journal.read_feed(topic, after=after, limit=limit)
         if not rows or rows[0].first_cursor > after + 1:
-            message = (
-                f"the feed of {self._topic!r} lacks the event {after + 1}; verify the log, and restore a copy of it"
-            )
+            message = f"the feed of {topic!r} lacks the event {after + 1}; verify the log, and restore a copy of it"
             raise LogUnusableError(message)
-        size = sum(len(_measure(row.segments)) for row in rows)
-        fitting = len(rows) * ENOUGH_BYTES // max(size, 1)
+        return rows
+
+
+class Pages:
+    """One follower's way through a topic: pages have as many rows as fit a size, by the page before."""
+
+    def __init__(self, replay: Replay, topic: str) -> None:
+        self._replay = replay
+        self._topic = topic
+        self._rows = FIRST_ROWS
+
+    def read(self, after: int) -> tuple[Page, int]:
+        """Do as `Replay.read`."""
+        page, index = self._replay.read(self._topic, after, self._rows)
+        fitting = page.rows * ENOUGH_BYTES // page.size
         self._rows = max(1, min(fitting, 2 * self._rows, MOST_ROWS))
-        return list(opened(rows, after, self._new_id))
+        return page, index
 
 
 def is_deleted(journal: Log, topic: str) -> bool:
@@ -91,3 +150,7 @@ def is_deleted(journal: Log, topic: str) -> bool:
     for row in journal.read_feed_backwards(topic):
         return row.segments[-1].entries[-1].type == SessionDeleted.event_type
     return False
+
+
+def _cursor_of(envelope: Envelope) -> int:
+    return envelope.cursor or 0

@@ -24,6 +24,7 @@ REST: Final = 1024
 """After so many events without a pause, one that is awaited lets other tasks of the loop go on."""
 
 _LAST: Final = SessionDeleted.event_type
+_NO_MORE: Final = (Need.NEWS, Need.OVER)
 
 
 class Means(Protocol):
@@ -122,15 +123,15 @@ class Subscription:
         _must_count(limit)
         taken: list[Envelope] = []
         while True:
-            self._slice(taken, limit)
-            if len(taken) == limit:
-                return taken
             try:
-                need, after = self._look()
+                with self._lock:
+                    need = self._advance()
+                    after = self._place.ahead
+                    self._slice(taken, limit)
+                if len(taken) == limit or need in _NO_MORE:
+                    return taken
                 if need is Need.LOG:
                     self._load(after)
-                elif need is not Need.NOTHING:
-                    return taken
             except Exception:
                 if taken:  # who asks again hears of it
                     return taken
@@ -191,57 +192,62 @@ class Subscription:
                 return None
             envelope = self._buffer[index]
             self._index = index + 1
-            self._handed_out(envelope)
+            self.cursor = envelope.cursor or 0
+            if envelope.type == _LAST:
+                self._end()
             return envelope
 
     def _slice(self, taken: list[Envelope], limit: int) -> None:
-        with self._lock:
-            start = self._index
-            stop = self._index = min(len(self._buffer), start + limit - len(taken))
-            if stop > start:
-                taken += self._buffer[start:stop]
-                self._handed_out(taken[-1])
+        start = self._index
+        stop = self._index = min(len(self._buffer), start + limit - len(taken))
+        if stop > start:
+            taken += self._buffer[start:stop]
+            self.cursor = taken[-1].cursor or 0
+            if taken[-1].type == _LAST:
+                self._end()
 
-    def _handed_out(self, envelope: Envelope) -> None:
-        self.cursor = envelope.cursor or 0
-        if envelope.type == _LAST:
-            self._is_over = True
-            self._place.leave()
+    def _end(self) -> None:
+        self._is_over = True
+        self._place.leave()
 
     def _look(self) -> tuple[Need, int]:
         """Take what was published to hand; return what is needed to go on, and from behind which cursor."""
         with self._lock:
-            place = self._place
-            if self._error is not None:
-                error, self._error = self._error, None
-                raise error
-            if self._index < len(self._buffer):
-                return Need.NOTHING, place.ahead
-            if self._is_over:
-                return Need.OVER, place.ahead
-            need, chunks = place.look(AT_ONCE)
-            envelopes: list[Envelope] = []
-            for chunk in chunks:
-                envelopes += chunk.envelopes()
-            if chunks:
-                del envelopes[: place.ahead + 1 - chunks[0].first]
-            self._fill(envelopes)
-            if need is Need.OVER:
-                self._is_over = True
-                place.leave()
-            return need, place.ahead
+            return self._advance(), self._place.ahead
 
-    def _fill(self, envelopes: list[Envelope]) -> None:
-        self._buffer, self._index = envelopes, 0
+    def _advance(self) -> Need:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        if self._index < len(self._buffer):
+            return Need.NOTHING
+        if self._is_over:
+            return Need.OVER
+        place = self._place
+        need, chunks = place.look(AT_ONCE)
+        if need is Need.NOTHING:
+            start = place.ahead + 1 - chunks[0].first
+            if len(chunks) == 1:
+                self._fill(chunks[0].envelopes(), start)
+            else:
+                self._fill([envelope for chunk in chunks for envelope in chunk.envelopes()], start)
+        else:
+            self._fill([], 0)
+            if need is Need.OVER:
+                self._end()
+        return need
+
+    def _fill(self, envelopes: list[Envelope], start: int) -> None:
+        self._buffer, self._index = envelopes, start
         if envelopes:
             self._place.ahead = envelopes[-1].cursor or 0
 
     def _load(self, after: int) -> None:
         """Take a page of the log to hand, unless somebody else has come further meanwhile."""
-        page = self._place.read(after)
+        page, start = self._place.read(after)
         with self._lock:
             if self._place.ahead == after and not self._is_over:
-                self._fill(page)
+                self._fill(page.envelopes, start)
 
     def _come(self, deadline: float | None) -> Envelope | None:
         """Wait for the next event; None if none comes until the deadline, or none will."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Committed, Entry, Outcome, Publication, Segment, Snapshot
-from reenact.actors.journal.aside import Marks, Requests
+from reenact.actors.journal.api import Append, Committed, Entry, Outcome, Publication, Remembered, Segment, Snapshot
+from reenact.actors.journal.aside import Aside
 from reenact.actors.journal.chain import STREAM_GENESIS, event_digest, feed_digest
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.heads import Heads
@@ -25,7 +25,6 @@ from reenact.actors.journal.requests import (
     Row,
     Rows,
     Step,
-    remembered_of,
 )
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
@@ -65,8 +64,7 @@ class Batch:
         self._due: dict[str, int | None] = {}
         self._purges = False
         self._requests: Sequence[Request] = ()
-        self._marks = Marks(store)
-        self._remembered = Requests(store, lambda: remembered_of(self._requests))
+        self._aside: Aside | None = None
 
     @property
     def has_events(self) -> bool:
@@ -78,7 +76,12 @@ class Batch:
         self._requests = requests
         report, add_step = self.outcomes.append, self._add_step
         for request in requests:
-            report(add_step(request.append) if isinstance(request, Step) else self._add_other(request))
+            if not isinstance(request, Step):
+                report(self._add_other(request))
+            elif request.append.remembered is None:
+                report(add_step(request.append))
+            else:
+                report(self._add_once(request.append, request.append.remembered))
 
     def changes(self) -> Changes:
         """Return what is to be written."""
@@ -91,7 +94,7 @@ class Batch:
             snapshots += (row.stream, row.version, row.topic, row.state)
         for snapshot in latest.values():
             snapshots += (snapshot.stream, snapshot.version, snapshot.topic, snapshot.state)
-        return Changes(
+        changes = Changes(
             position=self.position,
             events=self._events,
             feed=feed,
@@ -100,9 +103,16 @@ class Batch:
             snapshots=snapshots,
             due=self._due,
             tracking=self._tracking,
-            marks=self._marks.values(),
-            remembered=self._remembered.values(),
         )
+        if self._aside is not None:
+            self._aside.fill(changes)
+        return changes
+
+    def _beside(self) -> Aside:
+        # Most transactions have nothing of the kind.
+        if self._aside is None:
+            self._aside = Aside(self._store, self._requests)
+        return self._aside
 
     def _add_other(self, request: Other) -> Outcome:
         match request:
@@ -116,25 +126,30 @@ class Batch:
                 self._latest.clear()
                 self._snapshots.clear()
             case Marking(marks=marks):
-                self._marks.add(marks)
+                self._beside().mark(marks)
             case MarkDeletion(consumers=consumers, before=before):
-                return Deleted(0, self.position, self._marks.delete(consumers, before))
+                return Deleted(0, self.position, self._beside().delete_marks(consumers, before))
             case RequestDeletion(ids=ids, before=before):
-                return Deleted(0, self.position, self._remembered.delete(ids, before))
+                return Deleted(0, self.position, self._beside().delete_requests(ids, before))
             case Replacement():
                 refusal = replace(self._store, request)
                 if refusal is not None:
                     return refusal
         return Committed(0, self.position)
 
+    def _add_once(self, step: Append, request: Remembered) -> Outcome:
+        # Whoever comes behind does not build upon what was done long ago: nothing but this step is refused.
+        if step.stream not in self.refused and self._beside().remembers(request.id):
+            return RequestReusedError(request.id)
+        outcome = self._add_step(step)
+        if isinstance(outcome, Committed):
+            self._beside().remember(request)
+        return outcome
+
     def _add_step(self, step: Append) -> Outcome:
         stream = step.stream
         if self.refused and stream in self.refused:
             return refused_again(self.refused[stream])
-        remembered = step.remembered
-        if remembered is not None and self._remembered.holds(remembered.id):
-            # Whoever comes behind has not decided on what this step would have changed: nothing but it is refused.
-            return RequestReusedError(remembered.id)
         version, digest = self._heads.streams.get(stream)
         if step.after is not None and step.after != version:
             conflict = self.refused[stream] = ConflictError(stream, step.after, version)
@@ -153,8 +168,6 @@ class Batch:
             self._replace_snapshots(step.snapshot)
         if step.due is not msgspec.UNSET:
             self._due[stream] = step.due
-        if remembered is not None:
-            self._remembered.add(remembered)
         for segment in step.kept:
             if segment.entries:
                 self._keep(stream, segment)

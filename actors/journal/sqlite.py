@@ -109,6 +109,8 @@ def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack) -> Sqli
 
 def _close_connection(connection: sqlite3.Connection, path: str) -> None:
     try:
+        # An opening that failed may have left a transaction.
+        connection.rollback()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error:
         # Nothing is lost: the next one to open the log finds the write-ahead log beside it.

@@ -39,9 +39,9 @@ class Changes(msgspec.Struct):
     due: dict[str, int | None]
     """When streams are to be woken, None for never."""
     tracking: dict[str, int]
-    marks: Values
+    marks: Values = []
     """Topic, client id, cursor, time; each consumer once."""
-    remembered: Values
+    remembered: Values = []
     """Id, digest, note, time; of requests that do not stand in the log."""
 
 

@@ -14,7 +14,16 @@ import msgspec
 import pykka
 from pykka.messages import ProxyGetAttr
 
-from reenact.actors.journal.api import Append, Done, Journal, Listener, SettlingJournal, Synchronous
+from reenact.actors.journal.api import (
+    Append,
+    Done,
+    FeedJournal,
+    Journal,
+    Listener,
+    Remembered,
+    SettlingJournal,
+    Synchronous,
+)
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.opening import open_journal, private_directory
 from reenact.actors.kernel.alarms import Alarms
@@ -330,6 +339,31 @@ class ActorSystem:
                         found.append(Mismatch(snapshot.stream, snapshot.version, problem))
             after = page[-1].stream
         return found
+
+    def remembered(self, request_id: str) -> Remembered | None:
+        """Return the request if an actor has carried it out, as its `remember` said, and it has not been forgotten.
+
+        Raises:
+            StorageError: the log cannot be read.
+            TypeError: the system stands on a journal of your own, which remembers no requests.
+        """
+        return self._remembering().remembered(request_id)
+
+    def forget_requests(self, *, before: int) -> int:
+        """Forget the requests that were carried out before that time, in microseconds since 1970-01-01 UTC.
+
+        Returns how many they were, once that is durable.
+
+        Raises:
+            StorageError: the log cannot be written.
+            TypeError: as `remembered` does.
+        """
+        return self._remembering().forget_requests(before=before)
+
+    def _remembering(self) -> FeedJournal:
+        if isinstance(self.journal, FeedJournal):
+            return self.journal
+        raise TypeError(f"{type(self.journal).__name__} remembers no requests; see FeedJournal")
 
     def close(self) -> None:
         """Let every actor handle what it was sent, and end them and the workers. Idempotent.

@@ -28,6 +28,7 @@ from reenact.domain.errors import (
     NotFoundError,
     RecordingError,
     ReenactError,
+    RequestReusedError,
     RequestTimeoutError,
     RuntimeClosedError,
     SessionNotFoundError,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.toolbox import Toolbox
     from reenact.actors.feed.retention import Compacted, Retention
     from reenact.actors.feed.subscription import Subscription
-    from reenact.actors.journal.api import Entry, Segment
+    from reenact.actors.journal.api import Entry, Remembered, Segment
     from reenact.actors.journal.codec import Event
     from reenact.actors.kernel import (
         ActorContext,
@@ -154,6 +155,8 @@ __all__ = [
     "RecordingError",
     "ReenactError",
     "Reference",
+    "Remembered",
+    "RequestReusedError",
     "RequestTimeoutError",
     "RestartLimitError",
     "Retention",
@@ -234,6 +237,7 @@ _LATER: Final = {
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
     "Reference": "reenact.actors.kernel",
+    "Remembered": "reenact.actors.journal.api",
     "RestartLimitError": "reenact.actors.kernel",
     "Rule": "reenact.domain.loop.policy",
     "Retention": "reenact.actors.feed.retention",

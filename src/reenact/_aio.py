@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 from reenact._runtime import Runtime
 from reenact.actors.bus import Handler, Subscription
@@ -25,13 +25,26 @@ from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
 
+if TYPE_CHECKING:
+    from reenact._remote import AsyncRemoteRuntime
+    from reenact.client.runtime import RemoteRuntime
+
+    AnyRuntime: TypeAlias = Runtime | RemoteRuntime
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=_Closable)
+A = TypeVar("A", bound="AsyncFacades")
 _THREADS: Final = 32
 """How many calls of one runtime may wait at a time; further ones queue."""
 
 
-class _Threads:
+class Threads:
     """Runs the calls of one runtime beside the loop."""
 
     def __init__(self) -> None:
@@ -58,7 +71,7 @@ class _Threads:
 class AsyncContainers:
     """`Containers`, awaited."""
 
-    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
         self._of, self._threads = runtime.containers, threads
 
     async def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
@@ -77,7 +90,7 @@ class AsyncContainers:
 class AsyncImages:
     """`Images`, awaited."""
 
-    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
         self._of, self._threads = runtime.images, threads
 
     async def register(self, image: Image) -> ImageInfo:
@@ -96,7 +109,7 @@ class AsyncImages:
 class AsyncSessions:
     """`Sessions`, awaited."""
 
-    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
         self._of, self._threads = runtime.sessions, threads
 
     async def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
@@ -139,7 +152,7 @@ class AsyncSessions:
 class AsyncAgents:
     """`Agents`, awaited."""
 
-    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
         self._of, self._threads = runtime.agents, threads
 
     async def get(self, agent_id: str) -> AgentInfo | None:
@@ -245,44 +258,82 @@ class AsyncSubscription:
         self()
 
 
+class _Followed(Protocol):
+    def unsubscribe(self) -> None: ...
+    def __aiter__(self) -> AsyncIterator[Envelope]: ...
+
+
+F = TypeVar("F", bound=_Followed)
+
+
+class Subscribing(Generic[F]):
+    """A subscription that is still to be made: await it, enter its `async with` block, or iterate over it at once.
+
+    Each of these makes one of its own. Whoever awaits it has to end it, with `unsubscribe`.
+    """
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, F]]) -> None:
+        self._make = make
+        self._made: list[F] = []
+
+    def __await__(self) -> Generator[Any, None, F]:
+        return self._make().__await__()
+
+    async def __aenter__(self) -> F:
+        made = await self._make()
+        self._made.append(made)
+        return made
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._made.pop().unsubscribe()
+
+    async def __aiter__(self) -> AsyncIterator[Envelope]:
+        subscription = await self._make()
+        try:
+            async for envelope in subscription:
+                yield envelope
+        finally:
+            subscription.unsubscribe()
+
+
 class AsyncEvents:
     """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them."""
 
-    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
+    def __init__(self, runtime: Runtime, threads: Threads) -> None:
         self._of, self._threads = runtime.events, threads
 
     def on(self, type: str, handler: Handler) -> AsyncSubscription:  # noqa: A002 - the word users know it by
         """See `Events.on`. Each event is handled to its end before the next begins."""
-        return AsyncSubscription(self._of.on(type, _on_loop(handler)))
+        return AsyncSubscription(self._of.on(type, on_loop(handler)))
 
     def on_all(self, handler: Handler) -> AsyncSubscription:
         """See `Events.on_all`."""
-        return AsyncSubscription(self._of.on_all(_on_loop(handler)))
+        return AsyncSubscription(self._of.on_all(on_loop(handler)))
 
-    async def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Following:
+    def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Subscribing[Following]:
         """See `Events.subscribe`: iterate with `async for`, acknowledge with `aack`."""
-        return await self._threads.call(self._of.subscribe, session_id, client_id, after)
+        return Subscribing(lambda: self._threads.call(self._of.subscribe, session_id, client_id, after))
 
-    async def stream(self, session_id: str, after: int = 0) -> Following:
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[Following]:
         """See `Events.stream`: iterate with `async for`."""
-        return await self._threads.call(self._of.stream, session_id, after)
+        return Subscribing(lambda: self._threads.call(self._of.stream, session_id, after))
 
     async def compact(self) -> Compacted:
         """See `Events.compact`."""
         return await self._threads.call(self._of.compact)
 
 
-class _Opening:
-    """What `AsyncRuntime.open` returns: await it, or enter it."""
+class Opening(Generic[A]):
+    """What `AsyncRuntime.open` and its like return: await it, or enter it."""
 
-    def __init__(self, make: Callable[[], Runtime]) -> None:
-        self._make = make
-        self._opened: AsyncRuntime | None = None
+    def __init__(self, make: Callable[[], C], wrap: Callable[[C, Threads], A]) -> None:
+        self._open = partial(_open, make, wrap)
+        self._opened: A | None = None
 
-    def __await__(self) -> Generator[Any, None, AsyncRuntime]:
+    def __await__(self) -> Generator[Any, None, A]:
         return self._open().__await__()
 
-    async def __aenter__(self) -> AsyncRuntime:
+    async def __aenter__(self) -> A:
         self._opened = await self._open()
         return self._opened
 
@@ -290,52 +341,37 @@ class _Opening:
         if self._opened is not None:
             await self._opened.close()
 
-    async def _open(self) -> AsyncRuntime:
-        threads = _Threads()
-        opening = threads.submit(self._make)
-        try:
-            return AsyncRuntime(await asyncio.wrap_future(opening), threads)
-        except BaseException:
-            opening.add_done_callback(_close_unwanted)  # cancelled: nobody else will close what is being opened
-            threads.close()
-            raise
+
+async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A]) -> A:
+    threads = Threads()
+    opening = threads.submit(make)
+    try:
+        return wrap(await asyncio.wrap_future(opening), threads)
+    except BaseException:
+        opening.add_done_callback(_close_unwanted)  # cancelled: nobody else will close what is being opened
+        threads.close()
+        raise
 
 
-class AsyncRuntime:
-    """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` and `close` it."""
+class AsyncFacades:
+    """What asyncio callers have of any runtime, here or at the other end of a connection."""
 
-    def __init__(self, runtime: Runtime, threads: _Threads) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
+        self._of = runtime
         self._threads = threads
         self.containers = AsyncContainers(runtime, threads)
         self.images = AsyncImages(runtime, threads)
         self.sessions = AsyncSessions(runtime, threads)
         self.agents = AsyncAgents(runtime, threads)
-        self.events = AsyncEvents(runtime, threads)
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str], **settings: Any) -> _Opening:  # noqa: ANN401 - those of Runtime.open
-        """Open a runtime with the settings, and the errors, of `Runtime.open`."""
-        return _Opening(partial(Runtime.open, path, **settings))
-
-    @classmethod
-    def in_memory(cls, **settings: Any) -> _Opening:  # noqa: ANN401 - those of Runtime.in_memory
-        """Open a runtime with the settings of `Runtime.in_memory`."""
-        return _Opening(partial(Runtime.in_memory, **settings))
-
-    @property
-    def failure(self) -> StorageError | None:
-        """See `Runtime.failure`."""
-        return self._runtime.failure
 
     async def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002, ASYNC109
         """See `Runtime.request`."""
-        return await self._threads.call(self._runtime.request, type, data, timeout)
+        return await self._threads.call(self._of.request, type, data, timeout)
 
     async def close(self) -> None:
         """See `Runtime.close`. Idempotent."""
         try:
-            await asyncio.to_thread(self._runtime.close)
+            await asyncio.to_thread(self._of.close)
         finally:
             self._threads.close()
 
@@ -346,12 +382,43 @@ class AsyncRuntime:
         await self.close()
 
 
-def _close_unwanted(opening: Future[Runtime]) -> None:
+class AsyncRuntime(AsyncFacades):
+    """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` and `close` it."""
+
+    def __init__(self, runtime: Runtime, threads: Threads) -> None:
+        super().__init__(runtime, threads)
+        self._runtime = runtime
+        self.events = AsyncEvents(runtime, threads)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], **settings: Any) -> Opening[AsyncRuntime]:  # noqa: ANN401 - those of Runtime.open
+        """Open a runtime with the settings, and the errors, of `Runtime.open`."""
+        return Opening(partial(Runtime.open, path, **settings), AsyncRuntime)
+
+    @classmethod
+    def in_memory(cls, **settings: Any) -> Opening[AsyncRuntime]:  # noqa: ANN401 - those of Runtime.in_memory
+        """Open a runtime with the settings of `Runtime.in_memory`."""
+        return Opening(partial(Runtime.in_memory, **settings), AsyncRuntime)
+
+    @staticmethod
+    def connect(url: str, **settings: Any) -> Opening[AsyncRemoteRuntime]:  # noqa: ANN401 - those of Runtime.connect
+        """Connect to a runtime with the settings, and the errors, of `Runtime.connect`."""
+        from reenact._remote import AsyncRemoteRuntime  # noqa: PLC0415 - when it is needed
+
+        return Opening(partial(Runtime.connect, url, **settings), AsyncRemoteRuntime)
+
+    @property
+    def failure(self) -> StorageError | None:
+        """See `Runtime.failure`."""
+        return self._runtime.failure
+
+
+def _close_unwanted(opening: Future[C]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
 
 
-def _on_loop(handler: Handler) -> Handler:
+def on_loop(handler: Handler) -> Handler:
     """Return a handler for a subscription's thread that has this one run on the present loop, and waits for it."""
     loop = asyncio.get_running_loop()
 

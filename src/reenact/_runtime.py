@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
@@ -26,6 +26,10 @@ from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
 from reenact.projections.opening import open_read_model
+
+if TYPE_CHECKING:
+    from reenact.client.reconnect import Reconnect
+    from reenact.client.runtime import RemoteRuntime
 
 Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]
@@ -150,6 +154,42 @@ class Runtime(LocalRuntime):
         except BaseException:
             undo.close()
             raise
+
+    @staticmethod
+    def connect(
+        url: str,
+        *,
+        token: str | None = None,
+        client_id: str | None = None,
+        timeout: float | None = 30.0,
+        heartbeat: float = 10.0,
+        reconnect: Reconnect | None = None,
+    ) -> RemoteRuntime:
+        """Connect to a runtime that a server (`reenact serve`) has open, and return the same facades on it.
+
+        When the connection is lost, it is made again, after a time that grows with each failure; what was asked for
+        then and had no answer is asked again, and carried out once. Close what is returned, or use it as a context
+        manager.
+
+        Args:
+            url: `http://host:port` or `https://…`, or the WebSocket at `ws://host:port/ws` or `wss://…/ws`.
+            token: one of the server's.
+            client_id: the name under which `events.subscribe` acknowledges, unless it is given another.
+            timeout: seconds that the connection, and then each call of a facade, may take; None is without limit.
+            heartbeat: seconds between two pings, and from a ping to the end of the connection if nobody answers it.
+            reconnect: how long to wait before the connection is made again.
+
+        Raises:
+            AuthenticationError: the server does not know the token.
+            ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
+            ServerUnreachableError: nothing has answered in time.
+            ConfigurationError: no server can be at that address.
+        """
+        from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
+
+        return RemoteRuntime.connect(
+            url, token=token, client_id=client_id, timeout=timeout, heartbeat=heartbeat, reconnect=reconnect
+        )
 
     @classmethod
     def _put_together(

@@ -18,6 +18,7 @@ from reenact.domain.commands import (
 )
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.once import digest_of
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import ToolSpec
 
 plain: st.SearchStrategy[Any] = st.recursive(
@@ -32,12 +33,13 @@ def answer(value: object, **more: Any) -> bytes:  # noqa: ANN401 - what a reques
     return digest_of(request.event_type, request)
 
 
-def like(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON value
+def like(one: object, other: object) -> bool:
     """Return whether two values are equal, and of the same types throughout."""
     if type(one) is not type(other) or one != other:
         return False
-    names: list[Any] = [*one] if isinstance(one, dict) else [*range(len(one))] if isinstance(one, list) else []
-    return all(like(one[name], other[name]) for name in names)
+    if is_mapping(one) and is_mapping(other):
+        return all(like(one[name], other[name]) for name in one)
+    return not is_sequence(one) or not is_sequence(other) or all(like(*pair) for pair in zip(one, other, strict=True))
 
 
 @given(plain, plain)

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import AlreadyExistsError, UnknownCommandError
+from reenact.domain.errors import RequestReusedError
 from reenact.events import CATALOGUE, Envelope
 from tests.features.story import Ears, Story
 
 scenarios("requests.feature")
+
+
+def looked_at(story: Story) -> list[object]:
+    """Return what there is, and what was said."""
+    runtime = story.runtime
+    sessions = runtime.sessions.list_by_container("default")
+    questions = [
+        [message for message in runtime.sessions.messages(session.id) if message.role == "user"] for session in sessions
+    ]
+    agents = [agent.id for agent in runtime.agents.list()]
+    return [*runtime.containers.list(), *runtime.images.list(), *sessions, *questions, *agents]
+
 
 RESPONSES = {type_ for type_ in CATALOGUE if type_.endswith("_response")}
 OF_PEOPLE = {"agent_approve_response", "agent_reject_response", "agent_respond_response"}
@@ -38,6 +52,46 @@ def i_send_by_request(story: Story, text: str) -> None:
 def i_make_requests(story: Story, datatable: list[list[str]]) -> None:
     for type_, data in datatable:
         i_request(story, type_, data)
+
+
+@when(parsers.parse('this is asked for {count:d} times at once: "{type_}", {data}'))
+def i_request_at_once(story: Story, count: int, type_: str, data: str) -> None:
+    with ThreadPoolExecutor(count) as threads:
+        requests = [threads.submit(story.runtime.request, type_, json.loads(data)) for _ in range(count)]
+    for request in requests:
+        story.attempt(request.result)
+
+
+@when("I have looked at everything")
+def i_looked(story: Story) -> None:
+    story.before = looked_at(story)
+
+
+@then("everything should be what it was")
+def all_is_as_before(story: Story) -> None:
+    assert looked_at(story) == story.before
+
+
+@then("each should have been given the same answer")
+def the_same_answer(story: Story) -> None:
+    first, *others = (answer for answer in story.answers if isinstance(answer, Envelope))
+    assert others
+    for other in others:
+        assert (other.type, other.context, other.data) == (first.type, first.context, first.data)
+    assert first.data.error is None
+
+
+@then(parsers.parse('"{text}" should have been said once'))
+def said_once(story: Story, text: str) -> None:
+    story.completed()
+    (session,) = story.runtime.sessions.list_by_container("default")
+    questions = [message.text for message in story.runtime.sessions.messages(session.id) if message.role == "user"]
+    assert questions == [text]
+
+
+@then("it should be refused because the request ID was used for another request")
+def it_is_reused(story: Story) -> None:
+    assert isinstance(story.error, RequestReusedError)
 
 
 @then(parsers.parse('I should receive "{type_}"'))

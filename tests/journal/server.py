@@ -47,6 +47,15 @@ class Server:
         """Return a URL that no log is at yet."""
         return f"{self.url}&schema=log_{next(self._schemas)}"
 
+    def new_log_of(self, script: Path) -> str:
+        """Return the URL of a log that the script makes."""
+        url = self.new_log()
+        _, _, schema = url.rpartition("=")
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}".encode())
+            connection.execute(script.read_bytes())
+        return url
+
     def settings_of(self, url: str) -> dict[str, str]:
         """Return what the environment of an application says of a log on this server."""
         _, _, schema = url.rpartition("=")

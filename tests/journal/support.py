@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
@@ -15,6 +15,7 @@ import msgspec
 from reenact.actors.journal.api import (
     Append,
     Committed,
+    Done,
     Entry,
     FeedJournal,
     Journal,
@@ -29,6 +30,7 @@ from reenact.actors.journal.opening import is_postgres
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.actors.journal.requests import Request
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal
@@ -115,6 +117,19 @@ def acknowledge(journal: FeedJournal, *marks: Mark) -> None:
     journal.acknowledge(marks, outcomes.put)
     outcome = outcomes.get(timeout=30)
     assert isinstance(outcome, Committed), outcome
+
+
+def settle_together(journal: StoredJournal, *makers: Callable[[Done], Request]) -> list[Outcome]:
+    """Have the writer take in the requests, made for a `done` each, with one transaction; return their outcomes."""
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    def hand_over(_: Outcome) -> None:
+        # On the thread that writes: it takes nothing before all of them are there.
+        for make in makers:
+            journal.writer.submit(make(outcomes.put))
+
+    journal.append(Append("nobody", None, 0), hand_over)
+    return [outcomes.get(timeout=30) for _ in makers]
 
 
 def never(outcome: Outcome) -> None:

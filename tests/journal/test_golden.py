@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from reenact.actors.journal.api import (
@@ -21,9 +20,9 @@ from reenact.actors.journal.api import (
     Segment,
     Snapshot,
 )
-from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
+from reenact.domain.errors import StorageError
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, Cleared, Log, acknowledge, commit, said, step
 
@@ -42,21 +41,12 @@ def _file_of(script: str, path: Path) -> Log:
     return Log(str(path))
 
 
-def _schema_of(script: str, server: Server) -> Log:
-    url = server.new_log()
-    schema = address_of(url).schema
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}; SET search_path TO {schema}".encode())
-        connection.execute((DATA / script).read_bytes())
-    return Log(url)
-
-
 def _log_of(script: str, request: pytest.FixtureRequest, path: Path) -> Log:
     if script in FILES:
         return _file_of(script, path)
     server = request.getfixturevalue("server")
     assert isinstance(server, Server)
-    return _schema_of(script, server)
+    return Log(server.new_log_of(DATA / script))
 
 
 @pytest.fixture(params=[*FILES, *SCHEMAS])
@@ -190,6 +180,21 @@ def test_a_log_from_before_consumers_has_them_when_it_is_opened_to_be_written(wi
     assert without_consumers.verify() == []
     with without_consumers.open() as journal:
         assert journal.remembered("req_1") == asked
+
+
+def test_a_log_is_upgraded_entirely_or_not_at_all(without_consumers: Log) -> None:
+    without_consumers.tamper("CREATE TABLE requests (id INTEGER)")
+
+    with pytest.raises(StorageError, match="requests"):
+        without_consumers.open()
+
+    without_consumers.tamper("DROP TABLE requests")
+    with without_consumers.open(read_only=True) as journal:
+        assert journal.marks("ses_1") == []
+        assert journal.read_feed("ses_1", after=3) == [FeedRow("ses_1", 4, (said("more"),))]
+    with without_consumers.open() as journal:
+        acknowledge(journal, Mark("ses_1", "phone", 2, 1))
+    assert without_consumers.verify() == []
 
 
 def test_a_log_of_format_1_is_read_as_it_is_and_nothing_is_due_in_it(of_format_1: Log) -> None:

@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,7 +14,7 @@ from eventsourcing.persistence import StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from psycopg import errors
 
-from reenact.actors.journal.api import Committed, Synchronous
+from reenact.actors.journal.api import Append, Committed, Mark, Remembered, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
@@ -30,12 +31,25 @@ from reenact.domain.errors import (
     LogTooNewError,
     LogUnusableError,
     ReenactError,
+    RequestReusedError,
     StorageError,
     StorageFullError,
     UnstorableError,
 )
 from tests.journal.server import Server
-from tests.journal.support import CODEC, Added, Cleared, Log, Unregistered, commit, said, settle, step, words_of
+from tests.journal.support import (
+    CODEC,
+    Added,
+    Cleared,
+    Log,
+    Unregistered,
+    acknowledge,
+    commit,
+    said,
+    settle,
+    step,
+    words_of,
+)
 
 
 @pytest.fixture
@@ -518,6 +532,9 @@ def test_a_database_that_is_not_there_is_named(server: Server) -> None:
 # Reading it otherwise
 
 
+OF_FORMAT_1 = Path(__file__).parent / "data" / "log-postgresql-format-1.sql"
+
+
 @contextmanager
 def _stock(server: Server, log: Log) -> Generator[PostgresApplicationRecorder]:
     settings = server.settings_of(log.url)
@@ -612,3 +629,86 @@ def test_many_readers_at_once_each_have_a_connection(journal: StoredJournal) -> 
             threads.callback(thread.join)
 
     assert found == [50] * 120
+
+
+def test_a_log_of_an_earlier_format_can_be_upgraded_by_several_at_once(server: Server) -> None:
+    log = Log(server.new_log_of(OF_FORMAT_1))
+    failures: list[Exception] = []
+    barrier = threading.Barrier(4)
+
+    def upgrade(name: str) -> None:
+        barrier.wait()
+        try:
+            with log.open() as journal:
+                acknowledge(journal, Mark("ses_1", name, 1, 1))
+        except Exception as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    threads = [threading.Thread(target=upgrade, args=(f"c{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    with log.open(read_only=True) as journal:
+        assert [mark.client_id for mark in journal.marks("ses_1")] == ["c0", "c1", "c2", "c3"]
+    assert log.verify() == []
+
+
+def test_a_log_that_others_never_let_go_of_is_not_upgraded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.actors.journal.postgres.schema.LOCK_TIMEOUT", 0.05)
+    log = Log(server.new_log_of(OF_FORMAT_1))
+    address = address_of(log.url)
+
+    with connect(address) as reader, reader.transaction():
+        reader.execute(spelled("SELECT count(*) FROM feed", address.schema))
+        with pytest.raises(StorageError, match="locked by another process"):
+            log.open()
+
+    log.open().close()
+    assert log.verify() == []
+
+
+def test_what_another_writer_has_carried_out_is_refused(journal: StoredJournal, other: StoredJournal) -> None:
+    request = Remembered("r1", b"digest", b"note", 1)
+    commit(journal, Append("s1", None, 0, remembered=Remembered("r0", b"", b"", 1)))
+    commit(other, Append("s2", None, 0, remembered=request))
+
+    (outcome,) = settle(journal, Append("s1", None, 0, kept=(said("a"),), remembered=request))
+
+    assert isinstance(outcome, RequestReusedError)
+    assert words_of(other, "s1") == {}
+
+
+def test_rows_that_another_writer_has_replaced_still_end_where_they_ended(
+    journal: StoredJournal, other: StoredJournal, log: Log
+) -> None:
+    commit(journal, step("s1", None, kept=[said("a")]))
+    commit(journal, step("s1", None, kept=[said("b", "c")]))
+
+    other.replace_feed("s1", 1, 3, [said("less")])
+    commit(journal, step("s1", None, kept=[said("d")]))
+
+    assert words_of(other, "s1") == {1: "less", 4: "d"}
+    assert log.verify() == []
+
+
+def test_segments_that_are_too_long_replace_nothing(journal: StoredJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.actors.journal.postgres.store.VALUE_LIMIT", 100)
+    commit(journal, step("s1", None, kept=[said("a")]))
+
+    with pytest.raises(UnstorableError, match="more than 100 bytes"):
+        journal.replace_feed("s1", 1, 1, [said("x" * 100)])
+
+    assert words_of(journal, "s1") == {1: "a"}
+
+
+def test_ids_that_the_server_does_not_take_are_refused(journal: StoredJournal) -> None:
+    outcomes = settle(journal, Append("s1", None, 0, remembered=Remembered("a\x00b", b"", b"", 1)))
+
+    assert isinstance(outcomes[0], UnstorableError)
+    with pytest.raises(UnstorableError):
+        journal.remembered("a\x00b")
+    journal.recover("s1")
+    commit(journal, Append("s1", None, 0, remembered=Remembered("ab", b"", b"", 1)))

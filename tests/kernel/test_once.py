@@ -16,6 +16,7 @@ from reenact.domain.errors import ConflictError, ReenactError, RequestReusedErro
 from reenact.testing.clock import ManualClock
 from reenact.testing.faulty_journal import CrashedError, FaultyJournal
 from tests.kernel.ledger import CountingJournal, at_once
+from tests.kernel.memory import MemoryJournal
 
 NOON = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -379,3 +380,27 @@ def test_a_conflict_that_does_not_end_is_no_request_carried_out(shop: Shop) -> N
 
     assert shop.memory.remembered("r") is None
     assert till.ask(Pay(5, "r")) == 5
+
+
+def test_a_system_tells_what_was_carried_out_until_it_is_forgotten() -> None:
+    clock = ManualClock(NOON)
+    with ActorSystem.in_memory(clock=clock) as system:
+        system.actor(OnceTill, "a").ask(Pay(5, "r"))
+        clock.advance(1)
+        system.actor(OnceTill, "b").ask(Pay(0, "s"))
+
+        assert system.remembered("r") == Remembered("r", b"digest", b"5", NOON)
+        assert system.remembered("t") is None
+
+        assert system.forget_requests(before=NOON + SECOND) == 1
+        assert system.remembered("r") is None
+        assert system.remembered("s") == Remembered("s", b"digest", b"0", NOON + SECOND)
+        assert system.actor(OnceTill, "a").ask(Pay(5, "r")) == 10
+
+
+def test_a_journal_of_ones_own_may_remember_nothing() -> None:
+    with MemoryJournal() as journal, ActorSystem(journal) as system:
+        with pytest.raises(TypeError, match="MemoryJournal remembers no requests"):
+            system.remembered("r")
+        with pytest.raises(TypeError, match="MemoryJournal remembers no requests"):
+            system.forget_requests(before=NOON)

@@ -236,13 +236,14 @@ def test_the_projections_of_another_log_are_not_believed(log: Path, opened: Open
 
 def test_a_log_of_a_newer_version_is_refused_and_left_as_it_is(log: Path, opened: Open) -> None:
     with closing(sqlite3.connect(log)) as connection, connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
         connection.execute("PRAGMA user_version = 99")
 
     with pytest.raises(LogTooNewError):
         opened()
 
     with closing(sqlite3.connect(log)) as connection, connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute(f"PRAGMA user_version = {version}")
     assert len(opened().sessions.messages("s")) == 2
 
 

@@ -23,6 +23,7 @@ from reenact import (
     Runtime,
     SessionNotFoundError,
 )
+from reenact.actors.journal.api import Remembered
 from reenact.actors.operations import Operations
 from reenact.domain.errors import RequestReusedError
 from reenact.domain.session import Session
@@ -342,6 +343,56 @@ def test_whoever_waits_for_a_request_whose_thread_has_died_carries_it_out(
             first()
 
     assert [container.id for container in runtime.containers.list()] == ["c", answered.data.result["id"]]
+
+
+@pytest.fixture
+def overlooked(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Give what has the next request overlooked by who looks first, as if another process were just as quick."""
+
+    def overlook() -> None:
+        remembered, looks = Operations.remembered, iter([True])
+
+        def look(do: Operations, request_id: str) -> Remembered | None:
+            return None if next(looks, False) else remembered(do, request_id)
+
+        monkeypatch.setattr(Operations, "remembered", look)
+
+    return overlook
+
+
+@pytest.mark.parametrize("name", sorted(CASES.keys() - {"the end of a session"}))  # there is nothing left to delete
+def test_who_comes_second_of_two_processes_gives_the_answer_of_the_first(
+    opened: Open, name: str, overlooked: Callable[[], None]
+) -> None:
+    case = CASES[name]
+    desk = Desk()
+    runtime = opened(environment=desk)
+    send = prepared(runtime, desk, case)
+    first = send()
+    after = recorded(runtime)
+    overlooked()
+
+    again = send()
+
+    assert said(again) == said(first)
+    assert recorded(runtime) == after
+    check(runtime)
+
+
+def test_who_comes_second_of_two_processes_with_another_request_is_refused(
+    runtime: Runtime, overlooked: Callable[[], None]
+) -> None:
+    runtime.request("container_create_request", {"name": "home", "request_id": "r"})
+    overlooked()
+    ears = Ears(runtime)
+
+    with pytest.raises(RequestReusedError):
+        runtime.request("container_create_request", {"name": "other", "request_id": "r"})
+
+    runtime.containers.create()
+    ears.wait("container_created")
+    assert ears.of("container_create_response") == []
+    assert [container.name for container in runtime.containers.list()] == [None, "home", None]
 
 
 def test_what_was_refused_is_tried_again(runtime: Runtime) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.actors.journal.postgres.address import Address
-from reenact.actors.journal.postgres.connecting import Connection, spelled
+from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, spelled
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 FORMAT_VERSION = 3
@@ -107,7 +107,7 @@ _RELATIONS = """
 _MARKER = "SELECT application, format FROM log"
 _OWN_FORMAT = "SELECT format FROM log FOR UPDATE"
 _SET_FORMAT = "UPDATE log SET format = ?"
-_LOCK_TIMEOUT = "SET LOCAL lock_timeout TO '10s'"
+_PATIENCE = "SET LOCAL lock_timeout TO {milliseconds}"
 _ONE_CREATOR = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
@@ -153,7 +153,7 @@ def upgrade_tables(connection: Connection, address: Address) -> None:
     if format_of(connection, address) >= FORMAT_VERSION:
         return
     with connection.transaction():
-        connection.execute(_LOCK_TIMEOUT)
+        connection.execute(_PATIENCE.format(milliseconds=int(LOCK_TIMEOUT * 1000)).encode())
         # Whoever writes has this lock first, too, and then those of the other tables.
         if connection.execute(spelled(_OWN_FORMAT, address.schema)).fetchone() == (FORMAT_VERSION,):
             return

@@ -11,13 +11,10 @@ from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.postgres.address import Address
-from reenact.actors.journal.postgres.connecting import Connection, channel_of, connect, spell, spelled
+from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, channel_of, connect, spell, spelled
 from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.store import Changes, End, FeedCells, Values
 from reenact.domain.errors import StorageError
-
-LOCK_TIMEOUT = 10.0
-"""How many seconds a writer waits for those of other processes."""
 
 # The server ends a writer that has begun and does not go on, so that it does not keep the others waiting for ever.
 _IDLE_TIMEOUT = 60.0
@@ -166,7 +163,7 @@ class PostgresStore:
 
     def remembered(self, request_ids: Sequence[str]) -> list[str]:
         """Return those of the requests that have taken effect."""
-        rows: list[tuple[str]] = self._execute(_REMEMBERED, request_ids).fetchall()
+        rows: list[tuple[str]] = self._execute(_REMEMBERED, list(request_ids)).fetchall()
         return [request_id for (request_id,) in rows]
 
     def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> list[FeedCells]:
@@ -193,7 +190,7 @@ class PostgresStore:
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
         """Delete those of the requests that took effect before the time."""
-        return self._execute(_DELETE_REQUESTS, request_ids, before).rowcount
+        return self._execute(_DELETE_REQUESTS, list(request_ids), before).rowcount
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""

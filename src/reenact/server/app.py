@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
 from importlib import metadata
 
@@ -29,6 +29,7 @@ def create_app(
     origins: Collection[str] = (),
     limits: Limits | None = None,
     hosts: Hosts | None = None,
+    allow_programs: bool = False,
 ) -> Starlette:
     """Return the ASGI application of the runtime, which stays yours to close.
 
@@ -38,11 +39,15 @@ def create_app(
         origins: of web pages that may use it, such as `https://example.org`, besides its own.
         limits: how much a client may ask for.
         hosts: what requests may call the server by. Default: names of this machine; any, if there are tokens.
+        allow_programs: whether images that clients register may have MCP servers that are programs, which this machine
+            starts, or that are told its environment variables.
 
     Raises:
         ConfigurationError: a token or an origin cannot be one.
     """
-    return application(service_of(runtime, tokens=tokens, origins=origins, limits=limits, hosts=hosts))
+    return application(
+        service_of(runtime, tokens=tokens, origins=origins, limits=limits, hosts=hosts, allow_programs=allow_programs)
+    )
 
 
 def service_of(
@@ -52,10 +57,11 @@ def service_of(
     origins: Collection[str],
     limits: Limits | None,
     hosts: Hosts | None,
+    allow_programs: bool,
 ) -> Service:
     """Return what an application is made of; see `create_app`."""
     access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
-    return Service(runtime, access, limits or Limits(), f"reenact {_version()}")
+    return Service(runtime, access, limits or Limits(), f"reenact {_version()}", allow_programs=allow_programs)
 
 
 def application(service: Service) -> Starlette:
@@ -79,7 +85,7 @@ def application(service: Service) -> Starlette:
             service.counts.connected -= 1
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         yield
         service.close()
 

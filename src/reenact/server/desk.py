@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from reenact.actors.runtime import LocalRuntime
-from reenact.domain.commands import RESPONSES, CommandError, Response
+from reenact.domain.commands import RESPONSES, CommandError, Response, refusal_of
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.events import Context, Envelope
+from reenact.domain.image_travel import check_from_afar
 from reenact.server.counts import Counts
 from reenact.server.limits import Limits
 
@@ -31,8 +32,9 @@ _log: Final = logging.getLogger("reenact.server")
 class Desk:
     """Carries out what clients ask for. Used on one event loop."""
 
-    def __init__(self, runtime: LocalRuntime, limits: Limits, counts: Counts) -> None:
+    def __init__(self, runtime: LocalRuntime, limits: Limits, counts: Counts, *, allow_programs: bool) -> None:
         self._runtime = runtime
+        self._allow_programs = allow_programs
         self._longest = limits.longest_request
         self._counts = counts
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="reenact-server")
@@ -96,11 +98,12 @@ class Desk:
     ) -> tuple[str, T]:
         data["request_id"] = request_id
         try:
+            check_from_afar(type_, data, allow_programs=self._allow_programs)
             answer = self._runtime.request(type_, data, timeout)
         except ReenactError as error:
             if type_ not in RESPONSES:
                 raise
-            answer = _refusal(RESPONSES[type_], data, CommandError(code=error.code, message=str(error)))
+            answer = _refusal(RESPONSES[type_], data, refusal_of(error))
         except Exception:
             _log.exception("a request %r could not be carried out", type_)
             if type_ not in RESPONSES:

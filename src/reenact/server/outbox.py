@@ -70,6 +70,7 @@ class Outbox:
         """Is told that a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
         self._followed: dict[str, Followed] = {}
+        self._closed = False
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -84,11 +85,19 @@ class Outbox:
         followed.told.set()
 
     def put(self, frame: FromServer | bytes) -> None:
-        """Have a frame sent, before any events that have not been taken yet."""
+        """Have a frame sent, before any events that have not been taken yet; once it is closed, forget it."""
+        if self._closed:
+            return
         self._frames.append(frame if isinstance(frame, bytes) else msgspec.json.encode(frame))
         if len(self._frames) >= MOST_WAITING:
             self._room.clear()
         self._news.set()
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self._closed = True
+        self._frames.clear()
+        self._room.set()
 
     async def room(self) -> None:
         """Wait until not too many frames wait."""
@@ -147,7 +156,7 @@ async def _take(source: Source) -> Iterable[Taken]:
         try:
             return await source.take(BATCH)
         except RuntimeClosedError:
-            return await asyncio.get_running_loop().create_future()  # none will come
+            await asyncio.Event().wait()  # none will come
         except StorageError as error:
             _log.warning("events cannot be read at present: %s", error)
             await asyncio.sleep(PAUSE)

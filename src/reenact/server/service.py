@@ -23,14 +23,16 @@ class Leaving(Protocol):
 class Service:
     """A runtime, who may use it, and how much of it."""
 
-    def __init__(self, runtime: LocalRuntime, access: Access, limits: Limits, name: str) -> None:
+    def __init__(
+        self, runtime: LocalRuntime, access: Access, limits: Limits, name: str, *, allow_programs: bool = False
+    ) -> None:
         self.runtime = runtime
         self.access = access
         self.limits = limits
         self.name = name
         """What the server calls itself, with its version."""
         self.counts = Counts()
-        self.desk = Desk(runtime, limits, self.counts)
+        self.desk = Desk(runtime, limits, self.counts, allow_programs=allow_programs)
         self.connections: set[Leaving] = set()
         self.since = time.time()
         """When the server was made, in seconds since 1970-01-01 UTC."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import threading
@@ -25,6 +26,12 @@ GRACE: Final = 0.6
 FLUSH: Final = 0.3
 """Seconds in which what was written must have gone out then."""
 _BACKLOG: Final = 512
+_LAST_PORT: Final = 65535
+_BUFFER: Final = 256 * 1024
+"""Bytes that the system keeps, about, of what has gone out to a client and was not taken yet."""
+_TICK: Final = 1.0
+_SETTLE: Final = 0.02
+"""Seconds after which a connection that was just accepted is known."""
 _log: Final = logging.getLogger("reenact.server")
 
 
@@ -44,6 +51,7 @@ class Server:
         origins: Collection[str] = (),
         host_names: Collection[str] = (),
         limits: Limits | None = None,
+        allow_programs: bool = False,
     ) -> None:
         """Prepare to serve.
 
@@ -55,13 +63,18 @@ class Server:
             origins: of web pages that may use it, such as `https://example.org`, besides its own.
             host_names: what requests may call it by, besides its own address.
             limits: how much a client may ask for.
+            allow_programs: whether images that clients register may have MCP servers that are programs, which this
+                machine starts, or that are told its environment variables.
 
         Raises:
             ConfigurationError: the address is no loopback address and there is no token, it is none of this machine,
                 or a token or an origin cannot be one.
         """
-        family, address = _resolved(host, port)
-        if not tokens and not is_loopback(address[0]):
+        if not 0 <= port <= _LAST_PORT:
+            msg = f"a port is a number from 0 to {_LAST_PORT}, not {port}"
+            raise ConfigurationError(msg)
+        family, address = _resolved(host)
+        if not tokens and not is_loopback(address):
             msg = f"{host} can be reached from other machines, so a token is needed: --token-file, or tokens=…"
             raise ConfigurationError(msg)
         self._host = host
@@ -73,7 +86,8 @@ class Server:
             tokens=tokens,
             origins=origins,
             limits=self._limits,
-            hosts=hosts_of(host, address[0], host_names),
+            hosts=hosts_of(host, address, host_names),
+            allow_programs=allow_programs,
         )
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -96,7 +110,7 @@ class Server:
         with self._lock:
             if self._thread is not None or self._stopped:
                 raise ConfigurationError("a server is started once; make another one")
-            listening = _bound(self._family, self._address, self._host, self.port)
+            listening = _bound(self._family, (self._address, self.port), self._host)
             self.port = listening.getsockname()[1]
             started = threading.Event()
             self._uvicorn = _Uvicorn(self._service, self._limits, started.set)
@@ -112,7 +126,7 @@ class Server:
         with self._lock:
             self._stopped = True
             if self._uvicorn is not None:
-                self._uvicorn.should_exit = True
+                self._uvicorn.end()
             if self._thread is not None and self._thread is not threading.current_thread():
                 self._thread.join()
         self._service.close()
@@ -147,6 +161,8 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, service: Service, limits: Limits, started: Callable[[], None]) -> None:
         self._service = service
         self._on_started = started
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told = asyncio.Event()
         self._transports = Transports(limits.connections)
         super().__init__(
             uvicorn.Config(
@@ -167,13 +183,31 @@ class _Uvicorn(uvicorn.Server):
             )
         )
 
+    def end(self) -> None:
+        """Begin to end. May be called on any thread, and more than once."""
+        self.should_exit = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._told.set)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say so."""
         await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
         self._on_started()
+
+    async def main_loop(self) -> None:
+        """Keep the date in the headers right until told to end."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK):
+                    await self._told.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let everybody go, then send away who has not gone."""
+        for listening in sockets or ():  # asyncio would forget a connection that comes while it closes these
+            asyncio.get_running_loop().remove_reader(listening)
+        await asyncio.sleep(_SETTLE)
         for server in self.servers:
             server.close()
         self._service.leave()
@@ -183,33 +217,34 @@ class _Uvicorn(uvicorn.Server):
             connection.shutdown()
         await self._transports.wait_for_none(FLUSH)
         self._transports.cut()
-        await super().shutdown(sockets)
+        await self._transports.wait_for_none(FLUSH)
+        for server in self.servers:
+            await server.wait_closed()
+        await self.lifespan.shutdown()
 
 
-def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+def _resolved(host: str) -> tuple[socket.AddressFamily, str]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError, OverflowError) as error:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError, ValueError) as error:
         msg = f"there is no address {host!r} here: {error}"
         raise ConfigurationError(msg) from error
     found.sort(key=lambda one: one[0] != socket.AF_INET)  # a name may mean both; most clients try this first
     family, _, _, _, address = found[0]
-    return family, (str(address[0]), int(address[1]))
+    return family, str(address[0])
 
 
-def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str, port: int) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
+def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str) -> socket.socket:
+    # Of this protocol by name: asyncio sends small frames at once (TCP_NODELAY) on such sockets only.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)  # of each connection that comes in there
         listening.bind(address)
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        msg = f"port {port} of {host} cannot be listened on ({error.strerror}); choose another one with --port"
-        raise ConfigurationError(msg) from error
-    except OverflowError as error:
-        listening.close()
-        msg = f"a port is a number from 0 to 65535, not {port}"
+        msg = f"port {address[1]} of {host} cannot be listened on ({error.strerror}); choose another one with --port"
         raise ConfigurationError(msg) from error
     listening.setblocking(False)  # noqa: FBT003 - the name of the thing is its meaning
     return listening

@@ -40,6 +40,8 @@ GOING_AWAY: Final = 1001
 INTERNAL_ERROR: Final = 1011
 _CLOSING: Final = 0.5
 """Seconds in which a close frame must have gone out."""
+_LAST_WORDS: Final = 1.0
+"""Seconds in which frames are still read that came before the client left."""
 _LONGEST_REASON: Final = 120
 """Bytes that a close frame has room for."""
 _log: Final = logging.getLogger("reenact.server")
@@ -76,16 +78,18 @@ class Connection:
 
     async def run(self) -> None:
         """Talk until one side ends it."""
-        works = (self._talk(), self._outbox.run(), self._leave_when_told())
-        tasks = [asyncio.ensure_future(work) for work in works]
-        closing: Closing | None = None
+        talking = asyncio.ensure_future(self._talk())
+        tasks = [talking, *map(asyncio.ensure_future, (self._outbox.run(), self._leave_when_told()))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             closing = _why(tasks)
+            self._outbox.close()
+            if closing is None:  # what the client has said before it left still counts
+                await asyncio.wait([talking], timeout=_LAST_WORDS)
+                await self._subscriptions.settle()
         finally:
             await _end(tasks)
-            await self._subscriptions.close(patiently=closing is None)
-            await _end(tuple(self._tasks))
+            self._subscriptions.close()
         if closing is not None:
             await self._close(closing)
 

@@ -7,7 +7,14 @@ import itertools
 from typing import Final
 
 from reenact.actors.feed.group import Group
-from reenact.domain.errors import AlreadyExistsError, InvalidInputError, NotFoundError, ReenactError
+from reenact.domain.commands import CATALOGUE
+from reenact.domain.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    ReenactError,
+    UnknownEventTypeError,
+)
 from reenact.domain.frames import Ack, Acked, Ended, Listen, Refused, Subscribe, Subscribed, Unsubscribe
 from reenact.domain.messages import check_text
 from reenact.server.counts import Counts
@@ -112,11 +119,14 @@ class Subscriptions:
             if len(self._over) > self._most:
                 self._forget(self._over.pop(next(iter(self._over))))
 
-    async def close(self, *, patiently: bool) -> None:
-        """End all of them, `patiently` when what was acknowledged is to become durable first."""
+    async def settle(self) -> None:
+        """Let what was acknowledged become durable."""
         every = (*self._standing.values(), *self._over.values())
-        if patiently and (acks := [task for followed in every for task in followed.acks]):
+        if acks := [task for followed in every for task in followed.acks]:
             await asyncio.wait(acks, timeout=LAST_ACKS)
+
+    def close(self) -> None:
+        """End all of them."""
         self._counts.subscriptions -= len(self._standing)
         self._standing.clear()
         self._over.clear()
@@ -125,11 +135,22 @@ class Subscriptions:
     async def _add(self, name: str, frame: Subscribe | Listen) -> int | None:
         if isinstance(frame, Subscribe):
             return await self._group.add(name, frame.topic, frame.client_id, frame.after)
-        if frame.types is not None and not frame.types:
-            raise InvalidInputError("`types` names no type; leave it out to listen to all")
+        _check_types(frame.types)
         await self._group.add_listener(name, frame.types, frame.after)
         return None
 
     def _forget(self, followed: Followed | None) -> None:
         if followed is not None:
             self._group.remove(followed.name)
+
+
+def _check_types(types: tuple[str, ...] | None) -> None:
+    if types is not None and not types:
+        raise InvalidInputError("`types` names no type; leave it out to listen to all")
+    for type_ in types or ():
+        kind = CATALOGUE.get(type_)
+        if kind is None:
+            raise UnknownEventTypeError(type_)
+        if kind.source == "command":
+            message = f"{type_!r} cannot be listened to: requests and responses are between a client and the server"
+            raise InvalidInputError(message)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -17,6 +19,8 @@ FIRST_SIZE: Final = 64 * 1024
 """The largest message of a client that nobody knows yet, in bytes."""
 FLUSH: Final = 5.0
 """Seconds in which a client may still take what was sent before its connection is cut."""
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""The option SO_LINGER: on, for no time."""
 _BODY: Final = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
@@ -36,7 +40,7 @@ class Wire:
 
     def cut(self, after: float = 0.0) -> None:
         """End the connection at the latest after so many seconds, whatever has not been sent until then."""
-        self._protocol.loop.call_later(after, self._protocol.transport.abort)
+        self._protocol.loop.call_later(after, cut, self._protocol.transport)
 
 
 class Transports:
@@ -69,7 +73,15 @@ class Transports:
     def cut(self) -> None:
         """End all of them now."""
         for transport in tuple(self._open):
-            transport.abort()
+            cut(transport)
+
+
+def cut(transport: asyncio.Transport) -> None:
+    """End a connection now, without a trace: what has not gone out is kept nowhere, not even by the system."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.fileno() >= 0:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()
 
 
 class _Patience:
@@ -82,7 +94,7 @@ class _Patience:
 
     def begin(self, transport: asyncio.Transport) -> None:
         if self._timer is None:
-            self._timer = self._loop.call_later(self._seconds, transport.abort)
+            self._timer = self._loop.call_later(self._seconds, cut, transport)
 
     def end(self) -> None:
         if self._timer is not None:
@@ -182,7 +194,7 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
                 self.schedule_ping()
                 return
             super().keepalive_timeout()
-            self.loop.call_later(FLUSH, self.transport.abort)
+            self.loop.call_later(FLUSH, cut, self.transport)
 
         def _give_up(self) -> None:
             if not self.close_sent and not self.transport.is_closing():
@@ -191,7 +203,7 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
                 self.transport.write(b"".join(self.conn.data_to_send()))
                 self.close_sent = True
                 self.transport.close()
-            self.loop.call_later(FLUSH, self.transport.abort)
+            self.loop.call_later(FLUSH, cut, self.transport)
 
         def _stop_stall(self) -> None:
             if self._stall is not None:

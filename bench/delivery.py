@@ -1,0 +1,123 @@
+"""Events on their way to those who follow: over WebSockets, against a bare server of the same library, and in process.
+
+Servers and clients are processes of their own. The bare server has no log and no cursors: it sends frames of the size
+and at the rate of ours, to clients that do with them what ours do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench import fanout
+from bench.children import Child
+from bench.measure import Line, Sample, Workload, at_least, at_most, must
+
+BARE: Final = "bare WebSocket"
+CLIENTS: Final = 20
+SESSIONS: Final = 100
+RATE: Final = 5_000
+MEGA: Final = 1_000_000
+
+
+def workloads(*, quick: bool) -> Sequence[Workload]:
+    """Return what is measured."""
+    scale = 10 if quick else 1
+    return [
+        _streaming(seconds=1 if quick else 5),
+        _catching_up(50_000 // scale),
+        _stalling(50_000 // scale),
+        *fanout.workloads(20_000 // scale),
+    ]
+
+
+def _streaming(seconds: int) -> Workload:
+    def measure(directory: Path, _number: int) -> Sequence[Sample]:
+        ours = _stream_ours(directory, seconds)
+        each = max(1, round(ours["deltas"] / ours["frames"]))
+        peer = _stream_bare(seconds, each, round(ours["bytes"] / ours["events"]))
+        return [Sample(ours[name], peer[name]) for name in ("p50", "p99")]
+
+    name = f"{RATE:,} deltas/s, {SESSIONS} sessions, {CLIENTS} clients: delivery"
+    lines = (Line(f"{name}, p50", "ms", BARE), Line(f"{name}, p99", "ms", BARE, at_most(50)))
+    return Workload(lines, measure)
+
+
+def _stream_ours(directory: Path, seconds: int) -> dict[str, Any]:
+    deltas = RATE * seconds
+    topics = [f"s{number:03d}" for number in range(SESSIONS)]
+    with Child("bench.served", log=str(directory / "bench.db"), sessions=SESSIONS, synchronous="NORMAL") as server:
+        url = server.hear()["url"]
+        with Child("bench.receivers", url=url, clients=CLIENTS, topics=topics, deltas=deltas) as clients:
+            clients.hear()
+            server.ask(say={"sessions": SESSIONS, "count": deltas // SESSIONS, "rate": RATE // SESSIONS})
+            measured = clients.hear()
+    return {**measured, "deltas": deltas * CLIENTS}
+
+
+def _stream_bare(seconds: int, each: int, size: int) -> dict[str, Any]:
+    deltas = RATE * seconds
+    with Child("bench.bare") as server:
+        url = server.hear()["url"]
+        with Child("bench.receivers", url=url, clients=CLIENTS, topics=["all"], deltas=deltas) as clients:
+            clients.hear()
+            server.ask(broadcast={"rate": RATE, "count": deltas, "each": each, "size": size})
+            measured = clients.hear()
+    must(measured["events"] == deltas * CLIENTS, "every client of the bare server has every event")
+    return measured
+
+
+def _catching_up(events: int) -> Workload:
+    def measure(directory: Path, _number: int) -> Sequence[Sample]:
+        kept = str(directory / "frames")
+        with Child("bench.served", log=str(directory / "bench.db"), sessions=1, synchronous="NORMAL") as server:
+            url = server.hear()["url"]
+            server.ask(say={"sessions": 1, "count": events, "rate": 0})
+            ours = _receive_all(url, events, keep=kept)
+        with Child("bench.bare") as server, _receiver(server.hear()["url"], events) as client:
+            client.hear()
+            server.tell(replay=kept)
+            peer = client.hear()
+        must(peer["bytes"] == ours["bytes"], "both sides have sent the same bytes")
+        return (Sample(ours["events"] / ours["seconds"], peer["events"] / peer["seconds"]),)
+
+    return Workload((Line("catch-up from a cursor over the wire", "events/s", BARE, at_least(50_000)),), measure)
+
+
+def _receiver(url: str, deltas: int, keep: str | None = None) -> Child:
+    return Child("bench.receivers", url=url, clients=1, topics=["s000"], deltas=deltas, keep=keep)
+
+
+def _receive_all(url: str, deltas: int, *, keep: str | None) -> dict[str, Any]:
+    with _receiver(url, deltas, keep) as client:
+        client.hear()
+        return client.hear()
+
+
+def _stalling(events: int) -> Workload:
+    def measure(directory: Path, _number: int) -> Sequence[Sample]:
+        with Child("bench.served", log=str(directory / "bench.db"), sessions=1, synchronous="NORMAL") as server:
+            ours = _growth(server, {"say": {"sessions": 1, "count": events, "rate": 0}})
+        how = {"rate": 10 * MEGA, "count": events, "each": 50, "size": 300}
+        with Child("bench.bare") as server:
+            peer = _growth(server, {"broadcast": how})
+        return (Sample(ours / MEGA, peer / MEGA),)
+
+    return Workload(
+        (Line(f"memory taken by a client that stalls for {events:,} events", "MB", BARE, at_most(4)),), measure
+    )
+
+
+def _growth(server: Child, produce: dict[str, Any]) -> float:
+    """Return by how many bytes the server grows more with a client that reads nothing than without one."""
+    url = server.hear()["url"]
+    server.ask(**produce)  # what is made once, is made
+    before = server.ask(resident=True)["resident"]
+    server.ask(**produce)
+    without = server.ask(resident=True)["resident"]
+    with Child("bench.receivers", url=url, clients=1, topics=["s000"], deltas=1, stall=True) as client:
+        client.hear()
+        server.ask(**produce)
+        growth: float = server.ask(resident=True)["resident"] - without - (without - before)
+    return growth

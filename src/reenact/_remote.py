@@ -1,0 +1,116 @@
+"""The asyncio twin of a runtime that lives in another process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from concurrent.futures import Future
+from typing import Any, Self, TypeVar
+
+from reenact._aio import AsyncFacades, Subscribing, Threads, on_loop
+from reenact.actors.bus import Handler
+from reenact.client.events import RemoteEvents
+from reenact.client.handlers import RemoteListener
+from reenact.client.runtime import RemoteRuntime
+from reenact.client.subscription import RemoteSubscription
+from reenact.domain.errors import ReenactError
+
+R = TypeVar("R")
+
+
+class AsyncRemoteListener:
+    """A handler of an asyncio caller: call it to unsubscribe, or leave its `with` or `async with` block.
+
+    Await it, or enter its `async with` block, to know that it hears what is published from then on.
+    """
+
+    def __init__(self, listener: RemoteListener, events: RemoteEvents) -> None:
+        self._listener = listener
+        self._events = events
+
+    def __call__(self) -> None:
+        """Unsubscribe. Idempotent."""
+        self._listener()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._stand().__await__()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self()
+
+    async def __aenter__(self) -> Self:
+        return await self._stand()
+
+    async def __aexit__(self, *exc: object) -> None:
+        self()
+
+    async def _stand(self) -> Self:
+        try:
+            await _within(self._listener.standing, self._events)
+        except BaseException:
+            self._listener()
+            raise
+        return self
+
+
+class AsyncRemoteEvents:
+    """`RemoteEvents` for asyncio: handlers, plain or coroutine functions, run on the loop that subscribed them."""
+
+    def __init__(self, runtime: RemoteRuntime) -> None:
+        self._of = runtime.events
+
+    def on(self, type: str, handler: Handler) -> AsyncRemoteListener:  # noqa: A002 - the word users know it by
+        """See `RemoteEvents.on`. Each event is handled to its end before the next begins."""
+        return AsyncRemoteListener(self._of.begin(type, on_loop(handler)), self._of)
+
+    def on_all(self, handler: Handler) -> AsyncRemoteListener:
+        """See `RemoteEvents.on_all`."""
+        return AsyncRemoteListener(self._of.begin(None, on_loop(handler)), self._of)
+
+    def subscribe(
+        self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
+    ) -> Subscribing[RemoteSubscription]:
+        """See `RemoteEvents.subscribe`: iterate with `async for`, acknowledge with `aack`."""
+        return Subscribing(
+            lambda: self._stand(*self._of.follow(session_id, client_id, after, auto_ack=auto_ack)),
+        )
+
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[RemoteSubscription]:
+        """See `RemoteEvents.stream`: iterate with `async for`."""
+        return Subscribing(lambda: self._stand(*self._of.follow_unnamed(session_id, after)))
+
+    async def _stand(self, subscription: RemoteSubscription, standing: Future[int]) -> RemoteSubscription:
+        try:
+            subscription.stand(await _within(standing, self._of))
+        except BaseException:
+            subscription.unsubscribe()
+            raise
+        return subscription
+
+
+class AsyncRemoteRuntime(AsyncFacades):
+    """What `AsyncRuntime.connect` returns."""
+
+    def __init__(self, runtime: RemoteRuntime, threads: Threads) -> None:
+        super().__init__(runtime, threads)
+        self._remote = runtime
+        self.events = AsyncRemoteEvents(runtime)
+
+    @property
+    def failure(self) -> ReenactError | None:
+        """See `RemoteRuntime.failure`."""
+        return self._remote.failure
+
+
+async def _within(standing: Future[R], events: RemoteEvents) -> R:
+    """Return what the server has said, or raise `RequestTimeoutError` if it does not say anything in time."""
+    try:
+        async with asyncio.timeout(events.timeout):
+            return await asyncio.wrap_future(standing)
+    except TimeoutError:
+        if standing.done() and not standing.cancelled():
+            raise
+        raise events.late() from None

@@ -1,0 +1,159 @@
+"""One attempt to reach a server: the handshake, the hello, and the welcome."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from typing import Final
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidMessage,
+    InvalidProxy,
+    InvalidStatus,
+    InvalidURI,
+    ProxyError,
+)
+from websockets.typing import Subprotocol
+
+from reenact.client.address import is_loopback
+from reenact.client.incoming import read_frame
+from reenact.domain.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ProtocolError,
+    ReenactError,
+    ServerUnreachableError,
+    from_wire,
+)
+from reenact.domain.frames import NOT_ALLOWED, PROTOCOL, SUBPROTOCOL, Hello, Refused, Welcome
+
+PATIENCE: Final = 10.0
+"""Seconds that an attempt may take."""
+CLOSING: Final = 1.0
+"""Seconds in which a server has to say goodbye."""
+_LOGGER: Final = logging.getLogger("reenact.client.websocket")
+_UNAUTHORIZED: Final = (401, 403)
+_BUSY: Final = (408, 425, 429)
+_SERVER_FAILS: Final = 500
+
+
+class UnintelligibleError(ProtocolError):
+    """What answers there is no server of ours, or none at present."""
+
+
+class _Greeting(msgspec.Struct):
+    type: str
+    protocol: int | None = None
+
+
+class Dialer:
+    """Reaches a server; `heartbeat` is how many seconds pass between pings, and how long their answers may take."""
+
+    def __init__(self, address: str, token: str | None, heartbeat: float) -> None:
+        self.address = address
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._heartbeat = heartbeat
+
+    async def dial(self) -> tuple[ClientConnection, Welcome]:
+        """Return a connection on which the welcome has come.
+
+        Raises:
+            AuthenticationError: the server does not know the token.
+            ProtocolError: the server speaks another version, or (`UnintelligibleError`) it is not one of ours.
+            ServerUnreachableError: nothing answers, or not in time.
+        """
+        try:
+            socket = await self._open()
+        except InvalidStatus as refused:
+            raise self._status(refused) from None
+        except ssl.SSLError as error:
+            raise UnintelligibleError(f"{self.address} cannot be trusted: {error}") from None
+        except (OSError, TimeoutError, ProxyError, InvalidProxy) as error:
+            raise self._unreachable(error) from None
+        except InvalidMessage as error:
+            if isinstance(error.__cause__, EOFError | ConnectionClosed):  # it went away in the middle of its answer
+                raise self._unreachable(error) from None
+            raise self._unintelligible(error) from None
+        except InvalidHandshake as error:
+            raise self._unintelligible(error) from None
+        try:
+            return socket, await self._greet(socket)
+        except BaseException:
+            socket.transport.abort()
+            raise
+
+    async def _open(self) -> ClientConnection:
+        try:
+            return await connect(
+                self.address,
+                subprotocols=[Subprotocol(SUBPROTOCOL)],
+                compression=None,
+                additional_headers=self._headers,
+                user_agent_header="reenact",
+                proxy=None if is_loopback(self.address) else True,
+                open_timeout=PATIENCE,
+                ping_interval=self._heartbeat,
+                ping_timeout=self._heartbeat,
+                close_timeout=CLOSING,
+                max_size=None,
+                logger=_LOGGER,
+            )
+        except InvalidURI as error:
+            raise ConfigurationError(f"{self.address!r} is no address of a server: {error}") from None
+
+    async def _greet(self, socket: ClientConnection) -> Welcome:
+        try:
+            await socket.send(msgspec.json.encode(Hello()), text=True)
+            answer = await socket.recv(decode=False)
+        except ConnectionClosed as closed:
+            raise why_closed(closed, self.address) from None
+        try:
+            greeting = msgspec.json.decode(answer, type=_Greeting)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise self._unintelligible(error) from None
+        if greeting.type == "welcome" and greeting.protocol != PROTOCOL:
+            msg = f"{self.address} speaks version {greeting.protocol} of the protocol; this client speaks {PROTOCOL}"
+            raise ProtocolError(msg)
+        try:
+            frame = read_frame(answer)
+        except ProtocolError as error:
+            raise self._unintelligible(error) from None
+        match frame:
+            case Welcome():
+                return frame
+            case Refused():
+                raise self._refused(frame)
+            case _:
+                raise self._unintelligible("it did not begin with a welcome")
+
+    def _refused(self, refused: Refused) -> ReenactError:
+        error = from_wire(refused.code, refused.message)
+        return error if isinstance(error, AuthenticationError | ProtocolError) else self._unreachable(error)
+
+    def _status(self, refused: InvalidStatus) -> ReenactError:
+        status = refused.response.status_code
+        if status in _UNAUTHORIZED:
+            return AuthenticationError(f"{self.address} does not let this client in (HTTP {status}): check the token")
+        if status >= _SERVER_FAILS or status in _BUSY:
+            return self._unreachable(f"HTTP {status}")
+        return self._unintelligible(f"HTTP {status}")
+
+    def _unreachable(self, why: object) -> ServerUnreachableError:
+        return ServerUnreachableError(f"{self.address} cannot be reached: {why or type(why).__name__}")
+
+    def _unintelligible(self, why: object) -> UnintelligibleError:
+        return UnintelligibleError(f"what answers at {self.address} is no Reenact server: {why}")
+
+
+def why_closed(closed: ConnectionClosed, address: str) -> ReenactError:
+    """Return what the end of a connection means."""
+    code = None if closed.rcvd is None else closed.rcvd.code
+    reason = "" if closed.rcvd is None else closed.rcvd.reason
+    if code == NOT_ALLOWED:
+        return AuthenticationError(f"{address} does not let this client in: {reason or 'check the token'}")
+    told = f"it was closed with {code} {reason}".rstrip() if code is not None else "it broke"
+    return ServerUnreachableError(f"the connection to {address} is lost: {told}")

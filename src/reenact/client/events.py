@@ -1,0 +1,154 @@
+"""What happens in a remote runtime. `runtime.events` of one that is connected."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from reenact.actors.bus import Handler
+from reenact.client.handlers import Handlers, RemoteListener
+from reenact.client.link import Link
+from reenact.client.subscription import RemoteSubscription, check_cursor
+from reenact.domain.commands import CATALOGUE
+from reenact.domain.errors import (
+    InvalidInputError,
+    RequestTimeoutError,
+    SessionNotFoundError,
+    UnknownEventTypeError,
+)
+from reenact.domain.messages import check_text
+from reenact.domain.plain import is_sayable
+
+
+class RemoteEvents:
+    """What happens, as it becomes durable, told by the server."""
+
+    def __init__(self, link: Link, handlers: Handlers, client_id: str | None, timeout: float | None) -> None:
+        self._link = link
+        self._handlers = handlers
+        self._client_id = client_id
+        self.timeout = timeout
+
+    def on(self, type: str, handler: Handler) -> RemoteListener:  # noqa: A002 - the word users know it by
+        """Call the handler with each event of the type that is published from now on, but with none of the requests.
+
+        Events come in order, one at a time, on one thread of the client, and all handlers have had an event before any
+        has the next. A handler may call any facade; what it raises is logged on `reenact.events` and harms nobody.
+
+        After the connection was lost, what the sessions that were heard of have had meanwhile comes first. What belongs
+        to no session, or to one that was not heard of before, is missed then, and also when handlers are 10,000 events
+        behind: `subscribe` misses nothing.
+
+        Raises:
+            UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
+            InvalidInputError: the handler cannot be called.
+            RequestTimeoutError: the server cannot be reached at present.
+        """
+        return self._wait(self.begin(_named(type), handler))
+
+    def on_all(self, handler: Handler) -> RemoteListener:
+        """Call the handler with every event that is published from now on, as `on` does."""
+        return self._wait(self.begin(None, handler))
+
+    def begin(self, type: str | None, handler: Handler) -> RemoteListener:  # noqa: A002 - the word users know it by
+        """Do as `on`, or as `on_all` if the type is None, but without waiting for the server: see `standing`."""
+        if type is not None and _named(type) not in CATALOGUE:
+            raise UnknownEventTypeError(type)
+        return self._handlers.add(type, _callable(handler))
+
+    def subscribe(
+        self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
+    ) -> RemoteSubscription:
+        """Follow a session under a name: what it was told, then what it is told, each event once and in order.
+
+        It begins behind the cursor `after`; without it behind what was acknowledged under this name, in this session;
+        or else with the first event. The name is the runtime's own `client_id` unless another is given.
+
+        Unless `auto_ack` is false, events are acknowledged by themselves, many at a time, when one behind them is asked
+        for: who ends in between is given the last ones again.
+
+        Raises:
+            SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
+            InvalidInputError: `after` is no cursor of the session; the client id is blank, no text, or missing.
+            RequestTimeoutError: the server cannot be reached at present.
+            RuntimeClosedError: the runtime is closed.
+        """
+        subscription, standing = self.follow(session_id, client_id, after, auto_ack=auto_ack)
+        self._await(subscription, standing)
+        return subscription
+
+    def stream(self, session_id: str, after: int = 0) -> RemoteSubscription:
+        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on."""
+        subscription, standing = self.follow_unnamed(session_id, after)
+        self._await(subscription, standing)
+        return subscription
+
+    def follow(
+        self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool
+    ) -> tuple[RemoteSubscription, Future[int]]:
+        """Do as `subscribe`, but without waiting for the server: the subscription stands when the future is done."""
+        name = self._client_id if client_id is None else client_id
+        if name is None:
+            msg = "subscribe needs a client id, here or in `Runtime.connect`; `stream` follows a session without one"
+            raise InvalidInputError(msg)
+        checked = check_text("the client id", name)
+        begin = None if after is None else check_cursor("`after`", after)
+        return self._open(session_id, checked, begin, auto_ack=auto_ack)
+
+    def follow_unnamed(self, session_id: str, after: int) -> tuple[RemoteSubscription, Future[int]]:
+        """Do as `stream`, but without waiting for the server."""
+        return self._open(session_id, None, check_cursor("`after`", after), auto_ack=False)
+
+    def _open(
+        self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool
+    ) -> tuple[RemoteSubscription, Future[int]]:
+        if not is_sayable(session_id):
+            raise SessionNotFoundError(session_id)
+        subscription = RemoteSubscription(
+            self._link, session_id, client_id, after, auto_ack=auto_ack, timeout=self.timeout
+        )
+        return subscription, subscription.open()
+
+    def _await(self, subscription: RemoteSubscription, standing: Future[int]) -> None:
+        try:
+            subscription.stand(standing.result(self.timeout))
+        except TimeoutError:
+            subscription.unsubscribe()
+            if standing.done():
+                raise
+            raise self.late() from None
+        except BaseException:
+            subscription.unsubscribe()
+            raise
+
+    def _wait(self, listener: RemoteListener) -> RemoteListener:
+        try:
+            listener.standing.result(self.timeout)
+        except TimeoutError:
+            listener()
+            if listener.standing.done():
+                raise
+            raise self.late() from None
+        except BaseException:
+            listener()
+            raise
+        return listener
+
+    def late(self) -> RequestTimeoutError:
+        """Return the error of what was not answered in time."""
+        why = self._link.failure
+        return RequestTimeoutError(
+            f"the server did not answer within {self.timeout} s" + (f": {why}" if why is not None else "")
+        )
+
+
+def _named(type_: object) -> str:
+    if isinstance(type_, str):
+        return type_
+    raise UnknownEventTypeError(type_)
+
+
+def _callable(handler: object) -> Handler:
+    if callable(handler):
+        return handler
+    msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"
+    raise InvalidInputError(msg)

@@ -1,0 +1,242 @@
+"""A subscription as the link's thread sees it: where it stands with the server, and what is to be said about it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Final, Protocol
+
+import msgspec
+
+from reenact.client.incoming import DELETED, Batch, read_head, step_to
+from reenact.client.link import Link, Told
+from reenact.client.thread import reject, resolve
+from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
+from reenact.domain.frames import Ack, Acked, Ended, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
+
+_DELETED: Final = "deleted"
+"""Why a subscription ended that is not to be taken up again; for any other reason it is, on the next connection."""
+
+
+class Taker(Protocol):
+    """Who takes the events. Called on the link's thread."""
+
+    def offer(self, cursor: int, event: bytes) -> bool:
+        """Take an event, or return False if there is no room for it; `Following.go_on` is called when there is."""
+        ...
+
+    def end(self, error: ReenactError | None) -> None:
+        """Take note that no more events come, and why, if that is an error."""
+        ...
+
+    def done(self) -> int:
+        """Return up to which cursor all may be acknowledged without being asked for."""
+        ...
+
+
+class Following:
+    """A subscription. What has no room is left with the server, and asked for again when there is some.
+
+    On a connection it stands under an id of its own, and under a new one after it was given up because of a lack of
+    room. Used on the link's thread.
+    """
+
+    def __init__(self, link: Link, topic: str, client_id: str | None, after: int | None, taker: Taker) -> None:
+        self.queued = False
+        self.standing: Future[int] = Future()
+        """Done with the cursor that it begins behind, or with the error for which it does not."""
+        self._link = link
+        self._topic = topic
+        self._client_id = client_id
+        self._received = after
+        self._taker = taker
+        self._id: str | None = None
+        self._stands = False
+        self._deaf = False  # an event has been dropped: those behind it on this connection mean nothing
+        self._full = False  # there was no room, and nobody has said that there is some again
+        self._later = False  # the server takes it no more on this connection
+        self._over = False  # the last event has come
+        self._left = False  # nobody wants events any more
+        self._has_parted = False
+        self._wanted = self._sent = self._durable = 0
+        self._acks: list[tuple[int, Future[None]]] = []
+
+    def begin(self) -> None:
+        """Take note of a new connection."""
+        self._drop()
+        self._later = False
+
+    def lose(self, *, blamed: bool) -> None:
+        """Take note that the connection is gone."""
+        self._drop()
+
+    def fail(self, error: ReenactError) -> None:
+        """Take note that nothing more comes, because of an error."""
+        self._over = True
+        self._taker.end(error)
+        reject(self.standing, error)
+        self._settle_acks(error)
+        self._drop()
+        self._part()
+
+    def leave(self) -> None:
+        """Say what is acknowledged, if that was not said, and follow no longer."""
+        self._wanted = max(self._wanted, self._taker.done())
+        self._left = True
+        self._link.speak(self)
+
+    def go_on(self) -> None:
+        """Take note that there is room again."""
+        self._full = False
+        self._link.speak(self)
+
+    def ack(self, cursor: int, done: Future[None] | None) -> None:
+        """Have everything up to the cursor acknowledged; `done` is when that is durable."""
+        if cursor <= self._durable or self._is_gone():
+            if done is not None:
+                resolve(done, None)
+            return
+        self._wanted = max(self._wanted, cursor)
+        if done is not None:
+            self._acks.append((cursor, done))
+        if self._has_parted:
+            self._has_parted = False
+            self._link.join(self)  # once more, to say this
+        self._link.speak(self)
+
+    def say(self, welcome: Welcome) -> bytes | None:
+        """Return the next frame; see `Speaker.say`."""
+        if self._id is None:
+            return self._say_anew()
+        if self._stands and self._wanted > self._sent:
+            self._sent = self._wanted
+            return msgspec.json.encode(Ack(id=self._id, cursor=self._wanted))
+        if not self._acks and (self._deaf or (self._left and self._wanted == self._sent)):
+            frame = msgspec.json.encode(Unsubscribe(id=self._id))
+            self._drop()
+            if self._left:
+                self._part()
+            return frame
+        return None
+
+    def hear(self, told: Told) -> None:
+        """Take a frame, or the events of one; see `Follower.hear`."""
+        match told:
+            case Subscribed():
+                self._stand(told)
+            case Batch():
+                self._take(told)
+            case Acked():
+                self._durable = max(self._durable, told.cursor)
+                self._settle_acks(None)
+                self._link.speak(self)
+            case Refused():
+                self._refused(told)
+            case Ended():
+                self._over = self._over or told.reason == _DELETED
+                self._put_off()
+                if self._over:
+                    self._taker.end(None)
+
+    def _say_anew(self) -> bytes | None:
+        unsaid = self._wanted > self._durable and not self._over
+        if self._left and not unsaid:
+            self._part()
+            return None
+        if self._over or self._later or (self._full and not self._acks and not self._left):
+            return None
+        self._id = self._link.take_id(self)
+        return msgspec.json.encode(
+            Subscribe(id=self._id, topic=self._topic, client_id=self._client_id, after=self._received)
+        )
+
+    def _stand(self, subscribed: Subscribed) -> None:
+        after = subscribed.after
+        if after is None:
+            raise ProtocolError(f"the server did not say where the subscription to {self._topic!r} begins")
+        if self._received is None:
+            self._received = self._durable = after
+        elif after > self._received:
+            self._give_up(ProtocolError(f"the server left out events of {self._topic!r}: it goes on behind {after}"))
+        self._stands = True
+        resolve(self.standing, self._received)
+        self._link.speak(self)
+
+    def _take(self, batch: Batch) -> None:
+        if not self._stands or self._received is None:
+            raise ProtocolError(f"the server sent events of {self._topic!r} before it said where they begin")
+        for event in batch.events:
+            if self._deaf or self._over or self._left:
+                return
+            head = read_head(event)
+            try:
+                cursor = step_to(self._received, head, event)
+            except ProtocolError as error:
+                self._give_up(error)
+                return
+            if cursor is None:
+                continue
+            if not self._taker.offer(cursor, bytes(event)):
+                self._deaf = self._full = True
+                self._link.speak(self)
+                return
+            self._received = cursor
+            if head.type == DELETED:
+                self._over = True
+                self._taker.end(None)
+
+    def _refused(self, refused: Refused) -> None:
+        error = from_wire(refused.code, refused.message)
+        if isinstance(error, RuntimeClosedError):
+            self._put_off()
+        elif self._stands:  # the only thing that is said of one that stands is how far it has come
+            self._wanted = self._sent = self._durable
+            if self._over:
+                self._drop()
+            else:
+                self._settle_acks(error)
+        else:
+            if isinstance(error, NotFoundError):
+                error.id = self._topic
+            self.fail(error)
+
+    def _give_up(self, error: ReenactError) -> None:
+        """End because of what the server sent, and tell it so."""
+        self._over = self._left = True
+        self._settle_acks(error)
+        self._wanted = self._sent
+        self._taker.end(error)
+        self._link.speak(self)
+
+    def _settle_acks(self, error: ReenactError | None) -> None:
+        """Settle those that are durable; all of them, if there is an error, or nobody to remember them."""
+        waiting, self._acks = self._acks, []
+        for cursor, done in waiting:
+            if cursor <= self._durable or (error is None and self._over and self._id is None):
+                resolve(done, None)
+            elif error is not None:
+                reject(done, error)
+            else:
+                self._acks.append((cursor, done))
+
+    def _part(self) -> None:
+        self._has_parted = True
+        self._link.part(self)
+        self._taker.end(None)
+
+    def _put_off(self) -> None:
+        self._drop()
+        self._later = True
+
+    def _drop(self) -> None:
+        """Let go of the id, if there is one."""
+        if self._id is not None:
+            self._link.drop_id(self._id)
+        self._id, self._stands, self._deaf = None, False, False
+        self._sent = self._durable
+        if self._is_gone():
+            self._settle_acks(None)
+            self._part()
+
+    def _is_gone(self) -> bool:
+        """Return whether nobody can acknowledge anything any more: the session is deleted."""
+        return self._over and self._id is None

@@ -1,0 +1,170 @@
+"""The thread on which a remote runtime's handlers are called: each event for all of them, before the next."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, Self
+
+from reenact.actors.bus import Handler
+from reenact.client.incoming import read_envelope
+from reenact.client.link import Link
+from reenact.client.listening import Joining, Listening
+from reenact.client.thread import NAME
+from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError
+from reenact.domain.events import Envelope
+
+MOST: Final = 10_000
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Events, and bytes of them, that wait for handlers; the server is asked for others when there is room again."""
+PATIENCE: Final = 2.0
+"""Seconds that closing waits for handlers."""
+_log: Final = logging.getLogger("reenact.events")
+
+
+class RemoteListener:
+    """One handler. Call it, as often as you like, or leave its `with` block to end it."""
+
+    def __init__(self, type: str | None, handler: Handler, forget: Callable[[RemoteListener], None]) -> None:  # noqa: A002
+        self.type = type
+        self.active = True
+        self.begin: int | None = None
+        self.standing: Future[None] = Future()
+        """Done once the handler hears what is published from then on."""
+        self.joining = Joining(type, self, self.standing)
+        self._handler = handler
+        self._forget = forget
+
+    def __call__(self) -> None:
+        if self.active:
+            self.active = False
+            self._forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self()
+
+    def hears(self, number: int, type: str) -> bool:  # noqa: A002 - the word users know it by
+        """Return whether the event of this number is one for the handler."""
+        return self.active and self.begin is not None and self.begin <= number and self.type in (None, type)
+
+    def handle(self, envelope: Envelope) -> None:
+        """Call the handler; what it raises is logged."""
+        try:
+            self._handler(envelope)
+        except BaseException:  # noqa: BLE001 - a handler is a stranger's code: nothing that it raises may harm anybody else
+            _log.exception("a handler of %r raised; the event was %s", envelope.type, envelope.id)
+
+
+class Handlers:
+    """The handlers of one remote runtime. Thread-safe."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._changed = threading.Condition()
+        self._events: deque[tuple[str, bytes]] = deque()
+        self._bytes = 0
+        self._next = 0  # the number of the first event that waits
+        self._listeners: tuple[RemoteListener, ...] = ()
+        self._thread: threading.Thread | None = None
+        self._starving = False
+        self._closed = False
+        self._listening = Listening(link, self)
+
+    def add(self, type: str | None, handler: Handler) -> RemoteListener:  # noqa: A002 - the word users know it by
+        """Let a handler join; it hears once its `standing` is done.
+
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+        """
+        listener = RemoteListener(type, handler, self._forget)
+        with self._changed:
+            self._link.call(self._listening.join, listener.joining)
+            self._listeners = (*self._listeners, listener)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"{NAME}-handlers", daemon=True)
+                self._thread.start()
+        return listener
+
+    def close(self) -> None:
+        """Let the handlers hear what has come, as far as they do it soon, then end. Idempotent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return
+        thread.join(PATIENCE)
+        with self._changed:
+            self._events.clear()
+        thread.join(PATIENCE)
+        if thread.is_alive():
+            _log.warning("a handler has not returned within %s s; it is left behind", 2 * PATIENCE)
+
+    def tell(self, type: str, event: bytes) -> bool:  # noqa: A002 - the word users know it by
+        """Take an event; see `Audience`."""
+        with self._changed:
+            if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
+                self._starving = True
+                return False
+            self._events.append((type, event))
+            self._bytes += len(event)
+            self._changed.notify_all()
+            return True
+
+    def admit(self, handler: object) -> None:
+        """Let a handler hear what comes from now on; see `Audience`."""
+        if isinstance(handler, RemoteListener):
+            with self._changed:
+                handler.begin = self._next + len(self._events)
+
+    def end(self, error: ReenactError) -> None:
+        """Say that nothing more comes; see `Audience`."""
+        if not isinstance(error, RuntimeClosedError):
+            _log.error("handlers hear nothing more: %s", error)
+
+    def _forget(self, listener: RemoteListener) -> None:
+        with self._changed:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+        with contextlib.suppress(RuntimeClosedError):
+            self._link.call(self._listening.quit, listener.joining)
+
+    def _run(self) -> None:
+        while (found := self._take()) is not None:
+            number, type_, event = found
+            listeners = [one for one in self._listeners if one.hears(number, type_)]
+            if not listeners:
+                continue
+            try:
+                envelope = read_envelope(event)
+            except ProtocolError:
+                _log.exception("an event of the type %r could not be read", type_)
+                continue
+            for listener in listeners:
+                if listener.active:
+                    listener.handle(envelope)
+
+    def _take(self) -> tuple[int, str, bytes] | None:
+        """Wait for the next event; None when the runtime is closed and none is left."""
+        with self._changed:
+            while not self._events:
+                if self._closed:
+                    return None
+                self._changed.wait()
+            type_, event = self._events.popleft()
+            self._bytes -= len(event)
+            number = self._next
+            self._next += 1
+            enough = self._starving and len(self._events) <= MOST // 2 and self._bytes <= MOST_BYTES // 2
+            if enough:
+                self._starving = False
+        if enough:
+            with contextlib.suppress(RuntimeClosedError):
+                self._link.call(self._listening.go_on)
+        return number, type_, event

@@ -1,0 +1,337 @@
+"""The link to a server: a connection, and another when it is lost; who has something to say says it on each anew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, Protocol, TypeAlias
+
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from reenact.client.asking import Asked
+from reenact.client.dialing import CLOSING, Dialer, UnintelligibleError, why_closed
+from reenact.client.incoming import Answered, Batch, Events, read_frame
+from reenact.client.reconnect import Reconnect
+from reenact.client.thread import ClientThread, closed
+from reenact.domain.errors import (
+    AuthenticationError,
+    ProtocolError,
+    ReenactError,
+    RequestReusedError,
+    ServerUnreachableError,
+)
+from reenact.domain.frames import BAD_FRAME, Acked, Ended, Refused, Subscribed, Welcome
+
+_BLAMES: Final = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
+"""Codes with which a server ends a connection over what was sent to it."""
+_log: Final = logging.getLogger("reenact.client")
+
+Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
+
+
+class Speaker(Protocol):
+    """Somebody who has something to say on every new connection. All of it happens on the link's thread."""
+
+    queued: bool
+
+    def begin(self) -> None:
+        """Take note of a new connection."""
+        ...
+
+    def say(self, welcome: Welcome) -> bytes | None:
+        """Return the next frame to be sent on this connection, if there is one."""
+        ...
+
+    def lose(self, *, blamed: bool) -> None:
+        """Take note that the connection is gone; `blamed` if the server ended it over something that was sent."""
+        ...
+
+    def fail(self, error: ReenactError) -> None:
+        """Give up: there will be no other connection."""
+        ...
+
+
+class Follower(Speaker, Protocol):
+    """A speaker that the server answers with frames for the ids that it has taken."""
+
+    def hear(self, told: Told) -> None:
+        """Take a frame, or the events of one, for one of these ids."""
+        ...
+
+    def leave(self) -> None:
+        """Say what is still to be said, for the link is about to end."""
+        ...
+
+
+class Link:
+    """Keeps a connection until it is closed. What is not said to be of the link's thread may be used from any."""
+
+    def __init__(self, dialer: Dialer, reconnect: Reconnect) -> None:
+        self.failure: ReenactError | None = ServerUnreachableError(f"{dialer.address} has not answered yet")
+        """Why there is no connection; None while there is one."""
+        self.first: Future[None] = Future()
+        """Done when there has been a connection; else with the error for which there will be none."""
+        self._dialer = dialer
+        self._reconnect = reconnect
+        self._asked: dict[str, list[Asked]] = {}
+        self._followers: dict[Follower, None] = {}
+        self._routes: dict[str, Follower] = {}
+        self._ids = itertools.count(1)
+        self._line: deque[Speaker] = deque()
+        self._welcome: Welcome | None = None
+        self._over: ReenactError | None = None
+        self._progress = False
+        self._closing = False
+        self._wake = asyncio.Event()
+        self._leaving = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ClientThread(self._run)
+
+    def call(self, function: Callable[..., None], *given: object) -> None:
+        """Have the function called on the link's thread, after what was asked for before; see `ClientThread.call`."""
+        self._thread.call(function, *given)
+
+    def ask(self, asked: Asked) -> None:
+        """Send the request, on as many connections as it takes; `asked.answer` is done when it is answered."""
+        self._thread.call(self._ask, asked)
+
+    def forget(self, asked: Asked) -> None:
+        """Send the request no more."""
+        with contextlib.suppress(ReenactError):
+            self._thread.call(self._forget, asked)
+
+    def check_open(self) -> None:
+        """Raise `RuntimeClosedError` once the link has begun to close."""
+        if self._closing:
+            raise closed()
+
+    def close(self) -> None:
+        """Say what is still to be said, if there is a connection, and end. Idempotent; returns when it is done."""
+        self._closing = True
+        with contextlib.suppress(ReenactError):
+            self._thread.call(self._leave)
+        self._thread.join()
+
+    def join(self, follower: Follower) -> None:
+        """Let the follower speak and hear from now on. On the link's thread."""
+        if self._over is not None:
+            follower.fail(_again(self._over))
+            return
+        self._followers[follower] = None
+        if self._welcome is not None:
+            follower.begin()
+            self.speak(follower)
+
+    def part(self, follower: Follower) -> None:
+        """Forget the follower. On the link's thread."""
+        self._followers.pop(follower, None)
+
+    def speak(self, speaker: Speaker) -> None:
+        """Have the speaker asked what it has to say. On the link's thread."""
+        if self._welcome is not None and not speaker.queued:
+            speaker.queued = True
+            self._line.append(speaker)
+            self._wake.set()
+
+    def take_id(self, follower: Follower) -> str:
+        """Return an id under which the follower hears on this connection. On the link's thread."""
+        id_ = str(next(self._ids))
+        self._routes[id_] = follower
+        return id_
+
+    def drop_id(self, id_: str) -> None:
+        """Let nobody hear under the id any more. On the link's thread."""
+        self._routes.pop(id_, None)
+
+    def _ask(self, asked: Asked) -> None:
+        same = self._asked.setdefault(asked.id, [])
+        if self._over is not None:
+            asked.fail(_again(self._over))
+        elif same and (same[0].request, same[0].data) != (asked.request, asked.data):
+            asked.fail(RequestReusedError(asked.id))
+        else:
+            same.append(asked)
+            self.speak(asked)
+
+    def _forget(self, asked: Asked) -> None:
+        self._asked[asked.id] = [other for other in self._asked.get(asked.id, ()) if other is not asked]
+        if not self._asked[asked.id]:
+            del self._asked[asked.id]
+
+    def _leave(self) -> None:
+        if self._leaving.is_set() or self._task is None:
+            return
+        for follower in tuple(self._followers):
+            follower.leave()
+        self._leaving.set()
+        if self._welcome is None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        self._task = asyncio.current_task()
+        try:
+            await self._keep()
+        except (AuthenticationError, ProtocolError) as error:
+            self._end(error)
+            await self._leaving.wait()
+        finally:
+            self._end(closed())
+
+    async def _keep(self) -> None:
+        """Keep a connection until the link is to end, or there can be none."""
+        failures = 0
+        while not self._leaving.is_set():
+            try:
+                socket, welcome = await self._dialer.dial()
+            except (UnintelligibleError, ServerUnreachableError) as error:
+                self.failure = error
+                if isinstance(error, UnintelligibleError) and not self.first.done():
+                    raise
+            else:
+                failures = 0 if await self._talk(socket, welcome) else failures
+            if not self._leaving.is_set():
+                _log.debug("reconnecting, after %d failures: %s", failures, self.failure)
+                await self._reconnect.wait(self._reconnect.delay(failures))
+            failures += 1
+
+    async def _talk(self, socket: ClientConnection, welcome: Welcome) -> bool:
+        """Talk until the connection is lost or the link is to end; return whether anything came of it."""
+        self._begin(welcome)
+        talking = [asyncio.ensure_future(work) for work in (self._hear_all(socket), self._say_all(socket, welcome))]
+        tasks = [*talking, asyncio.ensure_future(self._wait_for_leave())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if self._leaving.is_set():
+                self._wake.set()
+                await asyncio.wait(talking, timeout=CLOSING, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            self._welcome = None
+            await _hang_up(socket)
+        for end in ends:
+            if isinstance(end, Exception):
+                self._lose(end)
+                break
+        return self._progress
+
+    def _begin(self, welcome: Welcome) -> None:
+        self.failure = None
+        self._progress = False
+        self._routes.clear()
+        self._line.clear()
+        self._welcome = welcome
+        for speaker in self._speakers():
+            speaker.queued = False
+            speaker.begin()
+            self.speak(speaker)
+        if not self.first.done():
+            self.first.set_result(None)
+
+    def _lose(self, why: Exception) -> None:
+        """Tell everybody that the connection is gone, or raise what lets there be no other."""
+        blamed = isinstance(why, ConnectionClosed) and why.rcvd is not None and why.rcvd.code in _BLAMES
+        match why:
+            case ConnectionClosed():
+                error = why_closed(why, self._dialer.address)
+            case ReenactError():
+                error = why
+            case _:
+                error = ProtocolError(f"the connection to {self._dialer.address} failed: {why!r}")
+        _log.log(
+            logging.INFO if isinstance(error, ServerUnreachableError) else logging.WARNING,
+            "%s",
+            error,
+            exc_info=None if isinstance(why, ConnectionClosed | ReenactError) else why,
+        )
+        self.failure = error
+        for speaker in self._speakers():
+            speaker.lose(blamed=blamed)
+        if isinstance(error, AuthenticationError):
+            raise error
+
+    def _end(self, error: ReenactError) -> None:
+        if not self.first.done():
+            self.first.set_exception(error)
+        self.failure = self._over = error
+        speakers = self._speakers()
+        self._followers.clear()
+        self._asked.clear()
+        for speaker in speakers:
+            speaker.fail(_again(error))
+
+    async def _wait_for_leave(self) -> None:
+        await self._leaving.wait()
+
+    async def _say_all(self, socket: ClientConnection, welcome: Welcome) -> None:
+        """Send what there is to say, until the link is to end and nothing is left."""
+        while True:
+            while self._line:
+                speaker = self._line.popleft()
+                speaker.queued = False
+                frame = speaker.say(welcome)
+                if frame is not None:
+                    self.speak(speaker)
+                    await socket.send(frame, text=True)
+            if self._leaving.is_set():
+                return
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _hear_all(self, socket: ClientConnection) -> None:
+        while True:
+            message = await socket.recv(decode=False)
+            self._hear(message)
+            self._progress = True
+
+    def _hear(self, message: bytes) -> None:
+        frame = read_frame(message)
+        match frame:
+            case Answered():
+                for asked in tuple(self._asked.get(frame.id, ())):
+                    asked.hear(frame.response)
+                    self._settle(asked)
+            case Events():
+                for batch in frame.batches:
+                    if follower := self._routes.get(batch.id):
+                        follower.hear(batch)
+            case Refused(id=None):
+                _log.warning("the server refused a frame: %s: %s", frame.code, frame.message)
+            case Refused(id=str(id_)) if id_ in self._asked:
+                for asked in tuple(self._asked[id_]):
+                    asked.refuse(frame)
+                    self._settle(asked)
+            case Welcome():
+                raise ProtocolError("the server sent a second welcome")
+            case _:
+                if follower := self._routes.get(frame.id or ""):
+                    follower.hear(frame)
+
+    def _settle(self, asked: Asked) -> None:
+        if asked.answer.done():
+            self._forget(asked)
+
+    def _speakers(self) -> tuple[Speaker, ...]:
+        return (*self._followers, *(asked for same in self._asked.values() for asked in same))
+
+
+async def _hang_up(socket: ClientConnection) -> None:
+    try:
+        async with asyncio.timeout(CLOSING):
+            await socket.close()
+    except (TimeoutError, OSError):
+        pass
+    finally:
+        socket.transport.abort()
+
+
+def _again(error: ReenactError) -> ReenactError:
+    """Return the error as if raised anew, so that those who get it do not share a traceback."""
+    return type(error)(*error.args)

@@ -1,0 +1,243 @@
+"""What is heard of all sessions: one subscription for all handlers, which another takes the place of when one joins.
+
+A handler hears what is published from when it joined on, and all handlers have had an event before any has the next. So
+when one joins, the server is asked for a second subscription, and told to end the first once the second stands: what
+both of them bring is what the new handler hears, too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Final, Protocol
+
+import msgspec
+
+from reenact.client.incoming import Batch, Head, read_head
+from reenact.client.link import Link, Told
+from reenact.client.thread import reject, resolve
+from reenact.domain.errors import ReenactError, RuntimeClosedError, from_wire
+from reenact.domain.frames import Acked, Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
+
+_LAGGING: Final = "lagging"
+"""Why a subscription ended that was too slow, and can begin anew; those that ended otherwise wait for a connection."""
+SESSIONS: Final = 1000
+"""Of so many sessions it is remembered how far they were heard: those that were heard last."""
+
+
+class Joining(msgspec.Struct, frozen=True, eq=False):
+    """A handler that is to hear events of a type, or all if that is None; `standing` is done once it does."""
+
+    type: str | None
+    handler: object
+    standing: Future[None]
+
+
+class Audience(Protocol):
+    """Who is told the events. Called on the link's thread."""
+
+    def tell(self, type: str, event: bytes) -> bool:  # noqa: A002 - the word users know it by
+        """Take an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
+        ...
+
+    def admit(self, handler: object) -> None:
+        """Tell this handler, too, what comes from now on."""
+        ...
+
+    def end(self, error: ReenactError) -> None:
+        """Take note that nothing more comes, and why."""
+        ...
+
+
+class Listening:
+    """The subscription to all sessions. Used on the link's thread."""
+
+    def __init__(self, link: Link, audience: Audience) -> None:
+        self.queued = False
+        self._link = link
+        self._audience = audience
+        self._members: dict[Joining, None] = {}
+        self._seen: OrderedDict[str, int] = OrderedDict()
+        self._joining: list[Joining] = []
+        self._entering: list[Joining] = []  # they are asked for by the one that is coming
+        self._present: str | None = None
+        self._coming: str | None = None
+        self._stands = False  # the one that is coming does
+        self._relieves = False  # and the present one is yet to be told to end
+        self._of_present: list[tuple[Head, bytes]] = []
+        self._of_coming: list[tuple[Head, bytes]] = []
+        self._deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
+        self._full = False  # there was no room, and nobody has said that there is some again
+        self._later = False  # the server tells nothing more on this connection
+        self._left = False
+
+    def join(self, joining: Joining) -> None:
+        """Let one more handler hear."""
+        self._members[joining] = None
+        if self._full:  # what has no room comes later, and this handler hears it, too
+            self._audience.admit(joining.handler)
+            resolve(joining.standing, None)
+        else:
+            self._joining.append(joining)
+        self._link.join(self)
+        self._link.speak(self)
+
+    def quit(self, joining: Joining) -> None:
+        """Take note that a handler hears no more."""
+        self._joining = [one for one in self._joining if one is not joining]
+        self._entering = [one for one in self._entering if one is not joining]
+        self._members.pop(joining, None)
+        if not self._members:
+            self._seen.clear()
+        self._link.speak(self)
+
+    def go_on(self) -> None:
+        """Take note that there is room again."""
+        self._full = False
+        self._link.speak(self)
+
+    def begin(self) -> None:
+        """Take note of a new connection."""
+        self._break_off()
+        self._later = False
+
+    def lose(self, *, blamed: bool) -> None:
+        """Take note that the connection is gone."""
+        self._break_off()
+
+    def fail(self, error: ReenactError) -> None:
+        """Take note that nothing more comes, because of an error."""
+        self._break_off()
+        for joining in self._joining:
+            reject(joining.standing, error)
+        self._audience.end(error)
+
+    def leave(self) -> None:
+        """Hear nothing more, for the link is about to end."""
+        self._left = True
+
+    def say(self, welcome: Welcome) -> bytes | None:
+        """Return the next frame; see `Speaker.say`."""
+        if self._left or self._later:
+            return None
+        if self._present is not None and (self._deaf or not self._members) and self._coming is None:
+            present, self._present, self._deaf = self._present, None, False
+            self._link.drop_id(present)
+            return msgspec.json.encode(Unsubscribe(id=present))
+        if self._present is not None and self._relieves:
+            self._relieves = False
+            return msgspec.json.encode(Unsubscribe(id=self._present))
+        if self._coming is None and not self._full and (self._joining or (self._members and self._present is None)):
+            return self._ask()
+        return None
+
+    def hear(self, told: Told) -> None:
+        """Take a frame, or the events of one; see `Follower.hear`."""
+        match told:
+            case Batch():
+                events = ((read_head(event), bytes(event)) for event in told.events)
+                if told.id == self._coming:
+                    self._of_coming.extend(events)
+                elif self._coming is not None:
+                    self._of_present.extend(events)
+                else:
+                    self._tell_all(events)
+            case Subscribed():
+                self._stand()
+            case Ended() | Refused() if told.id == self._present and self._coming is not None:
+                self._link.drop_id(told.id or "")
+                self._present = None
+                if self._stands:
+                    self._switch()
+            case Refused() if told.id == self._coming and told.code != RuntimeClosedError.code:
+                self._refused(from_wire(told.code, told.message))
+            case Ended() | Refused():
+                self._break_off()
+                self._later = not (isinstance(told, Ended) and told.reason == _LAGGING)
+                self._link.speak(self)
+            case Acked():
+                pass
+
+    def _ask(self) -> bytes:
+        """Return the frame that asks for what is wanted now; behind a break, from where it broke off."""
+        goes_on = self._present is None and len(self._members) > len(self._joining)
+        self._entering, self._joining = self._joining, []
+        self._coming = self._link.take_id(self)
+        wanted = {joining.type for joining in self._members}
+        types = None if None in wanted else tuple(sorted(type_ for type_ in wanted if type_ is not None))
+        return msgspec.json.encode(Listen(id=self._coming, types=types, after=dict(self._seen) if goes_on else {}))
+
+    def _stand(self) -> None:
+        self._stands = True
+        for joining in self._entering:
+            resolve(joining.standing, None)
+        if self._present is None:
+            self._switch()
+        else:
+            self._relieves = True
+        self._link.speak(self)
+
+    def _switch(self) -> None:
+        """Let the one that was coming take the place of the other, of which nothing more will come."""
+        present, coming = self._of_present, self._of_coming
+        self._of_present, self._of_coming = [], []
+        both = {head.id for head, _ in coming}
+        self._present, self._coming, self._stands, self._relieves = self._coming, None, False, False
+        self._tell_all((head, event) for head, event in present if head.id not in both)
+        self._admit()
+        self._tell_all(coming)
+        self._link.speak(self)
+
+    def _admit(self) -> None:
+        entering, self._entering = self._entering, []
+        for joining in entering:
+            self._audience.admit(joining.handler)
+
+    def _tell_all(self, events: Iterable[tuple[Head, bytes]]) -> None:
+        for head, event in events:
+            if self._deaf:
+                return
+            session_id, cursor = head.context.session_id, head.cursor
+            if session_id is not None and cursor is not None and cursor <= self._seen.get(session_id, 0):
+                continue
+            if not self._audience.tell(head.type, event):
+                self._deaf = self._full = True
+                self._link.speak(self)
+                return
+            if session_id is not None and cursor is not None:
+                self._seen[session_id] = cursor
+                self._seen.move_to_end(session_id)
+                if len(self._seen) > SESSIONS:
+                    self._seen.popitem(last=False)
+
+    def _refused(self, error: ReenactError) -> None:
+        refused, self._entering = self._entering, []
+        self._coming, self._stands = None, False
+        present, self._of_present, self._of_coming = self._of_present, [], []
+        self._tell_all(present)
+        for joining in refused:
+            self._members.pop(joining, None)
+            reject(joining.standing, error)
+        if self._present is not None or not self._members:
+            return
+        if self._seen:  # perhaps over a session that the server knows no more: go on without what was missed
+            self._seen.clear()
+            self._link.speak(self)
+        else:
+            self._later = True
+            self._audience.end(error)
+
+    def _break_off(self) -> None:
+        """Take note that nothing more comes under these ids. Who was told that it hears, does so when it goes on."""
+        for id_ in (self._present, self._coming):
+            if id_ is not None:
+                self._link.drop_id(id_)
+        present, self._of_present, self._of_coming = self._of_present, [], []
+        self._tell_all(present)
+        if self._stands:
+            self._admit()
+        self._joining = [*self._entering, *self._joining]
+        self._entering = []
+        self._present = self._coming = None
+        self._stands = self._relieves = self._deaf = False

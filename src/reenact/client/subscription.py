@@ -1,0 +1,349 @@
+"""The events of one session, told by a server: an iterator for threads, one for asyncio, acknowledgements."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from typing import Final, Self
+
+from reenact.client.following import Following
+from reenact.client.incoming import read_envelope
+from reenact.client.link import Link
+from reenact.domain.errors import (
+    InvalidInputError,
+    ProtocolError,
+    ReenactError,
+    RequestTimeoutError,
+    RuntimeClosedError,
+)
+from reenact.domain.events import Envelope
+
+MOST: Final = 1000
+"""Events that a subscription holds until they are asked for; the server keeps the others."""
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of JSON that it holds, and one event more."""
+GATHERED: Final = 100
+GATHERED_FOR: Final = 1.0
+"""So many events, or so many seconds, are acknowledged together, unless the consumer waits for more."""
+REST: Final = 1024
+"""After so many events without a pause, one that is awaited lets other tasks of the loop go on."""
+
+
+class RemoteSubscription:
+    """The events of one session, each once and in order, from behind a cursor on: those that were, then those to come.
+
+    Iterate over it, with `for` or `async for`; or ask with `next` and `take`. It goes on by itself where it was when
+    the connection was lost. It ends when the runtime closes and what has come is handed out, after `session_deleted`,
+    or by `unsubscribe`, which leaving its `with` block does, too. It is for one consumer.
+
+    If it acknowledges by itself, it does so with what was handed out before the event that is asked for.
+
+    Asking raises `ProtocolError` if the server has left out events, and `AuthenticationError` if it does not know the
+    token any more.
+    """
+
+    def __init__(
+        self, link: Link, topic: str, client_id: str | None, after: int | None, *, auto_ack: bool, timeout: float | None
+    ) -> None:
+        self.topic: Final = topic
+        """The session's id."""
+        self.client_id: Final = client_id
+        """Under which name its acknowledgements are kept."""
+        self.cursor = 0 if after is None else after
+        """The cursor of the last event that was handed out; at first the one it begins behind."""
+        self._link = link
+        self._auto_ack = auto_ack and client_id is not None
+        self._timeout = timeout
+        self._events: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        self._starving = False
+        self._over = False
+        self._error: ReenactError | None = None
+        self._changed = threading.Condition()
+        self._waiters: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
+        self._dealt_with = 0
+        self._unsaid = 0
+        self._said_at = time.monotonic()
+        self._restless = 0
+        self._following = Following(link, topic, client_id, after, self)
+
+    def open(self) -> Future[int]:
+        """Begin; the future is done when it stands, with the cursor that it begins behind."""
+        standing = self._following.standing
+        self._link.call(self._link.join, self._following)
+        return standing
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more comes."""
+        with self._changed:
+            return self._over and not self._events
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Envelope:
+        envelope = self.next()
+        if envelope is None:
+            raise StopIteration
+        return envelope
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Envelope:
+        self._is_asked()
+        self._restless += 1
+        if self._restless > REST:
+            self._restless = 0
+            await asyncio.sleep(0)
+        while (event := self._look()) is None:
+            if self._ended():
+                raise StopAsyncIteration
+            self._restless = 0
+            await self._arrive()
+        return self._hand_out(event)
+
+    def next(self, timeout: float | None = None) -> Envelope | None:
+        """Return the next event; None if none has come within so many seconds, or none will.
+
+        Raises:
+            ProtocolError: the server has left out events; subscribe again.
+            AuthenticationError: the server does not know the token any more.
+            InvalidInputError: the timeout is not a number.
+        """
+        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
+        self._is_asked()
+        while (event := self._look()) is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if self._ended() or not self._come(left):
+                return None
+        return self._hand_out(event)
+
+    def take(self, limit: int = 1000) -> list[Envelope]:
+        """Return what has come, at most so many events, without waiting for more.
+
+        Raises:
+            ProtocolError: the server has left out events; subscribe again.
+            AuthenticationError: the server does not know the token any more.
+            InvalidInputError: the limit is not a number above 0.
+        """
+        _must_count(limit)
+        self._is_asked()
+        taken: list[Envelope] = []
+        while len(taken) < limit and (event := self._look()) is not None:
+            taken.append(self._hand_out(event))
+        if not taken:
+            self._ended()
+        return taken
+
+    def ack(self, cursor: int | None = None) -> None:
+        """Acknowledge the events up to this cursor, by default up to the last that was handed out.
+
+        It is durable when this returns: a later subscription under the client id begins behind it. An older cursor than
+        one that is acknowledged already is ignored.
+
+        Raises:
+            InvalidInputError: there is no client id, or no event of this cursor was handed out.
+            RequestTimeoutError: the server did not say so in time; it may be durable all the same.
+            StorageError: the log cannot be written.
+            RuntimeClosedError: the runtime is closed.
+        """
+        done = self._acknowledge(cursor)
+        try:
+            done.result(self._timeout)
+        except TimeoutError:
+            if done.done():  # a kind of `TimeoutError` that the server has raised
+                raise
+            raise _late(self._timeout) from None
+
+    async def aack(self, cursor: int | None = None) -> None:
+        """Do the same as `ack` without blocking the event loop."""
+        done = self._acknowledge(cursor)
+        try:
+            async with asyncio.timeout(self._timeout):
+                await asyncio.wrap_future(done)
+        except TimeoutError:
+            if done.done() and not done.cancelled():
+                raise
+            raise _late(self._timeout) from None
+
+    def unsubscribe(self) -> None:
+        """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
+        with self._changed:
+            self._over = True
+            self._error = None
+            self._events.clear()
+            self._bytes = 0
+            self._wake()
+        with contextlib.suppress(RuntimeClosedError):
+            self._link.call(self._following.leave)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+    def offer(self, cursor: int, event: bytes) -> bool:
+        """Take an event if there is room; see `Taker`."""
+        with self._changed:
+            if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
+                self._starving = True
+                return False
+            if not self._over:
+                self._events.append((cursor, event))
+                self._bytes += len(event)
+                self._wake()
+            return True
+
+    def end(self, error: ReenactError | None) -> None:
+        """Take note that no more events come; see `Taker`."""
+        with self._changed:
+            if not self._over:
+                self._over = True
+                self._error = None if isinstance(error, RuntimeClosedError) else error
+            self._wake()
+
+    def done(self) -> int:
+        """Return up to which cursor all may be acknowledged; see `Taker`."""
+        return self._dealt_with if self._auto_ack else 0
+
+    def stand(self, cursor: int) -> None:
+        """Take note of the cursor that it begins behind, before anything is asked for."""
+        self.cursor = cursor
+
+    def _is_asked(self) -> None:
+        """Take what was handed out for dealt with, and have it acknowledged when it is enough."""
+        self._dealt_with = self.cursor
+        if self._unsaid >= GATHERED or (self._unsaid and time.monotonic() - self._said_at >= GATHERED_FOR):
+            self._say()
+
+    def _say(self) -> None:
+        """Have what was dealt with acknowledged, some time."""
+        self._said_at = time.monotonic()
+        if self._auto_ack and self._unsaid:
+            with contextlib.suppress(RuntimeClosedError):
+                self._link.call(self._following.ack, self._dealt_with, None)
+        self._unsaid = 0
+
+    def _look(self) -> tuple[int, bytes] | None:
+        """Take the next event, if it is there."""
+        with self._changed:
+            if not self._events:
+                return None
+            event = self._events.popleft()
+            self._bytes -= len(event[1])
+            enough = self._starving and len(self._events) <= MOST // 2 and self._bytes <= MOST_BYTES // 2
+            if enough:
+                self._starving = False
+        if enough:
+            with contextlib.suppress(RuntimeClosedError):
+                self._link.call(self._following.go_on)
+        return event
+
+    def _ended(self) -> bool:
+        """Return whether nothing more comes, or raise why. The consumer has nothing to do but to wait."""
+        self._say()
+        if self._error is not None:
+            raise type(self._error)(*self._error.args)
+        return self._over and not self._events
+
+    def _come(self, seconds: float | None) -> bool:
+        """Wait for what is next, or for the end; return False if there was neither in time."""
+        with self._changed:
+            return bool(self._changed.wait_for(lambda: self._events or self._over, seconds))
+
+    async def _arrive(self) -> None:
+        """Do the same for asyncio."""
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        with self._changed:
+            if self._events or self._over:
+                return
+            self._waiters[waiter] = loop
+        try:
+            await waiter
+        finally:
+            with self._changed:
+                self._waiters.pop(waiter, None)
+
+    def _hand_out(self, event: tuple[int, bytes]) -> Envelope:
+        try:
+            envelope = read_envelope(event[1])
+        except ProtocolError as error:
+            self.unsubscribe()
+            self._error = error
+            raise
+        self.cursor = event[0]
+        self._unsaid += 1
+        return envelope
+
+    def _acknowledge(self, cursor: int | None) -> Future[None]:
+        checked = self._check(self.cursor if cursor is None else cursor)
+        done: Future[None] = Future()
+        if checked == self.cursor:
+            self._unsaid = 0
+        self._link.call(self._following.ack, checked, done)
+        return done
+
+    def _check(self, cursor: object) -> int:
+        if self.client_id is None:
+            message = f"nothing of {self.topic!r} can be acknowledged without a client id; give one when you subscribe"
+            raise InvalidInputError(message)
+        checked = check_cursor("what is acknowledged", cursor)
+        if checked > self.cursor:
+            message = (
+                f"only what was handed out can be acknowledged: of {self.topic!r} up to {self.cursor}, not {checked}"
+            )
+            raise InvalidInputError(message)
+        return checked
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        waiters, self._waiters = self._waiters, {}
+        for waiter, loop in waiters.items():
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                loop.call_soon_threadsafe(_call_off, waiter)
+
+
+def check_cursor(what: str, cursor: object) -> int:
+    """Return the cursor, or raise `InvalidInputError`."""
+    if isinstance(cursor, bool) or not isinstance(cursor, int):
+        raise InvalidInputError(f"{what} is a cursor, a whole number, not {type(cursor).__name__}")
+    if cursor < 0:
+        raise InvalidInputError(f"{what} is a cursor, 0 or more, not {cursor}")
+    return cursor
+
+
+def _must_count(limit: object) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
+        raise InvalidInputError(message)
+
+
+def _call_off(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _late(timeout: float | None) -> RequestTimeoutError:
+    return RequestTimeoutError(f"no answer came within {timeout} s; it may be acknowledged all the same")
+
+
+def _seconds(timeout: object) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
+        message = f"a timeout is in seconds, not {timeout!r}"
+        raise InvalidInputError(message)
+    return timeout

@@ -1,0 +1,705 @@
+"""Subscriptions to a server that fails in every way: each event once and in order, whatever happens to connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact import InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
+from reenact.client import subscription as module
+from reenact.client.runtime import RemoteRuntime
+from reenact.client.subscription import RemoteSubscription
+from reenact.domain.errors import ProtocolError, RemoteError, StorageError
+from reenact.testing import wait_until
+from tests.client.scripted import Beyond, Line, Scripted, event
+
+Talk: TypeAlias = Callable[..., tuple[RemoteRuntime, Line]]
+Follow: TypeAlias = Callable[..., tuple[RemoteSubscription, Line, str]]
+
+
+@pytest.fixture
+def follow(talk: Talk, beyond: Beyond) -> Follow:
+    """Follows the session `s`; gives the subscription, the server's end, and the id that it stands under."""
+
+    def follow(after: int = 0, **settings: Any) -> tuple[RemoteSubscription, Line, str]:  # noqa: ANN401
+        runtime, line = talk()
+        settings.setdefault("client_id", "me")
+        subscribing = beyond.call(lambda: runtime.events.subscribe("s", **settings))
+        asked = line.subscribed(after)
+        return subscribing.result(), line, asked["id"]
+
+    return follow
+
+
+def cursors(subscription: RemoteSubscription, count: int) -> list[int | None]:
+    """Return the cursors of the next events."""
+    found = [subscription.next(10) for _ in range(count)]
+    return [None if envelope is None else envelope.cursor for envelope in found]
+
+
+def test_a_subscription_says_what_it_wants_and_begins_where_the_server_says(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk(client_id="ann")
+
+    calls = [
+        beyond.call(lambda: runtime.events.subscribe("s")),
+        beyond.call(lambda: runtime.events.subscribe("s", "bob", after=3)),
+        beyond.call(lambda: runtime.events.stream("s")),
+    ]
+    asked = {one["client_id"]: one for one in (line.subscribed(7 if i else 5) for i, _ in enumerate(calls))}
+
+    assert {name: (one["topic"], one["after"]) for name, one in asked.items()} == {
+        "ann": ("s", None),
+        "bob": ("s", 3),
+        None: ("s", 0),
+    }
+    assert {call.result().client_id for call in calls} == {"ann", "bob", None}
+
+
+def test_events_are_handed_out_in_order_and_the_cursor_goes_with_them(follow: Follow) -> None:
+    subscription, line, id_ = follow(after=4)
+
+    assert (subscription.topic, subscription.client_id, subscription.cursor) == ("s", "me", 4)
+    line.events(id_, event(5), event(6))
+    line.events(id_, event(7))
+
+    assert cursors(subscription, 3) == [5, 6, 7]
+    assert subscription.cursor == 7
+    assert subscription.next(0.01) is None
+    assert not subscription.closed
+
+
+def test_after_a_break_it_goes_on_behind_the_last_event_that_came(follow: Follow, scripted: Scripted) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(2), event(3))
+    assert cursors(subscription, 1) == [1]
+
+    line.drop()
+    line = scripted.line()
+    asked = line.subscribed()
+    line.events(asked["id"], event(4))
+
+    assert (asked["topic"], asked["client_id"], asked["after"]) == ("s", "me", 3)
+    assert cursors(subscription, 3) == [2, 3, 4]
+
+
+def test_what_comes_twice_is_handed_out_once(follow: Follow, scripted: Scripted) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(1), event(2))
+    line.events(id_, event(1), event(2), event(3))
+    line.drop()
+
+    line = scripted.line()
+    asked = line.subscribed(after=0)
+    line.events(asked["id"], event(1), event(2), event(3), event(4))
+
+    assert cursors(subscription, 4) == [1, 2, 3, 4]
+    assert subscription.take() == []
+
+
+def test_a_hole_is_never_passed_over(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+
+    line.events(id_, event(1), event(3), event(4))
+
+    assert cursors(subscription, 1) == [1]
+    for ask in (subscription.next, subscription.take, lambda: next(subscription)):
+        with pytest.raises(ProtocolError, match="left out events: 3 came behind 1"):
+            ask()
+    assert line.hear("unsubscribe")["id"] == id_
+    assert subscription.closed
+
+
+def test_a_server_that_goes_on_too_far_ahead_is_not_followed(follow: Follow, scripted: Scripted) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1))
+    assert cursors(subscription, 1) == [1]
+
+    line.drop()
+    line = scripted.line()
+    asked = line.subscribed(after=2)
+    line.events(asked["id"], event(3))
+
+    with pytest.raises(ProtocolError, match="left out events of 's'"):
+        subscription.next(10)
+
+
+def test_what_stands_for_compacted_deltas_fills_their_place(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+
+    gap = event(9, type_="deltas_compacted", data={"first_cursor": 2, "last_cursor": 9})
+    line.events(id_, event(1), gap, event(10))
+
+    assert cursors(subscription, 3) == [1, 9, 10]
+
+
+def test_it_ends_behind_the_event_that_deletes_the_session(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+
+    line.events(id_, event(1), event(2, type_="session_deleted", data={"session_id": "s"}))
+    line.say("ended", id=id_, reason="deleted")
+
+    assert [envelope.type for envelope in subscription] == ["text_delta", "session_deleted"]
+    assert subscription.next() is None
+    assert subscription.closed
+
+
+def test_a_server_that_closes_is_followed_again_when_it_is_back(follow: Follow, scripted: Scripted) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1))
+
+    line.say("ended", id=id_, reason="closed")
+    assert line.is_silent()
+    line.close()
+    line = scripted.line()
+    asked = line.subscribed()
+    line.events(asked["id"], event(2))
+
+    assert asked["after"] == 1
+    assert cursors(subscription, 2) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("session_not_found", SessionNotFoundError), ("invalid_input", InvalidInputError), ("too_many", RemoteError)],
+)
+def test_what_the_server_refuses_is_raised(talk: Talk, beyond: Beyond, code: str, error: type[ReenactError]) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.subscribe("s", "me"))
+
+    line.say("error", id=line.hear("subscribe")["id"], code=code, message="no")
+
+    with pytest.raises(error, match="no") as raised:
+        call.result()
+    assert raised.value.code == code
+    if isinstance(raised.value, SessionNotFoundError):
+        assert raised.value.id == "s"
+
+
+def test_a_server_that_is_closing_when_it_is_asked_is_asked_again(
+    talk: Talk, scripted: Scripted, beyond: Beyond
+) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.subscribe("s", "me"))
+    line.say("error", id=line.hear("subscribe")["id"], code="runtime_closed", message="the server is ending")
+    line.close()
+
+    scripted.line().subscribed()
+
+    assert call.result().cursor == 0
+
+
+def test_what_is_refused_after_a_break_ends_it(follow: Follow, scripted: Scripted) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1))
+    line.drop()
+    line = scripted.line()
+
+    line.say("error", id=line.hear("subscribe")["id"], code="invalid_input", message="beyond the last cursor")
+
+    assert cursors(subscription, 1) == [1]
+    with pytest.raises(InvalidInputError, match="beyond the last cursor"):
+        subscription.next(10)
+
+
+def test_a_server_that_does_not_answer_in_time_is_no_longer_asked(
+    talk: Talk, scripted: Scripted, beyond: Beyond
+) -> None:
+    runtime, line = talk(timeout=0.05)
+
+    with pytest.raises(RequestTimeoutError, match="did not answer within"):
+        runtime.events.subscribe("s", "me")
+    asked = line.hear("subscribe")
+
+    assert line.hear("unsubscribe")["id"] == asked["id"]
+    line.drop()
+    assert scripted.line().is_silent()
+
+
+def test_events_before_it_is_said_where_they_begin_are_a_mistake(
+    talk: Talk, scripted: Scripted, beyond: Beyond
+) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.subscribe("s", "me"))
+    line.events(line.hear("subscribe")["id"], event(8))
+    assert line.is_closed()
+
+    line = scripted.line()
+    line.events(line.subscribed()["id"], event(1))
+
+    assert cursors(call.result(), 1) == [1]
+
+
+def test_a_server_has_to_say_where_it_begins(talk: Talk, scripted: Scripted, beyond: Beyond) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.subscribe("s", "me"))
+
+    line.say("subscribed", id=line.hear("subscribe")["id"])
+
+    assert line.is_closed()
+    scripted.line().subscribed()
+    call.result()
+
+
+def test_an_event_that_cannot_be_read_ends_it(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+
+    line.events(id_, event(1, data={"text": 5}), event(2))
+
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match="event that is none"):
+            subscription.next(10)
+
+
+@pytest.mark.parametrize(
+    ("session_id", "settings", "error"),
+    [
+        ("\ud800", {"client_id": "me"}, SessionNotFoundError),
+        ("", {"client_id": "me"}, SessionNotFoundError),
+        (5, {"client_id": "me"}, SessionNotFoundError),
+        ("s", {}, InvalidInputError),
+        ("s", {"client_id": " "}, InvalidInputError),
+        ("s", {"client_id": 5}, InvalidInputError),
+        ("s", {"client_id": "me", "after": -1}, InvalidInputError),
+        ("s", {"client_id": "me", "after": True}, InvalidInputError),
+        ("s", {"client_id": "me", "after": "1"}, InvalidInputError),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_and_not_sent(
+    talk: Talk, session_id: Any, settings: dict[str, Any], error: type[Exception]  # noqa: ANN401 - anything
+) -> None:
+    runtime, line = talk()
+
+    with pytest.raises(error):
+        runtime.events.subscribe(session_id, **settings)
+
+    assert line.is_silent()
+
+
+def test_unsubscribing_tells_the_server_and_wakes_who_waits(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow()
+    waiting = beyond.call(lambda: list(subscription))
+
+    with subscription:
+        pass
+    subscription.unsubscribe()
+
+    assert waiting.result() == []
+    assert line.hear("unsubscribe")["id"] == id_
+    assert subscription.closed
+    line.events(id_, event(1))
+    assert (subscription.next(), subscription.take()) == (None, [])
+
+
+def test_who_has_unsubscribed_is_not_followed_again(follow: Follow, scripted: Scripted) -> None:
+    subscription, line, _ = follow()
+    line.drop()
+    subscription.unsubscribe()
+
+    assert scripted.line().is_silent()
+
+
+def test_taking_gives_what_is_there_and_waits_for_nothing(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+    assert subscription.take() == []
+
+    line.events(id_, *(event(cursor) for cursor in range(1, 8)))
+    first = subscription.next(10)
+    wait_until(lambda: len(subscription._events) == 6)
+
+    assert first is not None
+    assert [envelope.cursor for envelope in subscription.take(2)] == [2, 3]
+    assert [envelope.cursor for envelope in subscription.take()] == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "5", 2.0])
+def test_so_many_are_taken_and_so_long_is_waited_as_can_be_counted(follow: Follow, wrong: Any) -> None:  # noqa: ANN401
+    subscription, _, _ = follow()
+
+    with pytest.raises(InvalidInputError, match="1 or more"):
+        subscription.take(wrong)
+    with pytest.raises(InvalidInputError, match="in seconds"):
+        subscription.next(str(wrong))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_an_acknowledgement_is_durable_when_it_returns(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1), event(2))
+    cursors(subscription, 2)
+
+    call = beyond.call(lambda: subscription.ack())
+    asked = line.hear("ack")
+    assert not call.is_over
+    line.say("acked", id=id_, cursor=2)
+
+    assert (asked["id"], asked["cursor"], call.result()) == (id_, 2, None)
+    subscription.ack(1)  # older ones are known to be durable
+    assert line.is_silent()
+
+
+def test_acknowledgements_are_said_again_after_a_break(follow: Follow, beyond: Beyond, scripted: Scripted) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1), event(2))
+    cursors(subscription, 2)
+    call = beyond.call(lambda: subscription.ack(1))
+    line.hear("ack")
+
+    line.drop()
+    line = scripted.line()
+    id_ = line.subscribed()["id"]
+    asked = line.hear("ack")
+    line.say("acked", id=id_, cursor=1)
+
+    assert (asked["cursor"], call.result()) == (1, None)
+
+
+def test_what_is_wrong_with_an_acknowledgement_is_raised(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1))
+    cursors(subscription, 1)
+    call = beyond.call(lambda: subscription.ack())
+
+    line.say("error", id=line.hear("ack")["id"], code="storage_error", message="the disk is gone")
+
+    with pytest.raises(StorageError, match="the disk is gone"):
+        call.result()
+    line.events(id_, event(2))
+    assert cursors(subscription, 1) == [2]
+
+
+@pytest.mark.parametrize("cursor", [2, -1, True, "1"])
+def test_only_what_was_handed_out_can_be_acknowledged(follow: Follow, cursor: Any) -> None:  # noqa: ANN401 - anything
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1), event(2))
+    cursors(subscription, 1)
+
+    with pytest.raises(InvalidInputError):
+        subscription.ack(cursor)
+    assert line.is_silent()
+
+
+def test_without_a_name_nothing_can_be_acknowledged(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.stream("s"))
+    line.events(line.subscribed()["id"], event(1), event(2))
+    stream = call.result()
+
+    assert cursors(stream, 2) == [1, 2]
+    with pytest.raises(InvalidInputError, match="without a client id"):
+        stream.ack()
+    assert stream.next(0.01) is None
+    assert line.is_silent()
+
+
+def test_an_acknowledgement_that_is_not_answered_in_time_says_so(follow: Follow) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1))
+    cursors(subscription, 1)
+    subscription._timeout = 0.05
+
+    with pytest.raises(RequestTimeoutError, match="it may be acknowledged all the same"):
+        subscription.ack()
+    with pytest.raises(RequestTimeoutError):
+        asyncio.run(subscription.aack())
+
+
+def test_by_itself_it_acknowledges_what_was_handed_out_when_the_consumer_waits_for_more(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(2))
+
+    assert cursors(subscription, 2) == [1, 2]
+    assert line.is_silent()
+    assert subscription.next(0.01) is None
+
+    assert line.hear("ack")["cursor"] == 2
+
+
+def test_by_itself_it_acknowledges_many_at_a_time(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHERED_FOR", 3600.0)
+    monkeypatch.setattr(module, "GATHERED", 10)
+    subscription, line, id_ = follow()
+    line.events(id_, *(event(cursor) for cursor in range(1, 36)))
+
+    cursors(subscription, 35)
+
+    said = [line.hear("ack")["cursor"]]
+    while said[-1] != 30:
+        said.append(line.hear("ack")["cursor"])
+    assert set(said) <= {10, 20, 30}
+    assert line.is_silent()
+
+
+def test_by_itself_it_acknowledges_after_a_time(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GATHERED_FOR", 0.0)
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(2), event(3))
+
+    cursors(subscription, 3)
+
+    wait_until(lambda: subscription._following._wanted == 2)
+    assert line.hear("ack")["cursor"] in (1, 2)
+
+
+def test_what_was_dealt_with_is_acknowledged_at_the_end_and_the_last_one_is_not(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(2), event(3))
+
+    with subscription:
+        for envelope in subscription:
+            if envelope.cursor == 3:
+                break
+
+    assert line.hear("ack")["cursor"] == 2
+    assert line.hear("unsubscribe")["id"] == id_
+
+
+def test_what_was_dealt_with_is_acknowledged_when_the_runtime_closes(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk(client_id="me")
+    call = beyond.call(lambda: runtime.events.subscribe("s"))
+    line.events(line.subscribed()["id"], event(1), event(2), event(3))
+    cursors(call.result(), 3)
+
+    closing = beyond.call(runtime.close)
+
+    assert line.hear("ack")["cursor"] == 2
+    assert line.is_closed()
+    closing.result()
+
+
+def test_it_can_still_acknowledge_when_it_has_unsubscribed(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1))
+    cursors(subscription, 1)
+    subscription.unsubscribe()
+    line.hear("unsubscribe")
+
+    call = beyond.call(lambda: subscription.ack())
+    id_ = line.subscribed()["id"]
+    assert line.hear("ack")["cursor"] == 1
+    line.say("acked", id=id_, cursor=1)
+
+    call.result()
+    assert line.hear("unsubscribe")["id"] == id_
+
+
+def test_nobody_waits_for_what_a_deleted_session_can_remember_no_more(follow: Follow) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
+    line.say("ended", id=id_, reason="deleted")
+    assert len(list(subscription)) == 1
+    wait_until(lambda: subscription._following._is_gone())
+
+    subscription.ack()
+
+    assert line.is_silent()
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subscriptions hold ten events."""
+    monkeypatch.setattr(module, "MOST", 10)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_consumer_that_is_slow_leaves_with_the_server_what_has_no_room(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+
+    line.events(id_, *(event(cursor) for cursor in range(1, 31)))
+    assert line.hear("unsubscribe")["id"] == id_
+    line.events(id_, event(31))
+    assert cursors(subscription, 4) == [1, 2, 3, 4]
+    assert line.is_silent()
+    assert cursors(subscription, 1) == [5]
+    asked = line.subscribed()
+    line.events(asked["id"], event(11), event(12))
+
+    assert asked["after"] == 10
+    assert asked["id"] != id_
+    assert cursors(subscription, 7) == [6, 7, 8, 9, 10, 11, 12]
+
+
+@pytest.mark.usefixtures("small")
+def test_one_slow_consumer_holds_up_no_other_and_no_request(follow: Follow, talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk()
+    slow_, quick_ = (beyond.call(lambda name=name: runtime.events.stream(name)) for name in ("slow", "quick"))  # type: ignore[misc]
+    ids = {asked["topic"]: asked["id"] for asked in (line.subscribed() for _ in range(2))}
+    slow, quick = slow_.result(), quick_.result()
+
+    for cursor in range(1, 50):
+        line.events(ids["slow"], event(cursor, session_id="slow"))
+        line.events(ids["quick"], event(cursor, session_id="quick"))
+        assert cursors(quick, 1) == [cursor]
+
+    assert line.hear("unsubscribe")["id"] == ids["slow"]
+    assert len(slow._events) == 10
+
+
+@pytest.mark.usefixtures("small")
+def test_a_consumer_that_is_full_can_acknowledge(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, *(event(cursor) for cursor in range(1, 31)))
+    line.hear("unsubscribe")
+    assert cursors(subscription, 1) == [1]
+
+    call = beyond.call(lambda: subscription.ack())
+    asked = line.subscribed()
+    assert (asked["after"], line.hear("ack")["cursor"]) == (10, 1)
+    line.events(asked["id"], *(event(cursor) for cursor in range(11, 31)))
+    line.say("acked", id=asked["id"], cursor=1)
+
+    call.result()
+    assert line.hear("unsubscribe")["id"] == asked["id"]
+    assert cursors(subscription, 10) == list(range(2, 12))
+    assert line.subscribed()["after"] == 11
+
+
+@pytest.mark.usefixtures("small")
+def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(
+    follow: Follow, scripted: Scripted
+) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, *(event(cursor) for cursor in range(1, 31)))
+    line.hear("unsubscribe")
+    line.drop()
+    line = scripted.line()
+    assert line.is_silent()
+
+    assert cursors(subscription, 5) == [1, 2, 3, 4, 5]
+
+    assert line.subscribed()["after"] == 10
+
+
+def test_what_is_held_is_bounded_in_bytes(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 5000)
+    subscription, line, id_ = follow(auto_ack=False)
+
+    line.events(id_, *(event(cursor, data={"text": "x" * 1000}) for cursor in range(1, 31)))
+    line.hear("unsubscribe")
+
+    assert 5000 <= subscription._bytes <= 6500
+    taken = cursors(subscription, len(subscription._events))
+    assert taken == list(range(1, len(taken) + 1))
+    assert line.subscribed()["after"] == len(taken)
+
+
+def test_closing_the_runtime_ends_an_iteration_behind_what_has_come(
+    talk: Talk, beyond: Beyond
+) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.stream("s"))
+    id_ = line.subscribed()["id"]
+    stream = call.result()
+    iterating = beyond.call(lambda: [envelope.cursor for envelope in stream])
+    line.events(id_, event(1), event(2))
+    wait_until(lambda: stream.cursor == 2)
+
+    runtime.close()
+
+    assert iterating.result() == [1, 2]
+    assert stream.closed
+    assert stream.next() is None
+
+
+def test_it_is_followed_by_asyncio_too(talk: Talk, beyond: Beyond, scripted: Scripted) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.subscribe("s", "me"))
+    id_ = line.subscribed()["id"]
+    subscription = call.result()
+
+    async def consume() -> list[int | None]:
+        found: list[int | None] = []
+        async with subscription:
+            async for envelope in subscription:
+                found.append(envelope.cursor)
+                if envelope.cursor == 2:
+                    await subscription.aack()
+                if envelope.cursor == 4:
+                    break
+        return found
+
+    consuming = beyond.call(lambda: asyncio.run(consume()))
+    line.events(id_, event(1), event(2))
+    while (acked := line.hear("ack")["cursor"]) != 2:
+        assert acked == 1
+    line.say("acked", id=id_, cursor=2)
+    line.drop()
+    line = scripted.line()
+    line.events(line.subscribed()["id"], event(3), event(4))
+
+    assert consuming.result() == [1, 2, 3, 4]
+
+
+def test_an_asyncio_consumer_ends_with_the_runtime_and_may_be_cancelled(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.stream("s"))
+    line.subscribed()
+    stream = call.result()
+
+    async def consume() -> list[Any]:
+        impatient = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.wait([impatient])
+        assert impatient.cancelled()
+        assert stream._waiters == {}
+        asyncio.get_running_loop().run_in_executor(None, runtime.close)
+        return [envelope async for envelope in stream]
+
+    assert asyncio.run(consume()) == []
+
+
+def test_a_loop_that_is_gone_is_no_harm(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(subscription._arrive())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.call_soon(task.cancel)
+    subscription._waiters[loop.create_future()] = loop
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(task)
+    loop.close()
+
+    line.events(id_, event(1))
+
+    assert cursors(subscription, 1) == [1]
+
+
+def test_a_consumer_that_never_waits_lets_other_tasks_of_its_loop_go_on(
+    follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REST", 10)
+    subscription, line, id_ = follow()
+    line.events(id_, *(event(cursor) for cursor in range(1, 101)))
+    wait_until(lambda: len(subscription._events) == 100)
+
+    async def consume() -> list[int]:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(other())
+        seen = [(await anext(subscription)).cursor or 0 for _ in range(100)]
+        task.cancel()
+        assert turns > 5
+        return seen
+
+    assert asyncio.run(consume()) == list(range(1, 101))
+
+
+Step: TypeAlias = tuple[str, int]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["send", "repeat", "drop", "take", "close"]), st.integers(1, 12)), max_size=25))
+def test_whatever_happens_to_connections_each_event_is_handed_out_once_and_in_order(steps: list[Step]) -> None:
+    from tests.client.playing import play  # noqa: PLC0415
+
+    play(steps)

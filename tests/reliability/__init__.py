@@ -1,0 +1,1 @@
+"""Nothing is lost: connections, clients, servers and machines that fail."""

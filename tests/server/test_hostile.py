@@ -1,0 +1,309 @@
+"""Whatever comes in, it harms nobody but who sent it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import socket
+import struct
+import threading
+import time
+
+import httpx2
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from reenact.server import Server
+from reenact.testing import wait_until
+from tests.server.conftest import Serve
+from tests.server.talk import PATIENCE, Talk, all_of, greeted, handshake, plain, talking
+
+NONSENSE = [
+    "",
+    " ",
+    "null",
+    "1",
+    "[]",
+    '"hello"',
+    "{}",
+    "{",
+    '{"type": "hello"',
+    '{"type": 1}',
+    '{"type": null}',
+    '{"type": "events", "batches": []}',
+    '{"type": "welcome", "server": "me", "max_message_size": 1, "max_subscriptions": 1}',
+    '{"type": "response", "id": "a", "response": {}}',
+    '{"type": "publish", "id": "a"}',
+    '{"type": "request", "id": "a"}',
+    '{"type": "request", "id": 1, "request": "container_list_request"}',
+    '{"type": "request", "id": "a", "request": "container_list_request", "data": []}',
+    '{"type": "request", "id": "a", "request": "container_list_request", "admin": true}',
+    '{"type": "request", "id": "a", "request": "container_list_request", "timeout": NaN}',
+    '{"type": "request", "id": "a", "request": "container_list_request", "timeout": Infinity}',
+    '{"type": "request", "id": "a", "request": "container_list_request", "timeout": "soon"}',
+    '{"type": "subscribe", "id": "a", "topic": "t", "after": 1.5}',
+    '{"type": "ack", "id": "a", "cursor": "1"}',
+    '{"type": "ack", "id": "a", "cursor": true}',
+    '{"type": "request", "id": "\\ud800", "request": "x"}',
+    "[" * 100_000,
+    '{"a":' * 50_000,
+    '{"type": "request", "id": "a", "request": "container_list_request", "data": '
+    + '{"a":' * 5_000
+    + "1"
+    + "}" * 5_001,
+]
+
+
+@pytest.mark.parametrize("text", NONSENSE, ids=lambda text: text[:60])
+def test_what_is_no_frame_is_refused_and_the_connection_goes_on(talk: Talk, text: str) -> None:
+    talk.connection.send(text)
+
+    assert talk.hear("error")["code"] == "invalid_frame"
+    assert talk.ask("container_list_request")["error"] is None
+
+
+def test_a_frame_that_is_refused_is_named_if_its_id_can_be_read(talk: Talk) -> None:
+    talk.connection.send('{"type": "ack", "id": "mine", "cursor": "x"}')
+
+    assert talk.hear("error")["id"] == "mine"
+
+
+def test_a_binary_message_is_refused_and_the_connection_goes_on(talk: Talk) -> None:
+    talk.connection.send(b'{"type": "hello"}')
+
+    assert talk.hear("error")["code"] == "invalid_frame"
+    assert talk.ask("container_list_request")["error"] is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "nonsense",
+        "{}",
+        '{"type": "hello", "hacked": true}',
+        '{"type": "ack", "id": "a", "cursor": 1}',
+        b"\x00",
+        "[" * 9999,
+    ],
+)
+def test_a_first_frame_that_is_no_hello_ends_the_connection(server: Server, first: str | bytes) -> None:
+    with talking(server) as talk:
+        talk.connection.send(first)
+        refused = json.loads(talk.connection.recv(timeout=PATIENCE))
+
+        assert refused["type"] == "error"
+        assert talk.closing()[0] == 4400
+
+
+@pytest.mark.parametrize("protocol", [0, 2, -1, 10**30, "1", None, [1]])
+def test_another_version_of_the_protocol_is_told_so(server: Server, protocol: object) -> None:
+    with talking(server) as talk:
+        talk.say("hello", protocol=protocol, something_new=True)
+        refused = json.loads(talk.connection.recv(timeout=PATIENCE))
+
+        assert (refused["type"], refused["code"]) == ("error", "protocol")
+        assert "version 1" in refused["message"]
+        assert talk.closing()[0] == 4400
+
+
+def test_whoever_says_nothing_is_sent_away(serve: Serve) -> None:
+    with talking(serve(hello_timeout=0.1)) as talk:
+        assert talk.closing()[0] == 4408
+
+
+def test_a_message_that_is_too_large_ends_the_connection(serve: Serve) -> None:
+    server = serve(message_size=100_000)
+    content = "x" * 99_000
+    with greeted(server) as talk:
+        refused = talk.ask("container_create_request", name=content)
+        with contextlib.suppress(ConnectionClosed):
+            talk.say("request", id="r", request="container_create_request", data={"name": content + content})
+
+        assert refused["error"]["code"] == "invalid_input"
+        assert talk.closing()[0] == 1009
+
+
+def test_a_message_in_parts_that_is_too_large_together_ends_the_connection(serve: Serve) -> None:
+    server = serve(message_size=100_000)
+    with greeted(server) as talk:
+        with contextlib.suppress(ConnectionClosed):
+            talk.connection.send("x" * 60_000 for _ in range(3))
+
+        assert talk.closing()[0] == 1009
+
+
+def test_whoever_is_not_known_yet_cannot_send_much(server: Server) -> None:
+    with talking(server) as talk:
+        with contextlib.suppress(ConnectionClosed):
+            talk.say("hello", token="x" * 100_000)
+
+        assert talk.closing()[0] == 1009
+
+
+def test_a_message_of_10_mib_is_taken(talk: Talk, session_id: str) -> None:
+    content = "x" * (10 * 1024 * 1024)
+
+    answer = talk.ask("message_send_request", session_id=session_id, content=content)
+
+    assert answer["error"] is None
+
+
+def test_text_that_is_not_utf_8_ends_the_connection(server: Server) -> None:
+    with plain(server) as connection:
+        connection.sendall(handshake(server))
+        connection.recv(65536)
+        connection.sendall(_frame(0x81, b'{"type": "hello\xff"}'))
+
+        assert all_of(connection)[2:4] == struct.pack(">H", 1007)
+
+
+def test_random_bytes_harm_nobody(server: Server) -> None:
+    chance = random.Random(7)
+    with greeted(server) as bystander:
+        for _ in range(50):
+            with plain(server) as connection, contextlib.suppress(OSError):
+                if chance.random() < 0.7:
+                    connection.sendall(handshake(server))
+                    connection.recv(65536)
+                connection.sendall(chance.randbytes(3000))
+                connection.shutdown(socket.SHUT_WR)
+                all_of(connection)
+
+        assert bystander.ask("container_list_request")["error"] is None
+    assert httpx2.get(f"{server.url}/health").status_code == 200
+
+
+def test_random_frames_harm_nobody(server: Server) -> None:
+    chance = random.Random(8)
+    frame = json.dumps({"type": "request", "id": "r", "request": "container_list_request", "data": {}})
+    with greeted(server) as talk:
+        for _ in range(300):
+            text = [*frame]
+            for _ in range(chance.randrange(1, 5)):
+                text[chance.randrange(len(text))] = chr(chance.randrange(1, 0x250))
+            talk.connection.send("".join(text))
+
+        talk.say("request", id="last", request="container_list_request")
+        while talk.hear().get("id") != "last":
+            pass
+
+
+def test_a_handshake_that_never_ends_is_cut(serve: Serve) -> None:
+    server = serve(head_timeout=0.3)
+    with plain(server) as connection:
+        begun = time.monotonic()
+        connection.sendall(handshake(server)[:40])
+
+        assert all_of(connection) == b""
+    assert time.monotonic() - begun < PATIENCE
+
+
+def test_a_handshake_that_drips_is_cut(serve: Serve) -> None:
+    server = serve(head_timeout=0.3)
+    with plain(server) as connection:
+        gone = threading.Event()
+
+        def drip() -> None:
+            with contextlib.suppress(OSError):
+                while not gone.wait(0.02):
+                    connection.sendall(b"X")
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            assert b"101" not in all_of(connection)
+        finally:
+            gone.set()
+            dripping.join()
+
+
+def test_a_second_request_on_a_connection_that_never_ends_is_cut(serve: Serve) -> None:
+    server = serve(head_timeout=0.3)
+    with plain(server) as connection:
+        head = f"GET /health HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\n"
+        connection.sendall(head.encode() + b"\r\n")
+        connection.recv(65536)
+        connection.sendall(head.encode())
+
+        assert all_of(connection) == b""
+
+
+def test_a_handshake_with_a_header_too_large_for_it_is_cut(serve: Serve) -> None:
+    server = serve(head_timeout=0.3)
+    with plain(server) as connection:
+        connection.sendall(handshake(server, f"X-Much: {'x' * 20_000}"))
+
+        assert b"101" not in all_of(connection)
+
+
+def test_a_body_that_never_comes_is_waited_for_no_longer(serve: Serve) -> None:
+    server = serve(head_timeout=0.2)
+    with plain(server) as connection:
+        host = server.url.removeprefix("http://")
+        connection.sendall(f"POST /v1/containers HTTP/1.1\r\nHost: {host}\r\nContent-Length: 10\r\n\r\n{{".encode())
+
+        answer = connection.recv(65536)
+
+    assert b"408" in answer.partition(b"\r\n")[0]
+
+
+def test_there_are_only_so_many_connections(serve: Serve) -> None:
+    server = serve(connections=3)
+    with greeted(server) as one, greeted(server), plain(server), plain(server) as refused:
+        answer = all_of(refused)
+
+        assert b"503" in answer.partition(b"\r\n")[0]
+        assert one.ask("container_list_request")["error"] is None
+    wait_until(lambda: _answers(server), PATIENCE, "room for another connection")
+
+
+def test_there_are_only_so_many_subscriptions(serve: Serve, session_id: str) -> None:
+    server = serve(subscriptions=100)
+    with greeted(server) as talk:
+        for number in range(300):
+            talk.say("subscribe", id=f"s{number}", topic=session_id)
+
+        answers = [talk.hear() for _ in range(300)]
+
+        assert [answer["type"] for answer in answers] == ["subscribed"] * 100 + ["error"] * 200
+        assert {answer["code"] for answer in answers[100:]} == {"too_many_subscriptions"}
+        talk.say("unsubscribe", id="s0")
+        talk.hear("ended")
+        talk.subscribe("s300", session_id)
+
+
+def test_who_sends_too_fast_is_read_no_faster_than_that(serve: Serve) -> None:
+    server = serve(rate=100, burst=10)
+    with greeted(server) as talk, greeted(server) as other:
+        begun = time.monotonic()
+        for number in range(49):
+            talk.say("request", id=f"r{number}", request="container_list_request")
+        other.ask("container_list_request")
+        unharmed = time.monotonic() - begun
+        answered = {talk.hear("response")["id"] for _ in range(49)}
+        took = time.monotonic() - begun
+
+    assert len(answered) == 49
+    assert took >= 0.39, "49 frames and a hello, 10 of them at once, the others at 100 a second"
+    assert unharmed < 0.35
+
+
+def test_who_asks_too_often_over_http_is_told_when_to_come_again(serve: Serve) -> None:
+    server = serve(rate=0.5, burst=3)
+
+    answers = [httpx2.get(f"{server.url}/v1/containers") for _ in range(5)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert answers[-1].json()["error"]["code"] == "too_many_requests"
+    assert answers[-1].headers["retry-after"] == "2"
+    assert httpx2.get(f"{server.url}/health").status_code == 200
+
+
+def _answers(server: Server) -> bool:
+    return httpx2.get(f"{server.url}/health").status_code == 200
+
+
+def _frame(first: int, payload: bytes) -> bytes:
+    """Return a frame of a client, masked with zeros."""
+    return struct.pack(">BBI", first, 0x80 | len(payload), 0) + payload

@@ -1,0 +1,168 @@
+"""A client that takes nothing holds nothing, disturbs nobody, and is sent away in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import select
+import socket
+import tracemalloc
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from reenact import Runtime
+from reenact.server import Server
+from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
+from tests.server.conftest import Serve
+from tests.server.talk import PATIENCE, all_of, greeted, handshake, plain
+from tests.server.test_frames import cursors
+
+PIECES = 200
+PIECE = "x" * 20_000
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def mock() -> MockEnvironmentFactory:
+    mock = MockEnvironmentFactory(delays=False)
+    mock.define_scenario("flood", flood())
+    mock.set_scenario("flood")
+    return mock
+
+
+def flood() -> MockScenario:
+    return MockScenario(
+        "flood",
+        [
+            MockEvent("message_start", data={}),
+            *(MockEvent("text_delta", data={"text": PIECE}) for _ in range(PIECES)),
+            MockEvent("message_stop", data={"stop_reason": "end_turn"}),
+        ],
+    )
+
+
+def masked(text: str) -> bytes:
+    """Return a frame of a client, masked with zeros."""
+    payload = text.encode()
+    assert len(payload) < 126
+    return bytes((0x81, 0x80 | len(payload), 0, 0, 0, 0)) + payload
+
+
+@contextlib.contextmanager
+def stalled(server: Server, *frames: dict[str, object]) -> Iterator[socket.socket]:
+    """Connect with little room for what comes, say the frames, and read nothing any more."""
+    with plain(server) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(handshake(server))
+        connection.recv(65536)
+        for frame in ({"type": "hello"}, *frames):
+            connection.sendall(masked(json.dumps(frame)))
+        yield connection
+
+
+def flooded(runtime: Runtime, session_id: str) -> None:
+    before = len(runtime.sessions.turns(session_id))
+    runtime.request("message_send_request", {"session_id": session_id, "content": "go"})
+    wait_until(lambda: _ended(runtime, session_id) > before, PATIENCE, "the turn")
+
+
+def test_others_are_served_beside_a_client_that_takes_nothing(
+    server: Server, runtime: Runtime, session_id: str
+) -> None:
+    subscribe = {"type": "subscribe", "id": "s", "topic": session_id}
+    with stalled(server, subscribe), stalled(server, subscribe), greeted(server) as other:
+        other.subscribe("s", session_id)
+        flooded(runtime, session_id)
+
+        events = other.follow("s", lambda found: any(one["type"] == "turn_completed" for one in found))
+
+    assert cursors(events) == list(range(1, len(events) + 1))
+    assert len(events) > PIECES
+
+
+def test_a_client_that_takes_nothing_costs_no_memory(server: Server, runtime: Runtime, session_id: str) -> None:
+    def growth() -> int:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(4):
+            flooded(runtime, session_id)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+
+    flooded(runtime, session_id)
+    tracemalloc.start()
+    try:
+        alone = growth()  # what the agent itself remembers of the conversation
+        with stalled(server, {"type": "subscribe", "id": "s", "topic": session_id}):
+            wait_until(lambda: _number(server, "reenact_events_sent_total") > 0, PATIENCE, "the first events")
+
+            beside = growth()
+    finally:
+        tracemalloc.stop()
+    assert 4 * PIECES * len(PIECE) > 15 * MIB
+    assert beside < alone + 4 * MIB
+
+
+def test_a_client_that_takes_nothing_is_sent_away_in_the_end(serve: Serve, runtime: Runtime, session_id: str) -> None:
+    server = serve(stall_timeout=0.3)
+    flooded(runtime, session_id)
+    with stalled(server, {"type": "subscribe", "id": "s", "topic": session_id}) as connection:
+        wait_until(lambda: _number(server, "reenact_events_sent_total") > 0, PATIENCE, "the first events")
+
+        wait_until(lambda: _number(server, "reenact_connections") == 0, PATIENCE, "the connection to be gone")
+
+        assert len(all_of(connection)) < 3 * MIB
+    assert _number(server, "reenact_subscriptions") == 0
+
+
+def test_a_client_that_goes_on_reading_is_not_sent_away(serve: Serve, runtime: Runtime, session_id: str) -> None:
+    server = serve(stall_timeout=0.5, ping_interval=0.1)
+    flooded(runtime, session_id)
+
+    with greeted(server, max_queue=1) as talk:
+        talk.subscribe("s", session_id)
+        events = talk.follow("s", lambda found: any(one["type"] == "turn_completed" for one in found))
+
+    assert cursors(events) == list(range(1, len(events) + 1))
+
+
+def test_a_connection_whose_other_end_is_gone_ends(serve: Serve) -> None:
+    server = serve(ping_interval=0.1)
+    with stalled(server) as connection:  # it reads nothing, so it answers no ping
+        wait_until(lambda: _number(server, "reenact_connections") == 1, PATIENCE, "the connection")
+
+        wait_until(lambda: _number(server, "reenact_connections") == 0, PATIENCE, "its end")
+        assert all_of(connection)
+
+
+def test_a_page_of_events_that_nobody_reads_is_cut(serve: Serve, runtime: Runtime, session_id: str) -> None:
+    server = serve(stall_timeout=0.3)
+    flooded(runtime, session_id)
+    with plain(server) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        host = server.url.removeprefix("http://")
+        path = f"/v1/sessions/{session_id}/events?limit=1000"
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        head = connection.recv(100)
+
+        wait_until(lambda: _is_cut(connection), PATIENCE, "the connection to be cut")
+
+    assert b"200" in head.partition(b"\r\n")[0]
+
+
+def _ended(runtime: Runtime, session_id: str) -> int:
+    return sum(turn.outcome is not None for turn in runtime.sessions.turns(session_id))
+
+
+def _is_cut(connection: socket.socket) -> bool:
+    """Return whether the other side has ended it, without reading anything."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return bool(poll.poll(0))
+
+
+def _number(server: Server, name: str) -> float:
+    lines = httpx2.get(f"{server.url}/metrics").text.splitlines()
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
