@@ -45,6 +45,19 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError("retention: every= says how often to look; it is above zero")
 
 
+def retention_of(given: object) -> Retention:
+    """Return what is kept for how long; None says nothing of its own.
+
+    Raises:
+        ConfigurationError: it is no `Retention`.
+    """
+    if given is None:
+        return Retention()
+    if not isinstance(given, Retention):
+        raise ConfigurationError(f"retention is a Retention(…), not {type(given).__name__}")
+    return given
+
+
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     """What was let go of: how many deltas, consumers and requests."""
 

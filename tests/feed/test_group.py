@@ -110,10 +110,13 @@ def test_a_small_session_does_not_wait_for_a_large_one(book: Book, feed: Feed) -
     async def story() -> None:
         group = opened(feed)
         await group.add("large", "large", None, None)
-        await group.add("small", "small", None, None)
+        await group.add("small", "small", None, 1)
         given = Given(group, limit=8000)
-        await given.until(lambda: bool(given.events["small"]))
-        assert len(given.events["large"]) < 250
+        await given.until(lambda: bool(given.events["large"]))
+        say(book, feed, "small", "a")
+        await given.take()
+        assert given.cursors("small") == [2]
+        assert len(given.events["large"]) < 100
         await given.until(lambda: len(given.events["large"]) == 501)
         group.close()
 
