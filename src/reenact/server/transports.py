@@ -194,7 +194,7 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
                 self.schedule_ping()
                 return
             super().keepalive_timeout()
-            self.loop.call_later(FLUSH, cut, self.transport)
+            self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
 
         def _give_up(self) -> None:
             if not self.close_sent and not self.transport.is_closing():
@@ -203,7 +203,7 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
                 self.transport.write(b"".join(self.conn.data_to_send()))
                 self.close_sent = True
                 self.transport.close()
-            self.loop.call_later(FLUSH, cut, self.transport)
+            self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
 
         def _stop_stall(self) -> None:
             if self._stall is not None:
