@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -94,16 +94,16 @@ class Talk:
 
 
 @contextmanager
-def talking(server: Server, **settings: Any) -> Iterator[Talk]:  # noqa: ANN401 - those of `connect`
+def talking(server: Server, **settings: Any) -> Generator[Talk]:  # noqa: ANN401 - those of `connect`
     """Connect, without saying anything."""
-    with connect(
-        f"{server.url.replace('http', 'ws', 1)}/ws", compression=None, max_size=None, **settings
-    ) as connection:
+    url = f"{server.url.replace('http', 'ws', 1)}/ws"
+    connection: ClientConnection = connect(url, compression=None, max_size=None, **settings)
+    with connection:
         yield Talk(connection)
 
 
 @contextmanager
-def greeted(server: Server, **settings: Any) -> Iterator[Talk]:  # noqa: ANN401 - likewise
+def greeted(server: Server, **settings: Any) -> Generator[Talk]:  # noqa: ANN401 - likewise
     """Connect and say hello."""
     with talking(server, **settings) as talk:
         talk.hello()
@@ -111,7 +111,7 @@ def greeted(server: Server, **settings: Any) -> Iterator[Talk]:  # noqa: ANN401 
 
 
 @contextmanager
-def plain(server: Server) -> Iterator[socket.socket]:
+def plain(server: Server) -> Generator[socket.socket]:
     """Connect, and speak whatever the test does."""
     where = urlsplit(server.url)
     with socket.create_connection((where.hostname or "", where.port or 0), PATIENCE) as connection:
