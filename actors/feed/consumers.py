@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -24,25 +23,34 @@ class Consumers:
         self._journal = journal
         self._now = now
         self._lock = threading.Lock()
-        self._here: Counter[tuple[str, str]] = Counter()
+        self._here: dict[tuple[str, str], Consumer] = {}
 
     def come(self, topic: str, client_id: str) -> Consumer:
-        """Return how far the client has come, and remember that it is there until it leaves.
+        """Return the client's place in the topic, and remember that it is there until it leaves, as often as it came.
 
         Raises:
             StorageError: the log cannot be read.
             RuntimeClosedError: it is closed.
         """
         with self._lock:  # first of all, so that it is not forgotten meanwhile
-            self._here[topic, client_id] += 1
+            consumer = self._here.get((topic, client_id))
+            if consumer is None:
+                consumer = self._here[topic, client_id] = Consumer(topic, client_id, self.record)
+            consumer.times_here += 1
         try:
             mark = self._journal.mark(topic, client_id)
         except BaseException:
-            self._leave(topic, client_id)
+            self._part(consumer)
             raise
-        cursor = 0 if mark is None else mark.cursor
-        self._say(topic, client_id, cursor)
-        return Consumer(topic, client_id, cursor, self._acknowledge, self._gone)
+        if mark is not None:
+            consumer.reached(mark.cursor)
+        self._say(consumer)
+        return consumer
+
+    def leave(self, consumer: Consumer) -> None:
+        """Take note that the client is gone, once. What it has acknowledged is kept."""
+        self._say(consumer)
+        self._part(consumer)
 
     def here(self) -> list[tuple[str, str]]:
         """Return the topics and ids of those who are there."""
@@ -63,23 +71,20 @@ class Consumers:
             self._journal.acknowledge(marks, _said)
         return self._journal.forget_marks(before=before, keep=here)
 
-    def _acknowledge(self, topic: str, client_id: str, cursor: int, done: Done) -> None:
+    def record(self, topic: str, client_id: str, cursor: int, done: Done) -> None:
+        """Begin to record how far the client has come."""
         self._journal.acknowledge((Mark(topic, client_id, cursor, self._now()),), done)
 
-    def _gone(self, topic: str, client_id: str, cursor: int) -> None:
-        self._say(topic, client_id, cursor)
-        self._leave(topic, client_id)
-
-    def _leave(self, topic: str, client_id: str) -> None:
+    def _part(self, consumer: Consumer) -> None:
         with self._lock:
-            self._here[topic, client_id] -= 1
-            if not self._here[topic, client_id]:
-                del self._here[topic, client_id]
+            consumer.times_here -= 1
+            if not consumer.times_here:
+                del self._here[consumer.topic, consumer.client_id]
 
-    def _say(self, topic: str, client_id: str, cursor: int) -> None:
+    def _say(self, consumer: Consumer) -> None:
         """Record that the client is heard of; it is no harm if that does not work."""
         with contextlib.suppress(RuntimeClosedError, StorageError):
-            self._acknowledge(topic, client_id, cursor, _said)
+            consumer.send(consumer.acknowledged, _said)
 
 
 def _said(outcome: Outcome) -> None:
@@ -88,22 +93,16 @@ def _said(outcome: Outcome) -> None:
 
 
 class Consumer:
-    """One client's place in one topic, as it is remembered."""
+    """One client's place in one topic, as it is remembered: the same for all its subscriptions."""
 
-    def __init__(
-        self,
-        topic: str,
-        client_id: str,
-        cursor: int,
-        acknowledge: Callable[[str, str, int, Done], None],
-        gone: Callable[[str, str, int], None],
-    ) -> None:
+    def __init__(self, topic: str, client_id: str, record: Callable[[str, str, int, Done], None]) -> None:
         self.topic = topic
         self.client_id = client_id
-        self.acknowledged = cursor
+        self.acknowledged = 0
         """What is up to this cursor is acknowledged, durably."""
-        self._acknowledge = acknowledge
-        self._gone = gone
+        self.times_here = 0
+        self._record = record
+        self._lock = threading.Lock()
 
     def ack(self, cursor: int) -> None:
         """Record that all up to this cursor is dealt with; returns when that is durable.
@@ -118,17 +117,18 @@ class Consumer:
 
     def send(self, cursor: int, done: Done) -> None:
         """Begin to record it; `done` is called with the outcome, on the thread that writes, and has to be settled."""
-        self._acknowledge(self.topic, self.client_id, cursor, done)
+        self._record(self.topic, self.client_id, cursor, done)
 
     def settle(self, cursor: int, outcome: Outcome) -> None:
         """Believe that it is recorded, or raise what went wrong."""
         if isinstance(outcome, Exception):
             raise outcome
-        self.acknowledged = max(self.acknowledged, cursor)
+        self.reached(cursor)
 
-    def leave(self) -> None:
-        """Take note that the client is gone. What it has acknowledged is kept."""
-        self._gone(self.topic, self.client_id, self.acknowledged)
+    def reached(self, cursor: int) -> None:
+        """Believe that it is recorded."""
+        with self._lock:
+            self.acknowledged = max(self.acknowledged, cursor)
 
 
 def check_ack(consumer: Consumer | None, topic: str, cursor: object, handed_out: int) -> int | None:

@@ -254,17 +254,15 @@ class Group:
         return [Batch(id_, given.get(id_, []), ended.get(id_)) for id_ in {**given, **ended}]
 
     def _place_again(self, seat: _Seat, ended: dict[str, str]) -> None:
+        if seat.member.wait(self._waker, seat.waiter):  # which is what most of them have to do now
+            seat.waits = True
+            return
         match seat.member.need():
-            case Need.NOTHING:
+            case Need.NOTHING | Need.NEWS:  # it did not wait, and there is nothing to be had: something came between
                 self._ready.append(seat)
             case Need.LOG:
                 self._behind.append(seat)
                 self._load_next()
-            case Need.NEWS:
-                seat.waits = True
-                if not seat.member.wait(self._waker, seat.waiter):
-                    seat.waits = False
-                    self._ready.append(seat)
             case Need.OVER:
                 ended[seat.id] = seat.member.reason()
                 self._end(seat)

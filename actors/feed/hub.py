@@ -35,7 +35,7 @@ class Feed:
         self.wakers = Wakers()
         self.everything = Everything()
         self._new_id = new_id
-        self._replay = Replay(journal, new_id)
+        self.replay = Replay(journal, new_id)
         self._lock = threading.Lock()
         self._topics: dict[str, Topic] = {}
         self._waiting_for_end = Waiting()
@@ -97,7 +97,7 @@ class Feed:
         place = self._enter(name, session_id)
         try:
             topic = place.topic
-            if not topic.known:
+            if not topic.known or topic.end < (after or 0):  # what is durable may not have been published yet
                 topic.ends_at(self.journal.feed_end(name))
             end = topic.end
             _must_reach(session_id, after or 0, end)
@@ -123,7 +123,7 @@ class Feed:
 
     def pages(self, name: str) -> Pages:
         """Return what reads a topic's log."""
-        return Pages(self._replay, name)
+        return Pages(self.replay, name)
 
     def group(self, loop: asyncio.AbstractEventLoop) -> Group:
         """Return an empty group of subscriptions of one task on the loop."""
@@ -190,7 +190,7 @@ class Feed:
             place.topic.part(place)
             self._let_go(place.topic)
         if place.consumer is not None:
-            place.consumer.leave()
+            self.consumers.leave(place.consumer)
 
     def _drop(self, topic: Topic) -> None:
         with self._lock:

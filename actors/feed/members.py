@@ -46,7 +46,7 @@ class Member(Protocol):
         ...
 
     def wait(self, waker: Waker, waiter: Waiter) -> bool:
-        """Have the waiter called when there is more; False if there is already."""
+        """Have the waiter called when there is more; False if there is already, or nothing is to be waited for."""
         ...
 
     def forget(self, waker: Waker, waiter: Waiter) -> None:
@@ -98,7 +98,8 @@ class Follower:
         self._page, self._given = page, start
 
     def wait(self, waker: Waker, waiter: Waiter) -> bool:
-        return self.place.topic.wait(waker, waiter, self.place.ahead)
+        is_over = self._is_deleted or self._is_cut_short
+        return not is_over and self.place.topic.wait(waker, waiter, self.place.ahead)
 
     def forget(self, waker: Waker, waiter: Waiter) -> None:
         self.place.topic.forget(waker, waiter)
@@ -131,14 +132,19 @@ class Follower:
     def _from_topic(self, room: int) -> list[bytes]:
         given: list[bytes] = []
         place = self.place
-        for chunk in place.look(AT_ONCE)[1]:
-            for line in chunk.encoded()[place.ahead + 1 - chunk.first :]:
-                if room <= 0:
-                    return given
+        ahead = place.ahead
+        for chunk in place.topic.since(ahead, AT_ONCE) or ():
+            for line in chunk.encoded()[ahead + 1 - chunk.first :]:
                 given.append(line)
                 room -= len(line)
-                place.ahead += 1
-            self._is_deleted = chunk.publication.segment.entries[-1].type == _LAST
+                ahead += 1
+                if room <= 0:
+                    break
+            if ahead == chunk.end:
+                self._is_deleted = chunk.publication.segment.entries[-1].type == _LAST
+            if room <= 0:
+                break
+        place.ahead = ahead
         return given
 
 
@@ -240,7 +246,8 @@ class Listener:
                 self._behind[topic] = (end, until)
 
     def wait(self, waker: Waker, waiter: Waiter) -> bool:
-        return self._everything.wait(waker, waiter, self.place)
+        has_other_things_to_do = self.holds_page or self.is_behind or self._is_cut_short
+        return not has_other_things_to_do and self._everything.wait(waker, waiter, self.place)
 
     def forget(self, waker: Waker, waiter: Waiter) -> None:
         self._everything.forget(waker, waiter)

@@ -145,6 +145,8 @@ class Topic:
             chunks = self._chunks
             if not chunks or cursor + 1 < self._firsts[0] or chunks[-1].end <= cursor:
                 return None
+            if cursor + 1 >= self._firsts[-1]:
+                return chunks[-1:]
             start = stop = bisect_right(self._firsts, cursor + 1) - 1
             events = 0
             while stop < len(chunks) and events < at_once:

@@ -16,7 +16,7 @@ from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory
 from tests.client.scripted import Beyond, Line, Scripted
 
-TOKEN = "only-for-these-tests"
+TOKEN = "only-for-these-tests"  # noqa: S105 - it opens nothing else
 Connect = Callable[..., RemoteRuntime]
 
 

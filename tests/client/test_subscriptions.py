@@ -270,7 +270,10 @@ def test_an_event_that_cannot_be_read_ends_it(follow: Follow) -> None:
     ],
 )
 def test_what_cannot_be_followed_is_refused_and_not_sent(
-    talk: Talk, session_id: Any, settings: dict[str, Any], error: type[Exception]  # noqa: ANN401 - anything
+    talk: Talk,
+    session_id: Any,  # noqa: ANN401 - anything
+    settings: dict[str, Any],
+    error: type[Exception],
 ) -> None:
     runtime, line = talk()
 
@@ -331,7 +334,7 @@ def test_an_acknowledgement_is_durable_when_it_returns(follow: Follow, beyond: B
     line.events(id_, event(1), event(2))
     cursors(subscription, 2)
 
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
     asked = line.hear("ack")
     assert not call.is_over
     line.say("acked", id=id_, cursor=2)
@@ -361,7 +364,7 @@ def test_what_is_wrong_with_an_acknowledgement_is_raised(follow: Follow, beyond:
     subscription, line, id_ = follow(auto_ack=False)
     line.events(id_, event(1))
     cursors(subscription, 1)
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
 
     line.say("error", id=line.hear("ack")["id"], code="storage_error", message="the disk is gone")
 
@@ -477,7 +480,7 @@ def test_it_can_still_acknowledge_when_it_has_unsubscribed(follow: Follow, beyon
     subscription.unsubscribe()
     line.hear("unsubscribe")
 
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
     id_ = line.subscribed()["id"]
     assert line.hear("ack")["cursor"] == 1
     line.say("acked", id=id_, cursor=1)
@@ -491,7 +494,7 @@ def test_nobody_waits_for_what_a_deleted_session_can_remember_no_more(follow: Fo
     line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
     line.say("ended", id=id_, reason="deleted")
     assert len(list(subscription)) == 1
-    wait_until(lambda: subscription._following._is_gone())
+    wait_until(subscription._following._is_gone)
 
     subscription.ack()
 
@@ -545,7 +548,7 @@ def test_a_consumer_that_is_full_can_acknowledge(follow: Follow, beyond: Beyond)
     line.hear("unsubscribe")
     assert cursors(subscription, 1) == [1]
 
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
     asked = line.subscribed()
     assert (asked["after"], line.hear("ack")["cursor"]) == (10, 1)
     line.events(asked["id"], *(event(cursor) for cursor in range(11, 31)))
@@ -558,9 +561,7 @@ def test_a_consumer_that_is_full_can_acknowledge(follow: Follow, beyond: Beyond)
 
 
 @pytest.mark.usefixtures("small")
-def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(
-    follow: Follow, scripted: Scripted
-) -> None:
+def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(follow: Follow, scripted: Scripted) -> None:
     subscription, line, id_ = follow(auto_ack=False)
     line.events(id_, *(event(cursor) for cursor in range(1, 31)))
     line.hear("unsubscribe")
@@ -586,9 +587,7 @@ def test_what_is_held_is_bounded_in_bytes(follow: Follow, monkeypatch: pytest.Mo
     assert line.subscribed()["after"] == len(taken)
 
 
-def test_closing_the_runtime_ends_an_iteration_behind_what_has_come(
-    talk: Talk, beyond: Beyond
-) -> None:
+def test_closing_the_runtime_ends_an_iteration_behind_what_has_come(talk: Talk, beyond: Beyond) -> None:
     runtime, line = talk()
     call = beyond.call(lambda: runtime.events.stream("s"))
     id_ = line.subscribed()["id"]
@@ -698,7 +697,9 @@ def test_a_consumer_that_never_waits_lets_other_tasks_of_its_loop_go_on(
 Step: TypeAlias = tuple[str, int]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["send", "repeat", "drop", "take", "close"]), st.integers(1, 12)), max_size=25))
+@given(
+    st.lists(st.tuples(st.sampled_from(["send", "repeat", "drop", "take", "close"]), st.integers(1, 12)), max_size=25)
+)
 def test_whatever_happens_to_connections_each_event_is_handed_out_once_and_in_order(steps: list[Step]) -> None:
     from tests.client.playing import play  # noqa: PLC0415
 

@@ -42,7 +42,7 @@ class Caller:
         self._link.check_open()
 
     def result(self, request: str, kind: type[T], **data: object) -> T:
-        """Return the result of a request, or raise the error that it was answered with; None is no data."""
+        """Return the result of a request, or raise the error that it was answered with."""
         return _read(request, self._result(request, data), kind)
 
     def optional(self, request: str, kind: type[T], **data: object) -> T | None:
@@ -69,8 +69,7 @@ class Caller:
         return read_envelope(answer.response)
 
     def _result(self, request: str, data: Mapping[str, object]) -> msgspec.Raw:
-        given = {name: value for name, value in data.items() if value is not None}
-        return self._ask(request, given, self._timeout, None).outcome.result
+        return self._ask(request, data, self._timeout, None).outcome.result
 
     def _ask(self, request: str, data: Mapping[Any, Any], timeout: float | None, request_id: object) -> Answer:
         id_ = request_id if isinstance(request_id, str) else str(uuid.uuid4())

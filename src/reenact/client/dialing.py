@@ -143,7 +143,7 @@ class Dialer:
         return self._unintelligible(f"HTTP {status}")
 
     def _unreachable(self, why: object) -> ServerUnreachableError:
-        return ServerUnreachableError(f"{self.address} cannot be reached: {why or type(why).__name__}")
+        return ServerUnreachableError(f"{self.address} cannot be reached: {str(why) or type(why).__name__}")
 
     def _unintelligible(self, why: object) -> UnintelligibleError:
         return UnintelligibleError(f"what answers at {self.address} is no Reenact server: {why}")
