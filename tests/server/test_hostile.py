@@ -288,6 +288,15 @@ def test_who_sends_too_fast_is_read_no_faster_than_that(serve: Serve) -> None:
     assert unharmed < 0.35
 
 
+def test_who_is_not_read_from_is_not_taken_for_gone(serve: Serve) -> None:
+    server = serve(rate=50, burst=1, ping_interval=0.1)
+    with greeted(server) as talk:
+        for number in range(30):  # 0.6 s; the answers to pings stand behind them
+            talk.say("request", id=f"r{number}", request="container_list_request")
+
+        assert {talk.hear("response")["id"] for _ in range(30)} == {f"r{number}" for number in range(30)}
+
+
 def test_who_asks_too_often_over_http_is_told_when_to_come_again(serve: Serve) -> None:
     server = serve(rate=0.5, burst=3)
 
