@@ -101,7 +101,7 @@ class Requests:
                 remembered = self._remembered(attempt.once)
                 if remembered is not None:
                     return self._respond_again(request, context, remembered)
-            refused = asked.CommandError(code=error.code, message=str(error))
+            refused = asked.refusal_of(error)
             self._answer(answered(request_id=request_id, error=refused), context)
             raise
         return self._open(self._answer(answered(request_id=request_id, result=msgspec.to_builtins(result)), context))

@@ -239,7 +239,7 @@ class LocalRuntime:
         follower: Follower,
         bus: SystemBus,
         feed: Feed,
-        retention: Retention | None,
+        retention: Retention,
         environment: EnvironmentFactory | None,
         llm: LLMConfig,
         base_path: str | None,
@@ -292,7 +292,7 @@ class LocalRuntime:
         )
         self._requests = Requests(self._do, bus, now=now, new_id=new_id)
         self._ports.operations, self._ports.requests = self._do, self._requests
-        self._sweeper = Sweeper(feed, self._system.timetable, retention or Retention(), now)
+        self._sweeper = Sweeper(feed, self._system.timetable, retention, now)
         self._closing = threading.Lock()
         self._closed = False
         self.containers = Containers(self._do)

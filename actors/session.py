@@ -216,6 +216,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._let_in(context, data)
                 case heard_events.ToolStarted():
                     if self._channel is not None:
+                        self._channel.said = for_model(self.state)
                         self._channel.inlet.expect(data.id)
                     self._pass_on(context, data)
                 case heard_events.UserMessage():
@@ -283,7 +284,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             compress=self._compress,
         )
         channel = Channel(inlet, self._ports.request, self._ports.spawn)
-        channel.said = for_model(self.state)  # a call may run before the model is asked
         self._environment, self._channel = environment, channel
         self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
         try:

@@ -294,9 +294,11 @@ def from_wire(code: str, message: str, details: Mapping[str, Any] | None = None)
         return RemoteError(code, message)
     error = kind.__new__(kind, message)  # not called: its arguments are what the message was made from
     error.args = (message,)
-    for name, value in (details or {}).items():
-        if name[:1] != "_" and not hasattr(ReenactError, name):
-            setattr(error, name, tuple(value) if _is_sequence(value) else value)
+    vars(error).update(
+        (name, tuple(value) if _is_sequence(value) else value)
+        for name, value in (details or {}).items()
+        if name.isidentifier() and name[0] != "_" and not hasattr(ReenactError, name)
+    )
     return error
 
 

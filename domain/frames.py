@@ -130,7 +130,8 @@ class Acked(Frame, frozen=True, kw_only=True, tag="acked", gc=False):
 class Ended(Frame, frozen=True, kw_only=True, tag="ended", gc=False):
     """Nothing more comes for this subscription.
 
-    It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime.
+    It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or what only listens is `lagging`:
+    it has taken so little for so long that something is lost which no session's feed keeps.
     """
 
     id: str

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from reenact.domain.commands import ImageContent, ImageRegisterRequest
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import Image, define
-from reenact.domain.loop.policy import Policies
 from reenact.domain.messages import check_text
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.domain.tools import ToolSpec, is_json
-
-_SPEC: Final = frozenset(ToolSpec.__struct_fields__)
+from reenact.domain.tools import ToolSpec
 
 
 def content_of(image: object) -> ImageContent:
@@ -28,14 +25,17 @@ def content_of(image: object) -> ImageContent:
     if not isinstance(image, Image):
         msg = f"an image is an Image, not {type(image).__name__}"
         raise InvalidInputError(msg)
-    who = f"image {image.id!r}" if image.id is not None else "the image"
-    given: object = image.tools
-    tools = tuple(_told(who, tool) for tool in given) if is_sequence(given) else ()
-    # Which functions stand behind names, only the runtime knows.
-    known = tuple(_heard(tool) for tool in tools if not isinstance(tool, str)) if is_sequence(given) else image.tools
-    definition = define(msgspec.structs.replace(image, tools=known), "img" if image.id is None else image.id)
     if image.id is not None:
         check_text("the image's id", image.id)
+    given: object = image.tools
+    if not is_sequence(given):
+        msg = f"tools are a list of tools, not {given!r}"
+        raise ConfigurationError(msg)
+    who = "the image" if image.id is None else f"image {image.id!r}"
+    tools = tuple(_told(who, tool) for tool in given)
+    # Which functions stand behind names, only the runtime knows.
+    known = tuple(tool for tool in given if not isinstance(tool, str))
+    definition = define(msgspec.structs.replace(image, tools=known), "img" if image.id is None else image.id)
     return ImageContent(
         id=image.id,
         name=image.name,
@@ -44,7 +44,7 @@ def content_of(image: object) -> ImageContent:
         max_tokens=image.max_tokens,
         tools=tools,
         mcp_servers=definition.mcp_servers,
-        policies=None if definition.policies is None else _plain(who, definition.policies),
+        policies=None if definition.policies is None else msgspec.to_builtins(definition.policies),
         max_steps=image.max_steps,
         max_repeats=image.max_repeats,
         cost_limit=image.cost_limit,
@@ -53,14 +53,8 @@ def content_of(image: object) -> ImageContent:
 
 
 def image_of(content: ImageContent) -> Image:
-    """Return the image that has travelled; nothing is checked that registering it does not check.
-
-    Raises:
-        ConfigurationError: a tool's spec cannot be read.
-    """
-    fields: dict[str, Any] = {name: getattr(content, name) for name in ImageContent.__struct_fields__}
-    fields["tools"] = tuple(map(_heard, content.tools))
-    return Image(**fields)
+    """Return the image that has travelled; nothing of it is checked yet."""
+    return Image(**{name: getattr(content, name) for name in ImageContent.__struct_fields__})
 
 
 def check_from_afar(type: str, data: Mapping[str, Any], *, allow_programs: bool) -> None:  # noqa: A002 - the word users know it by
@@ -93,17 +87,6 @@ def check_from_afar(type: str, data: Mapping[str, Any], *, allow_programs: bool)
             raise ConfigurationError(msg)
 
 
-def _plain(who: str, policies: Policies) -> object:
-    try:
-        plain: object = msgspec.to_builtins(policies)
-        if is_json(msgspec.json.decode(msgspec.json.encode(plain))):
-            return plain
-    except (TypeError, ValueError, RecursionError):
-        pass
-    msg = f"policies of {who} hold what is no JSON value"
-    raise ConfigurationError(msg)
-
-
 def _told(who: str, tool: object) -> Any:  # noqa: ANN401 - a JSON value
     if is_mapping(tool):
         return dict(tool)
@@ -116,22 +99,6 @@ def _told(who: str, tool: object) -> Any:  # noqa: ANN401 - a JSON value
         )
         raise ConfigurationError(msg)
     return tool
-
-
-def _heard(tool: object) -> object:
-    """Return a tool's spec, if that is what the mapping is; everything else as it is."""
-    if not is_mapping(tool) or "type" in tool or "name" not in tool:
-        return tool
-    unknown = sorted(repr(name) for name in tool if name not in _SPEC)
-    try:
-        spec = msgspec.convert(dict(tool), ToolSpec)
-    except msgspec.ValidationError as wrong:
-        msg = f"tool {tool['name']!r:.80}: {wrong}"
-        raise ConfigurationError(msg) from None
-    if unknown:
-        msg = f"tool {spec.name!r} has {unknown[0]}, which means nothing here; it takes {', '.join(sorted(_SPEC))}"
-        raise ConfigurationError(msg)
-    return spec
 
 
 def _name_of(tool: object) -> str:

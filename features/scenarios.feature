@@ -71,6 +71,7 @@ Feature: Mock scenarios
       When I send "Hello" to image "chat"
       Then I should receive events in order:
         | message_start |
+        | error         |
       And the error should say "Rate limit exceeded"
       And the agent should be in state "error"
 
@@ -80,6 +81,7 @@ Feature: Mock scenarios
       When I send "Hello" to image "chat"
       Then I should receive events in order:
         | message_start |
+        | error         |
       And the error should be of type "rate_limit_exceeded"
       And the agent should be in state "error"
 
@@ -94,6 +96,17 @@ Feature: Mock scenarios
         | scenario      |
         | long-stream   |
         | long-response |
+
+    Scenario: An interrupt ends the script in the middle of a delay
+      Given mock driver scenario is "endless"
+      And I am subscribed to stream events
+      When I send message "Hello" to image "chat" and interrupt it after "Once upon"
+      Then I should receive events in order:
+        | message_start |
+        | text_delta    |
+        | interrupted   |
+      And text should be "Once upon"
+      And the agent should be in state "idle"
 
   Rule: What the script leaves out is put in
 
@@ -136,3 +149,20 @@ Feature: Mock scenarios
       When I choose mock driver scenario "no-such-scenario"
       Then it should fail because nobody defined that scenario
       And the mock should still answer "Hi"
+
+  Rule: A mock that is a provider says the same
+
+    Scenario Outline: Message triggers complete stream events from a provided driver
+      Given a runtime with mock LLM provider
+      And image "chat" exists in container "default"
+      And mock driver scenario is "<scenario>"
+      When I send "Hello" to image "chat"
+      Then text should be "<text>"
+
+      Examples:
+        | scenario      | text                      |
+        | default       | Hello from mock!          |
+        | simple-text   | Hi                        |
+        | with-thinking | Answer                    |
+        | with-tool     | Let me checkI found files |
+        | with-tool-use | I see 2 files             |

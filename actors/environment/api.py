@@ -63,7 +63,7 @@ class SystemBusConsumer(Protocol):
         ...
 
     def conversation(self) -> Sequence[Said]:
-        """Return what was said, up to and including what the model is asked next."""
+        """Return what was said, up to and including what the model is asked next, or the calls that it has made."""
         ...
 
     def must_compress(self) -> bool:

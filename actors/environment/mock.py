@@ -13,7 +13,7 @@ import pykka
 from reenact.actors.environment.api import EnvironmentConfig, OnEvent, SystemBusProducer
 from reenact.actors.environment.driving import cancel_once
 from reenact.actors.environment.model import EffectorActor, ModelEffector, ModelEnvironment, ModelReceptor
-from reenact.actors.environment.scenarios import PREDEFINED, MockEvent, MockScenario, Script
+from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, MockEvent, MockScenario, Script
 from reenact.domain.errors import UnknownScenarioError
 from reenact.domain.events import StreamData
 from reenact.domain.messages import Said
@@ -29,7 +29,7 @@ class MockScenarios:
 
     def __init__(self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None) -> None:
         self._scripts: dict[str, Callable[[Sequence[Said]], Iterable[MockEvent]]] = {}
-        for name, script in {**PREDEFINED, **(scenarios or {})}.items():
+        for name, script in {**PREDEFINED_SCENARIOS, **(scenarios or {})}.items():
             self.define_scenario(name, script)
         self._chosen = scenario
         self.set_scenario(scenario)

@@ -23,7 +23,7 @@ class MockScenario(msgspec.Struct, frozen=True):
     """A script: what the mock says to a message, whatever the message is."""
 
     name: str
-    events: tuple[MockEvent, ...]
+    events: Sequence[MockEvent]
 
 
 Script: TypeAlias = MockScenario | Iterable[MockEvent] | Callable[[Sequence[Said]], Iterable[MockEvent]]
@@ -43,7 +43,7 @@ def _hundred_chunks(name: str) -> MockScenario:
     return MockScenario(name, (*chunks, MockEvent("message_stop", 10)))
 
 
-PREDEFINED: Final[Mapping[str, MockScenario]] = MappingProxyType(
+PREDEFINED_SCENARIOS: Final[Mapping[str, MockScenario]] = MappingProxyType(
     {
         "default": MockScenario(
             "Simple text response",

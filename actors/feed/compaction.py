@@ -34,8 +34,10 @@ class Compaction:
     said. One thread at a time may use it.
     """
 
-    def __init__(self, journal: Log, is_over: Callable[[], bool]) -> None:
+    def __init__(self, journal: Log, replaced: Callable[[str], None], is_over: Callable[[], bool]) -> None:
+        """Compact until it is over; `replaced` is told of each topic that has changed."""
         self._journal = journal
+        self._replaced = replaced
         self._is_over = is_over
         self._place = 0
         self._done: dict[str, int] = {}
@@ -49,10 +51,10 @@ class Compaction:
             RuntimeClosedError: it is closed.
         """
         count = 0
-        again, self._unfinished = self._unfinished, set()
-        for topic in again:
+        for topic in tuple(self._unfinished):
             count += self._compact(topic, before)
         while not self._is_over() and (topics := self._old_topics(before)):
+            self._unfinished.update(topics)
             for topic in topics:
                 count += self._compact(topic, before)
         return count
@@ -70,23 +72,32 @@ class Compaction:
     def _compact(self, topic: str, before: int) -> int:
         """Compact what is old enough of a topic, as far as its turns are over."""
         count = 0
+        end = self._done.pop(topic, 0)
+        merged = Merged()
         pending: list[FeedRow] = []
         waited_for: set[str] = set()
-        for row in self._old_rows(topic, before):
+        for row in self._old_rows(topic, end, before):
             pending.append(row)
             for segment in row.segments:
                 waited_for |= {_turn_of(segment) for entry in segment.entries if entry.type in _DELTAS}
                 waited_for -= {entry.data["turn_id"] for entry in segment.entries if entry.type == _COMPLETED}
-            if not waited_for:
-                count += self._replace(topic, pending)
-                self._remember(topic, _end(row))
-                pending = []
-        if pending:
-            self._unfinished.add(topic)
+            if waited_for:
+                continue
+            for finished in pending:
+                if merged.is_full or _is_compacted(finished):
+                    count += self._write(topic, merged)
+                    merged = Merged()
+                if not _is_compacted(finished):
+                    merged.add(finished)
+            end = _end(row)
+            pending = []
+        count += self._write(topic, merged)
+        if not pending:
+            self._unfinished.discard(topic)
+        self._remember(topic, end)
         return count
 
-    def _old_rows(self, topic: str, before: int) -> Iterator[FeedRow]:
-        after = self._done.get(topic, 0)
+    def _old_rows(self, topic: str, after: int, before: int) -> Iterator[FeedRow]:
         while not self._is_over():
             rows = self._journal.read_feed(topic, after=after, limit=PAGE)
             for row in rows:
@@ -98,25 +109,9 @@ class Compaction:
             after = _end(rows[-1])
 
     def _remember(self, topic: str, cursor: int) -> None:
-        self._done.pop(topic, None)
         self._done[topic] = cursor
         if len(self._done) > REMEMBERED:
             del self._done[next(iter(self._done))]
-
-    def _replace(self, topic: str, rows: list[FeedRow]) -> int:
-        """Put fewer rows in the place of these, which follow each other."""
-        count = 0
-        merged = Merged()
-        for row in rows:
-            if any(entry.type == _COMPACTED for segment in row.segments for entry in segment.entries):
-                count += self._write(topic, merged)
-                merged = Merged()
-                continue
-            merged.add(row)
-            if merged.is_full:
-                count += self._write(topic, merged)
-                merged = Merged()
-        return count + self._write(topic, merged)
 
     def _write(self, topic: str, merged: Merged) -> int:
         if not merged.dropped:
@@ -126,6 +121,7 @@ class Compaction:
         except LogUnusableError:
             _logger.exception("%s stays as it is: some of it is not as it was written", topic)
             return 0
+        self._replaced(topic)
         return merged.dropped
 
 
@@ -173,6 +169,10 @@ class Merged:
         return [
             Segment(context, tuple(entries)) for context, entries in zip(self._contexts, self._entries, strict=True)
         ]
+
+
+def _is_compacted(row: FeedRow) -> bool:
+    return any(entry.type == _COMPACTED for segment in row.segments for entry in segment.entries)
 
 
 def _turn_of(segment: Segment) -> str:

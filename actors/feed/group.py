@@ -153,6 +153,7 @@ class Group:
             StorageError: the log cannot be read for one of them; ask again, nothing is lost.
             RuntimeClosedError: the runtime is closed, and all subscriptions have ended.
         """
+        await asyncio.sleep(0)  # one who always has something must not keep the loop from hearing of the others
         while True:
             batches = self._gather(limit_bytes)
             if batches or self._closed:

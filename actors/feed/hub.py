@@ -35,7 +35,7 @@ class Feed:
         self.wakers = Wakers()
         self.everything = Everything()
         self._new_id = new_id
-        self._replay = Replay(journal, new_id)
+        self.replay = Replay(journal, new_id)
         self._lock = threading.Lock()
         self._topics: dict[str, Topic] = {}
         self._waiting_for_end = Waiting()
@@ -123,7 +123,7 @@ class Feed:
 
     def pages(self, name: str) -> Pages:
         """Return what reads a topic's log."""
-        return Pages(self._replay, name)
+        return Pages(self.replay, name)
 
     def group(self, loop: asyncio.AbstractEventLoop) -> Group:
         """Return an empty group of subscriptions of one task on the loop."""

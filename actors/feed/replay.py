@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from bisect import bisect_right
 from collections import deque
@@ -52,15 +53,23 @@ def numbered(row: FeedRow) -> Iterator[tuple[int, Segment, Entry]]:
             cursor += 1
 
 
-def opened(rows: Iterable[FeedRow], new_id: Callable[[str], str]) -> Iterator[Envelope]:
-    """Yield the events of rows."""
+def opened(rows: Iterable[FeedRow], after: int, new_id: Callable[[str], str]) -> Iterator[Envelope]:
+    """Yield the events of rows that follow each other; the first holds what comes behind the cursor.
+
+    Raises:
+        LogUnusableError: a row is missing.
+    """
     of: Segment | None = None
     context = Context()
     for row in rows:
+        if row.first_cursor > after + 1:
+            message = f"the feed of {row.topic!r} lacks event {after + 1}; verify the log, and restore a copy of it"
+            raise LogUnusableError(message)
         for cursor, segment, entry in numbered(row):
             if segment is not of:
                 of, context = segment, Context(**segment.context)
             yield enveloped(entry, context, row.topic, cursor, new_id)
+            after = cursor
 
 
 class Page:
@@ -68,12 +77,12 @@ class Page:
 
     __slots__ = ("_encoded", "envelopes", "first", "last", "rows", "size", "topic")
 
-    def __init__(self, rows: list[FeedRow], new_id: Callable[[str], str]) -> None:
+    def __init__(self, rows: list[FeedRow], after: int, new_id: Callable[[str], str]) -> None:
         self.topic = rows[0].topic
         self.first = rows[0].first_cursor
         self.rows = len(rows)
         self.size = sum(len(_measure(row.segments)) for row in rows)
-        self.envelopes = list(opened(rows, new_id))
+        self.envelopes = list(opened(rows, after, new_id))
         self.last = self.envelopes[-1].cursor or 0
         self._encoded: list[bytes] | None = None
 
@@ -111,9 +120,16 @@ class Replay:
         with self._reading[hash(topic) % AT_A_TIME]:  # who waits here finds what the other has read
             page = self._found(topic, after)
             if page is None:
-                page = Page(self._rows(topic, after, rows), self._new_id)
+                page = Page(self._rows(topic, after, rows), after, self._new_id)
                 self._pages.append(page)
         return page, page.behind(after)
+
+    def forget(self, topic: str) -> None:
+        """Read the topic anew: the log says less of it than it did."""
+        with self._reading[hash(topic) % AT_A_TIME]:
+            for page in [page for page in tuple(self._pages) if page.topic == topic]:
+                with contextlib.suppress(ValueError):  # it is gone already
+                    self._pages.remove(page)
 
     def _found(self, topic: str, after: int) -> Page | None:
         for page in tuple(self._pages):
@@ -123,8 +139,8 @@ class Replay:
 
     def _rows(self, topic: str, after: int, limit: int) -> list[FeedRow]:
         rows = self._journal.read_feed(topic, after=after, limit=limit)
-        if not rows or rows[0].first_cursor > after + 1:
-            message = f"the feed of {topic!r} lacks the event {after + 1}; verify the log, and restore a copy of it"
+        if not rows:
+            message = f"the feed of {topic!r} ends at {after}, and had more; verify the log, and restore a copy of it"
             raise LogUnusableError(message)
         return rows
 

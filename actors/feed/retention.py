@@ -45,6 +45,19 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError("retention: every= says how often to look; it is above zero")
 
 
+def retention_of(given: object) -> Retention:
+    """Return what is kept for how long; None says nothing of its own.
+
+    Raises:
+        ConfigurationError: it is no `Retention`.
+    """
+    if given is None:
+        return Retention()
+    if not isinstance(given, Retention):
+        raise ConfigurationError(f"retention is a Retention(…), not {type(given).__name__}")
+    return given
+
+
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     """What was let go of: how many deltas, consumers and requests."""
 
@@ -64,7 +77,7 @@ class Sweeper:
         self._sweeping = threading.Lock()
         self._scheduling = threading.Lock()
         self._closed = False
-        self._compaction = Compaction(feed.journal, lambda: self._closed)
+        self._compaction = Compaction(feed.journal, feed.replay.forget, lambda: self._closed)
         self._next: Entry | None = None
         if (retention.deltas, retention.consumers, retention.requests) != (None, None, None):
             self._schedule()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.feed.hub import Feed
-from reenact.actors.feed.retention import Retention
+from reenact.actors.feed.retention import Retention, retention_of
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.journal.api import Publication, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
@@ -211,6 +211,7 @@ class Runtime(LocalRuntime):
         let_go: Callable[[], None],
     ) -> Self:
         new_id = ids or TimeOrderedIds(clock)
+        kept = retention_of(retention)
         with ExitStack() as undo:
             bus = SystemBus(new_id)
             undo.callback(bus.close)
@@ -238,7 +239,7 @@ class Runtime(LocalRuntime):
                 follower=follower,
                 bus=bus,
                 feed=feed,
-                retention=retention,
+                retention=kept,
                 environment=environment,
                 llm=llm if llm is not None else LLMConfig(),
                 base_path=None if base_path is None else os.fspath(base_path),

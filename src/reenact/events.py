@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from reenact.domain.commands import CATALOGUE, REQUESTS, RESPONSES, CommandError, Request, Response, json_schema
 from reenact.domain.events import (
     AgentStarted,
@@ -36,6 +38,9 @@ from reenact.domain.events import (
     UserMessage,
 )
 
+LLMEvent: TypeAlias = StreamEvent
+"""What a driver may report through `on_event`."""
+
 __all__ = [
     "CATALOGUE",
     "REQUESTS",
@@ -54,6 +59,7 @@ __all__ = [
     "ImageRegistered",
     "InputJsonDelta",
     "Interrupted",
+    "LLMEvent",
     "MessageDelta",
     "MessageStart",
     "MessageStop",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact import InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
+from reenact import AsyncRuntime, InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
@@ -270,7 +270,10 @@ def test_an_event_that_cannot_be_read_ends_it(follow: Follow) -> None:
     ],
 )
 def test_what_cannot_be_followed_is_refused_and_not_sent(
-    talk: Talk, session_id: Any, settings: dict[str, Any], error: type[Exception]  # noqa: ANN401 - anything
+    talk: Talk,
+    session_id: Any,  # noqa: ANN401 - anything
+    settings: dict[str, Any],
+    error: type[Exception],
 ) -> None:
     runtime, line = talk()
 
@@ -331,7 +334,7 @@ def test_an_acknowledgement_is_durable_when_it_returns(follow: Follow, beyond: B
     line.events(id_, event(1), event(2))
     cursors(subscription, 2)
 
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
     asked = line.hear("ack")
     assert not call.is_over
     line.say("acked", id=id_, cursor=2)
@@ -361,7 +364,7 @@ def test_what_is_wrong_with_an_acknowledgement_is_raised(follow: Follow, beyond:
     subscription, line, id_ = follow(auto_ack=False)
     line.events(id_, event(1))
     cursors(subscription, 1)
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
 
     line.say("error", id=line.hear("ack")["id"], code="storage_error", message="the disk is gone")
 
@@ -477,7 +480,7 @@ def test_it_can_still_acknowledge_when_it_has_unsubscribed(follow: Follow, beyon
     subscription.unsubscribe()
     line.hear("unsubscribe")
 
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
     id_ = line.subscribed()["id"]
     assert line.hear("ack")["cursor"] == 1
     line.say("acked", id=id_, cursor=1)
@@ -491,11 +494,102 @@ def test_nobody_waits_for_what_a_deleted_session_can_remember_no_more(follow: Fo
     line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
     line.say("ended", id=id_, reason="deleted")
     assert len(list(subscription)) == 1
-    wait_until(lambda: subscription._following._is_gone())
+    wait_until(subscription._following._is_gone)
 
     subscription.ack()
 
     assert line.is_silent()
+
+
+def test_each_acknowledgement_waits_for_its_own_cursor(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1), event(2))
+    cursors(subscription, 2)
+    first = beyond.call(lambda: subscription.ack(1))
+    line.hear("ack")
+    second = beyond.call(subscription.ack)
+    line.hear("ack")
+
+    line.say("acked", id=id_, cursor=1)
+    first.result()
+    assert not second.is_over
+    line.say("acked", id=id_, cursor=2)
+
+    second.result()
+
+
+def test_a_server_that_has_let_go_of_a_deleted_session_is_not_asked_to_remember(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
+    cursors(subscription, 1)
+    call = beyond.call(subscription.ack)
+
+    line.say("error", id=line.hear("ack")["id"], code="subscription_not_found", message="there is none")
+
+    call.result()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_time_out_of_the_servers_own_is_raised_as_one(follow: Follow, beyond: Beyond, *, is_async: bool) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1))
+    cursors(subscription, 1)
+    call = beyond.call(lambda: asyncio.run(subscription.aack()) if is_async else subscription.ack())
+
+    line.say("error", id=line.hear("ack")["id"], code="timeout", message="the disk is slow")
+
+    with pytest.raises(RequestTimeoutError, match="the disk is slow"):
+        call.result()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_time_out_of_the_servers_own_ends_subscribing(
+    talk: Talk, scripted: Scripted, beyond: Beyond, *, is_async: bool
+) -> None:
+    async def stream() -> None:
+        async with AsyncRuntime.connect(scripted.url) as runtime:
+            await runtime.events.stream("s")
+
+    if is_async:
+        call = beyond.call(lambda: asyncio.run(stream()))
+        line = scripted.line()
+    else:
+        runtime, line = talk()
+        call = beyond.call(lambda: runtime.events.stream("s"))
+
+    line.say("error", id=line.hear("subscribe")["id"], code="timeout", message="the disk is slow")
+
+    with pytest.raises(RequestTimeoutError, match="the disk is slow"):
+        call.result()
+
+
+def test_what_comes_in_the_very_moment_of_unsubscribing_is_dropped(follow: Follow) -> None:
+    subscription, _, _ = follow()
+    subscription.unsubscribe()
+
+    assert subscription.offer(1, b"") is True
+
+    assert subscription.take() == []
+
+
+def test_what_comes_in_the_very_moment_of_waiting_is_not_waited_for(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1))
+    wait_until(lambda: subscription._events)
+
+    asyncio.run(asyncio.wait_for(subscription._arrive(), 10))
+
+    assert cursors(subscription, 1) == [1]
+
+
+def test_who_is_woken_twice_is_woken_once() -> None:
+    async def wake() -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        for _ in range(2):
+            module._call_off(waiter)
+        await waiter
+
+    asyncio.run(wake())
 
 
 @pytest.fixture
@@ -545,7 +639,7 @@ def test_a_consumer_that_is_full_can_acknowledge(follow: Follow, beyond: Beyond)
     line.hear("unsubscribe")
     assert cursors(subscription, 1) == [1]
 
-    call = beyond.call(lambda: subscription.ack())
+    call = beyond.call(subscription.ack)
     asked = line.subscribed()
     assert (asked["after"], line.hear("ack")["cursor"]) == (10, 1)
     line.events(asked["id"], *(event(cursor) for cursor in range(11, 31)))
@@ -558,9 +652,7 @@ def test_a_consumer_that_is_full_can_acknowledge(follow: Follow, beyond: Beyond)
 
 
 @pytest.mark.usefixtures("small")
-def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(
-    follow: Follow, scripted: Scripted
-) -> None:
+def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(follow: Follow, scripted: Scripted) -> None:
     subscription, line, id_ = follow(auto_ack=False)
     line.events(id_, *(event(cursor) for cursor in range(1, 31)))
     line.hear("unsubscribe")
@@ -586,9 +678,7 @@ def test_what_is_held_is_bounded_in_bytes(follow: Follow, monkeypatch: pytest.Mo
     assert line.subscribed()["after"] == len(taken)
 
 
-def test_closing_the_runtime_ends_an_iteration_behind_what_has_come(
-    talk: Talk, beyond: Beyond
-) -> None:
+def test_closing_the_runtime_ends_an_iteration_behind_what_has_come(talk: Talk, beyond: Beyond) -> None:
     runtime, line = talk()
     call = beyond.call(lambda: runtime.events.stream("s"))
     id_ = line.subscribed()["id"]
@@ -698,7 +788,9 @@ def test_a_consumer_that_never_waits_lets_other_tasks_of_its_loop_go_on(
 Step: TypeAlias = tuple[str, int]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["send", "repeat", "drop", "take", "close"]), st.integers(1, 12)), max_size=25))
+@given(
+    st.lists(st.tuples(st.sampled_from(["send", "repeat", "drop", "take", "close"]), st.integers(1, 12)), max_size=25)
+)
 def test_whatever_happens_to_connections_each_event_is_handed_out_once_and_in_order(steps: list[Step]) -> None:
     from tests.client.playing import play  # noqa: PLC0415
 

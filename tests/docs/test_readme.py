@@ -105,7 +105,7 @@ def leads_somewhere(page: Path, file: str, heading: str) -> bool:
     if not target.exists():
         return False
     titles = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE) if heading else []
-    return not heading or heading in {title.lower().replace(" ", "-") for title in titles}
+    return not heading or heading in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 
 from reenact.domain import errors
+from reenact.domain.commands import CommandError, refusal_of
 from reenact.domain.errors import (
     AgentNotFoundError,
     AlreadyExistsError,
@@ -22,13 +25,19 @@ from reenact.domain.errors import (
     MailboxFullError,
     NotFoundError,
     ReenactError,
+    RemoteError,
+    RequestReusedError,
     RequestTimeoutError,
     SessionNotFoundError,
     StaleApprovalError,
     StorageError,
     StorageFullError,
+    UnknownEventTypeError,
     UnknownScenarioError,
+    details_of,
+    from_wire,
 )
+from reenact.domain.tools import InvalidArgumentsError, MCPServerError
 
 
 def kinds(of: type[ReenactError]) -> Iterator[type[ReenactError]]:
@@ -102,3 +111,83 @@ def test_a_full_mailbox_says_how_much_it_holds() -> None:
     full = MailboxFullError(7)
 
     assert (full.limit, str(full).startswith("7 messages wait already")) == (7, True)
+
+
+def takes_a_message(kind: type[ReenactError]) -> bool:
+    """Return whether a message is all that it is made of."""
+    return not any("__init__" in vars(base) for base in kind.__mro__ if base.__module__ == errors.__name__)
+
+
+ONE_OF_EACH: list[ReenactError] = [
+    *(kind("it went wrong") for kind in kinds(ReenactError) if takes_a_message(kind)),
+    ContainerNotFoundError("x"),
+    SessionNotFoundError("\0😀"),
+    AlreadyExistsError("session", "s"),
+    CallNotPendingError("a", "it is over"),
+    StaleApprovalError("b", "the policies have changed"),
+    ConflictError("session/s", 1, 2),
+    LogLockedError("a.db", None),
+    MailboxFullError(7),
+    LLMError("overloaded_error", "try later", retryable=True),
+    UnknownScenarioError("x", ("a", "b")),
+    UnknownEventTypeError("x"),
+    RequestReusedError("r"),
+    InvalidArgumentsError("f", ["`x` is missing", "`y` is no number"]),
+    MCPServerError("m", "is gone"),
+    RemoteError("out_of_stock", "none is left"),
+]
+
+
+@pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda error: type(error).__name__)
+def test_an_error_that_has_travelled_is_what_it_was(error: ReenactError) -> None:
+    told = msgspec.json.decode(msgspec.json.encode(refusal_of(error)), type=CommandError)
+
+    arrived = from_wire(told.code, told.message, told.details)
+
+    assert (type(arrived), arrived.code, str(arrived)) == (type(error), error.code, str(error))
+    assert (vars(arrived), arrived.args) == (vars(error), error.args)
+
+
+def test_there_is_one_of_each() -> None:
+    untested = set(kinds(ReenactError)) - {type(error) for error in ONE_OF_EACH}
+
+    assert untested == {
+        errors.NotFoundError,
+        errors.ImageNotFoundError,
+        errors.AgentNotFoundError,
+        errors.UnknownCommandError,
+    }
+
+
+def test_an_error_whose_code_is_not_known_keeps_it() -> None:
+    error = from_wire("out_of_stock", "none is left", {"left": 0})
+
+    assert (type(error), error.code, str(error)) == (RemoteError, "out_of_stock", "none is left")
+
+
+@pytest.mark.parametrize("value", [object(), {"a": 1}, float("nan"), "\ud800", 2**64, (1, b"x"), [{}]])
+def test_what_cannot_travel_stays_behind(value: Any) -> None:  # noqa: ANN401 - anything
+    error = SessionNotFoundError("s")
+    error.id = value
+
+    assert details_of(error) == {}
+
+
+@pytest.mark.parametrize("name", ["args", "code", "__class__", "_x", "", "a b", "with_traceback"])
+def test_no_detail_takes_the_place_of_what_an_error_is(name: str) -> None:
+    error = from_wire("invalid_input", "no", {name: "changed"})
+
+    assert (type(error), error.code) == (errors.InvalidInputError, "invalid_input")
+    assert (error.args, vars(error)) == (("no",), {})
+
+
+def test_an_error_of_a_users_own_is_known_by_its_own_code_and_else_by_that_of_its_base() -> None:
+    class SoldOutError(errors.InvalidInputError):
+        code = "sold_out"
+
+    class VerySoldOutError(SoldOutError):
+        pass
+
+    assert type(from_wire("sold_out", "no")) is SoldOutError
+    assert type(from_wire("invalid_input", "no")) is errors.InvalidInputError
+    assert refusal_of(VerySoldOutError("no")).code == "sold_out"

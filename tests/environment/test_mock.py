@@ -7,7 +7,7 @@ import pytest
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMDriver, LLMProvider
 from reenact.actors.environment.model import ProviderEnvironmentFactory
-from reenact.actors.environment.scenarios import PREDEFINED, Script
+from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, Script
 from reenact.domain.errors import UnknownScenarioError
 from reenact.domain.events import TextDelta
 from reenact.domain.messages import Said
@@ -97,7 +97,7 @@ def test_the_mocks_are_what_the_protocols_ask_for(factory: MockEnvironmentFactor
     assert MockLLMProvider().name == "mock"
 
 
-@pytest.mark.parametrize("scenario", sorted(PREDEFINED))
+@pytest.mark.parametrize("scenario", sorted(PREDEFINED_SCENARIOS))
 def test_each_predefined_scenario_says_exactly_this(
     scenario: str, factory: MockEnvironmentFactory, config: EnvironmentConfig
 ) -> None:
@@ -110,7 +110,7 @@ def test_each_predefined_scenario_says_exactly_this(
 
 @pytest.mark.parametrize("scenario", sorted(DELAYS))
 def test_the_delays_are_those_of_the_documents(scenario: str) -> None:
-    assert [event.delay for event in PREDEFINED[scenario].events] == DELAYS[scenario]
+    assert [event.delay for event in PREDEFINED_SCENARIOS[scenario].events] == DELAYS[scenario]
 
 
 def test_delays_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,11 @@ def a_runtime(story: Story) -> None:
     story.open()
 
 
+@given("a runtime with mock LLM provider")
+def a_runtime_with_a_provider(story: Story) -> None:
+    story.open_with_provider()
+
+
 @given(parsers.parse('a container "{container_id}" exists'))
 @given(parsers.parse('container "{container_id}" exists'))
 def a_container(story: Story, container_id: str) -> None:
@@ -76,7 +81,7 @@ def an_agent(story: Story, session_id: str) -> None:
 
 @step(parsers.parse('mock driver scenario is "{scenario}"'))
 def the_mock_plays(story: Story, scenario: str) -> None:
-    story.mock.set_scenario(scenario)
+    story.choose(scenario)
 
 
 @given("the agent is processing a message")
@@ -295,7 +300,7 @@ def the_text_is(story: Story, text: str) -> None:
 @then("I should receive events in order:")
 def the_stream_is(story: Story, datatable: list[list[str]]) -> None:
     story.listeners["I"].wait("turn_completed")
-    stream = [event.type for event in story.listeners["I"].heard if event.category == "stream"]
+    stream = [event.type for event in story.listeners["I"].heard if event.category in {"stream", "error"}]
     assert stream == [type_ for (type_,) in datatable]
 
 

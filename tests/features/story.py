@@ -6,12 +6,12 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Condition
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
-from reenact import Image, ReenactError, Runtime, Unsubscribe
+from reenact import EnvironmentFactory, Image, ReenactError, Runtime, Unsubscribe
 from reenact.domain.messages import Said
 from reenact.events import Envelope
-from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario
+from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, MockScenario
 
 Listed = TypeVar("Listed")
 
@@ -83,6 +83,7 @@ class Story:
         for scenario in (ENDLESS, SPEECHLESS, BREAKING_OFF):
             self.mock.define_scenario(scenario.name, scenario)
         self.mock.define_scenario("attentive", attentive)
+        self.choose: Callable[[str], None] = self.mock.set_scenario
         self.ears = Ears()
         self.listeners: dict[str, Ears] = {}
         self.subscriptions: list[Unsubscribe] = []
@@ -136,7 +137,31 @@ class Story:
             self._outcomes.append(error)
 
     def open(self) -> None:
-        self._runtime = Runtime.open(self._path, environment=self.mock)
+        self._open(environment=self.mock)
+
+    def open_with_provider(self) -> None:
+        """Have the mock stand one floor below: as a driver in the standard environment."""
+        provider = MockLLMProvider()
+        self._open_anew(llm_provider=provider)
+        self.choose = provider.set_scenario
+
+    def open_on(self, environment: EnvironmentFactory) -> None:
+        """Open a runtime on a log of its own, with this environment in the place of the mock."""
+        self._open_anew(environment=environment)
+
+    def reopen_on(self, environment: EnvironmentFactory) -> None:
+        """Close the runtime and open it again with this environment."""
+        self.close()
+        self._open(environment=environment)
+
+    def _open_anew(self, **settings: Any) -> None:  # noqa: ANN401 - what `Runtime.open` takes
+        self.close()
+        if self._runtime is not None:
+            self._path = self._path.with_name(f"{self._path.stem}-next.db")
+        self._open(**settings)
+
+    def _open(self, **settings: Any) -> None:  # noqa: ANN401 - what `Runtime.open` takes
+        self._runtime = Runtime.open(self._path, **settings)
         self._closed = False
         self._deafen = self._runtime.events.on_all(self.ears.hear)
 

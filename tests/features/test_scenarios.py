@@ -27,6 +27,14 @@ def i_send_to_image(story: Story, text: str, image_id: str) -> None:
     story.ears.wait("turn_completed", where=lambda event: event.context.turn_id == turn_id)
 
 
+@when(parsers.parse('I send message "{text}" to image "{image_id}" and interrupt it after "{words}"'))
+def i_send_and_interrupt(story: Story, text: str, image_id: str, words: str) -> None:
+    response = story.runtime.request("message_send_request", {"image_id": image_id, "content": text})
+    story.session_id, story.agent_id = response.data.result["session_id"], response.data.result["agent_id"]
+    story.ears.wait("text_delta", where=lambda event: event.data.text == words)
+    story.runtime.agents.interrupt(story.agent_id)
+
+
 @when(parsers.parse('I choose mock driver scenario "{name}"'))
 def i_choose(story: Story, name: str) -> None:
     story.attempt(lambda: story.mock.set_scenario(name))

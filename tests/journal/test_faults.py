@@ -11,10 +11,11 @@ import sys
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
-from reenact.actors.journal.api import Committed
+from reenact.actors.journal.api import Committed, Mark, Outcome
 from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
@@ -299,6 +300,28 @@ def test_a_full_disk_refuses_steps_and_loses_none(path: Path) -> None:
         connection_of(journal).execute("PRAGMA max_page_count = 1000000")
         assert [each.event for each in journal.recover("s1")] == [Added(1)]
         commit(journal, step("s1", 1, Added(2, big), kept=[said(big)]))
+    assert verify(path) == []
+
+
+def test_a_full_disk_takes_no_marks_and_replaces_no_rows(path: Path) -> None:
+    long_names = [Mark("s1", f"{number} {'x' * 900}", 1, 1) for number in range(200)]
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    with SqliteJournal.open(path, CODEC) as journal:
+        commit(journal, step("s1", None, kept=[said("a", "b")]))
+        pages: int = connection_of(journal).execute("PRAGMA page_count").fetchone()[0]
+        connection_of(journal).execute(f"PRAGMA max_page_count = {pages}")
+
+        journal.acknowledge(long_names, outcomes.put)
+        journal.acknowledge([Mark("s1", "a", 1, 1)], outcomes.put)
+        assert isinstance(outcomes.get(timeout=30), StorageFullError)
+        assert isinstance(outcomes.get(timeout=30), Committed)
+        with pytest.raises(StorageFullError):
+            journal.replace_feed("s1", 1, 2, [said("x" * 100_000)])
+
+        connection_of(journal).execute("PRAGMA max_page_count = 1000000")
+        assert journal.marks("s1") == [Mark("s1", "a", 1, 1)]
+        assert words_of(journal, "s1") == {1: "a", 2: "b"}
+        journal.replace_feed("s1", 1, 2, [said("x" * 100_000)])
     assert verify(path) == []
 
 

@@ -12,6 +12,8 @@ import msgspec
 from reenact import EnvironmentFactory, Image, Runtime, Said
 from reenact.actors.environment.recorded.form import Cut, Entry
 from reenact.actors.environment.recorded.reading import read
+from reenact.domain.plain import is_sequence
+from reenact.domain.tools import is_mapping
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
 from tests.runtime.witness import PATIENCE, Ears
@@ -144,8 +146,8 @@ def cuts(entries: Sequence[Entry]) -> list[Cut]:
 
 def anonymous(value: Any) -> Any:  # noqa: ANN401 - plain values
     """Return the plain value without ids and times."""
-    if isinstance(value, dict):
+    if is_mapping(value):
         return {name: "*" if name in OF_ONE_RUN else anonymous(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
+    if is_sequence(value):
         return [anonymous(one) for one in value]
     return value

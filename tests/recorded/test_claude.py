@@ -15,7 +15,7 @@ from tests.recorded.stage import heard_of
 from tests.runtime.witness import Ears
 
 KEY = "sk-ant-fake-0123456789"
-SEARCH = [
+SEARCH: list[dict[str, Any]] = [
     {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "rain"}},
     {
         "type": "web_search_tool_result",

@@ -143,6 +143,7 @@ def test_a_recording_with_other_bytes_is_read_or_refused_and_nothing_else(data: 
     assert all(isinstance(entry, Exchange | ToolRun | Cut) for entry in entries)
 
 
+NOTHING: dict[str, object] = {}
 HEAD = '{"format":"reenact-recording","version":1,"entries":['
 
 
@@ -167,10 +168,13 @@ def an_exchange(**fields: object) -> str:
         (f'{HEAD}{{"kind":"other"}}]}}', "damaged: Invalid value"),
         (f"{HEAD}{an_exchange(number='1')}]}}", "Expected `int`"),
         (f"{HEAD}{an_exchange(number=0)}]}}", "damaged"),
-        (f"{HEAD}{an_exchange(messages=[{'role': 'dog', 'content': []}])}]}}", "entries"),
-        (f"{HEAD}{an_exchange(events=[{'at': -1, 'type': 'message_stop', 'data': {}}])}]}}", "at"),
-        (f"{HEAD}{an_exchange(events=[{'at': 0, 'type': 'dance', 'data': {}}])}]}}", "has an event 'dance'"),
-        (f"{HEAD}{an_exchange(events=[{'at': 0, 'type': 'text_delta', 'data': {}}])}]}}", "has an event 'text_delta'"),
+        (f"{HEAD}{an_exchange(messages=[{'role': 'dog'}])}]}}", "entries"),
+        (f"{HEAD}{an_exchange(events=[{'at': -1, 'type': 'message_stop', 'data': NOTHING}])}]}}", "at"),
+        (f"{HEAD}{an_exchange(events=[{'at': 0, 'type': 'dance', 'data': NOTHING}])}]}}", "has an event 'dance'"),
+        (
+            f"{HEAD}{an_exchange(events=[{'at': 0, 'type': 'text_delta', 'data': NOTHING}])}]}}",
+            "has an event 'text_delta'",
+        ),
         (f"{HEAD}{an_exchange(follows=1)}]}}", "follows none"),
         (f"{HEAD}{an_exchange(number=2, follows=1)}]}}", "follows none"),
         (f"{HEAD}{an_exchange(setting=None)}]}}", "no setting"),

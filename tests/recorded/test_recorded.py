@@ -12,7 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact import ConfigurationError, EnvironmentConfig, Image, LLMConfig, MCPServer, Runtime, Said
+from reenact import (
+    ConfigurationError,
+    EnvironmentConfig,
+    EnvironmentFactory,
+    Image,
+    LLMConfig,
+    MCPServer,
+    Runtime,
+    Said,
+)
 from reenact.actors.environment.api import OnEvent, SystemBusConsumer, SystemBusProducer
 from reenact.actors.environment.recorded.form import Cut, Exchange, Setting, ToldTool, ToolRun
 from reenact.actors.environment.recorded.reading import read
@@ -424,7 +433,7 @@ class _Stubborn:
         return self
 
     @property
-    def effector(self) -> _Ends | _Raises:
+    def effector(self) -> _Ends | _Raises | _Loop:
         return _Ends(self)
 
     def create(self, config: EnvironmentConfig) -> _Stubborn:
@@ -520,6 +529,70 @@ class _Raises:
     async def _raise_later(self, event: Envelope) -> None:
         await asyncio.sleep(0)
         self._raise(event)
+
+
+class _HearsAll(_Stubborn):
+    """Asks for a tool and runs it itself; unless it answers at once, its result comes when the turn is interrupted."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        super().__init__()
+        self.at_once = at_once
+
+    @property
+    def effector(self) -> _Loop:
+        return _Loop(self)
+
+
+class _Loop:
+    def __init__(self, environment: _HearsAll) -> None:
+        self._environment = environment
+
+    def connect(self, consumer: SystemBusConsumer) -> None:
+        consumer.on_all(self._hear)
+
+    def _hear(self, event: Envelope) -> None:
+        emit = self._environment.emit
+        match event.type:
+            case "turn_started":
+                emit("tool_call", id="c1", name="echo", input={"text": "x"})
+                emit("message_stop", stop_reason="tool_use")
+            case "step_started":
+                emit("text_delta", text="So it is")
+                emit("message_stop")
+            case "tool_started" if self._environment.at_once:
+                emit("tool_result", id="c1", name="echo", result="x")
+            case "interrupted":
+                emit("tool_result", id="c1", name="echo", result="too late")
+            case _:
+                pass
+
+
+def test_an_environment_that_hears_everything_and_runs_tools_itself_is_recorded(path: Path) -> None:
+    first = play(RecordedEnvironment.record(path, _HearsAll(at_once=True)), (asked("Hello"),))
+    second = play(RecordedEnvironment.replay(path), (asked("Hello"),))
+
+    assert texts_in(second[0]) == ["So it is"]
+    assert second == first
+
+
+def test_a_result_that_came_too_late_is_no_result(path: Path, opened: Open) -> None:
+    def heard(environment: EnvironmentFactory, log: Path) -> list[tuple[str, Any]]:
+        runtime = opened(environment, log)
+        ears = Ears(runtime)
+        turn = say(runtime, "Hello", IMAGE)
+        ears.wait("tool_started")
+        (agent,) = runtime.agents.list()
+        runtime.agents.interrupt(agent.id)
+        ears.wait("turn_completed", turn_id=turn)
+        runtime.close()
+        return heard_of(ears, agent.session_id)
+
+    first = heard(RecordedEnvironment.record(path, _HearsAll(at_once=False)), path.with_name("first.db"))
+    second = heard(RecordedEnvironment.replay(path), path.with_name("second.db"))
+
+    assert cuts(read(str(path))) == [Cut(2)]
+    assert "too late" not in str(second)
+    assert second == first
 
 
 def test_providers_and_factories_are_recorded_and_nothing_else(path: Path) -> None:

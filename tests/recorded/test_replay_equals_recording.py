@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import HealthCheck, event, given, settings
@@ -28,6 +29,14 @@ def used(tokens: int) -> tuple[MockEvent, ...]:
     return (MockEvent("message_delta", data={"usage": {"output_tokens": tokens}}),)
 
 
+def asking(before: Sequence[MockEvent], calls: Sequence[MockEvent]) -> Step:
+    return Step((*before, *calls), "tool_use")
+
+
+def steps(before: Sequence[Step], last: Step) -> tuple[Step, ...]:
+    return (*before, last)
+
+
 PIECES = st.one_of(
     WORDS.map(said),
     st.builds(thought, WORDS, st.sampled_from((None, "sealed"))),
@@ -37,7 +46,7 @@ PIECES = st.one_of(
 )
 SAID = st.lists(PIECES, max_size=4).map(lambda pieces: tuple(one for piece in pieces for one in piece))
 CALLS = st.lists(st.builds(call, st.sampled_from(("echo", "fail", "nowhere")), text=WORDS), min_size=1, max_size=3)
-ASKING = st.builds(lambda before, calls: Step((*before, *calls), "tool_use"), SAID, CALLS)
+ASKING = st.builds(asking, SAID, CALLS)
 LAST = st.builds(
     Step,
     SAID,
@@ -48,7 +57,7 @@ TURNS = st.lists(
         Turn,
         st.integers(0, 1),
         st.sampled_from(("Hello", "And now?")),
-        st.builds(lambda asking, last: (*asking, last), st.lists(ASKING, max_size=2), LAST),
+        st.builds(steps, st.lists(ASKING, max_size=2), LAST),
     ),
     min_size=1,
     max_size=4,

@@ -6,6 +6,7 @@ import itertools
 import random
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -103,6 +104,43 @@ def test_whenever_the_process_ends_a_resumed_turn_goes_on_with_the_recording(
 
     assert len(copies) > 4
     assert said == [["Look", "I look", "", "", "", "Nothing there", "Thanks", "You are welcome"]] * len(copies)
+
+
+def test_a_call_that_a_restart_ran_again_is_found_in_the_recording_that_went_on(
+    path: Path, tmp_path: Path, opened: Open
+) -> None:
+    gate = threading.Event()
+
+    @tool(idempotent=True)
+    def look(where: str) -> str:
+        """Look somewhere."""
+        gate.wait(PATIENCE)
+        return f"nothing in {where}"
+
+    image = Image(id="i", tools=(look,))
+    asking, answering = Step((call("look", where="box"),), "tool_use"), Step((text("Nothing"),))
+    runtime = opened(RecordedEnvironment.record(path, mock_of((Turn(0, "Look", (asking,)),))))
+    ears = Ears(runtime)
+    runtime.agents.receive(begin(runtime, image), "Look")
+    ears.wait("tool_started")
+    log = copy_files(tmp_path / "agents.db", tmp_path / "crashed")
+    went_on = tmp_path / "went-on.json"
+    went_on.write_bytes(path.read_bytes())
+    gate.set()
+    runtime.close()
+
+    mock = mock_of((Turn(0, "Look", (answering,)),))
+    again = opened(
+        RecordedEnvironment.record(went_on, mock, existing="continue"), log, recovery="resume", tools=(look,)
+    )
+    wait_until(partial(_is_idle, again), PATIENCE)
+    said = texts(again)
+    again.close()
+
+    replay = opened(RecordedEnvironment.replay(went_on), tmp_path / "replay.db")
+    heard = Ears(replay)
+    heard.wait("turn_completed", turn_id=replay.agents.receive(begin(replay, image), "Look"))
+    assert texts(replay) == said == ["Look", "", "", "Nothing"]
 
 
 def _is_idle(runtime: Runtime) -> bool:

@@ -81,7 +81,11 @@ def test_what_the_facade_raises_is_the_error_of_the_response(talk: Talk) -> None
     answer = talk.ask("session_run_request", session_id="nowhere")
 
     assert answer["result"] is None
-    assert answer["error"] == {"code": "session_not_found", "message": "session 'nowhere' does not exist"}
+    assert answer["error"] == {
+        "code": "session_not_found",
+        "message": "session 'nowhere' does not exist",
+        "details": {"id": "nowhere"},
+    }
 
 
 def test_data_that_does_not_fit_is_the_error_of_the_response(talk: Talk) -> None:

@@ -43,7 +43,7 @@ def test_clients_are_told_that_the_server_goes(server: Server) -> None:
 def test_a_stream_that_is_under_way_does_not_put_it_off(
     server: Server, runtime: Runtime, mock: MockEnvironmentFactory, session_id: str
 ) -> None:
-    slowly = [MockEvent("text_delta", delay=5, data={"text": "x"}) for _ in range(10_000)]
+    slowly = tuple(MockEvent("text_delta", delay=5, data={"text": "x"}) for _ in range(10_000))
     mock.define_scenario("slowly", MockScenario("slowly", slowly))
     mock.set_scenario("slowly")
     with greeted(server) as talk:

@@ -57,6 +57,7 @@ class Deck:
         self._by_key: dict[bytes, list[Exchange]] = defaultdict(list)
         self._by_conversation: dict[bytes, list[Exchange]] = defaultdict(list)
         self._dealt: set[int] = set()
+        self._loose = [run for run in self._runs if run.exchange is None]
         self._read()
 
     @property
@@ -100,6 +101,15 @@ class Deck:
                 if normal(one.answer, before).content == normal(answer, before).content:
                     return self._of(one)
         return Dealt(None, self._runs)
+
+    def loose(self, id: str, name: str, arguments: Mapping[str, Any]) -> ToolRun | None:  # noqa: A002 - a call's id
+        """Return a run of the call that was recorded after a restart, when no exchange was known; each of them once."""
+        with self._lock:
+            fit = [run for run in self._loose if _is_of(run, name, arguments)]
+            found = next((run for run in fit if run.id == id), next(iter(fit), None))
+            if found is not None and not self._repeat:
+                self._loose.remove(found)
+            return found
 
     def _of(self, exchange: Exchange) -> Dealt:
         return Dealt(exchange, (run for run in self._runs if run.exchange == exchange.number))

@@ -86,7 +86,10 @@ class Exchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", kw
 
 
 class ToolRun(msgspec.Struct, frozen=True, tag_field="kind", tag="tool", kw_only=True, omit_defaults=True):
-    """A call that was run, of the exchange that asked for it, and the result that came `seconds` later."""
+    """A call that was run, of the exchange that asked for it, and the result that came `seconds` later.
+
+    One that was run after a restart names no exchange.
+    """
 
     number: _Number
     exchange: _Number | None = None

@@ -216,21 +216,21 @@ class Player:
         """Say what came of the call, when all has come that came before it."""
         calls = self._asked = self._asked or _Calls(self._deck.found_again(conversation))
         place = calls.dealt.take(call.id, call.name, call.input)
-        if place is None:
+        run = self._deck.loose(call.id, call.name, call.input) if place is None else calls.dealt.runs[place]
+        if run is None:
             arguments = msgspec.json.encode(call.input).decode()
             why = f"{MISMATCH}: the recording {self._deck.path} holds no result of {call.name}({arguments})"
             result = ToolResult(id=call.id, name=call.name, result=f"{why}; see run_tools=True", is_error=True)
             self._receptor.emit((result,), turn_id)
             return
-        run = calls.dealt.runs[place]
-        calls.started[place].set()
+        calls.start(place)
         await asyncio.sleep(run.seconds * self._factor)
         await calls.predecessors(place)
         if not run.complete:
             await _for_ever()
         result = ToolResult(id=call.id, name=call.name, result=run.result, is_error=run.is_error)
         self._receptor.emit((result,), turn_id)
-        calls.ended[place].set()
+        calls.end(place)
 
     async def _say(self, exchange: Exchange, turn_id: str, began: float) -> None:
         loop = asyncio.get_running_loop()
@@ -255,9 +255,19 @@ class _Calls:
         self.started = [asyncio.Event() for _ in dealt.runs]
         self.ended = [asyncio.Event() for _ in dealt.runs]
 
-    async def predecessors(self, place: int) -> None:
+    def start(self, place: int | None) -> None:
+        """Take note that the call of this place, if it has one, is made."""
+        if place is not None:
+            self.started[place].set()
+
+    def end(self, place: int | None) -> None:
+        """Take note that its result was said."""
+        if place is not None:
+            self.ended[place].set()
+
+    async def predecessors(self, place: int | None) -> None:
         """Wait for the results that came before this one; for calls that are not even made, only a moment."""
-        if self.dealt.exchange is None:  # they may be of any turn
+        if place is None or self.dealt.exchange is None:  # they may be of any turn
             return
         for started, ended in zip(self.started[:place], self.ended[:place], strict=True):
             try:

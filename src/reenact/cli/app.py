@@ -274,6 +274,14 @@ def _serve(
         str | None,
         typer.Option("--scenario", metavar="NAME", help="Let the mock answer from this script, as MOCK_SCENARIO does."),
     ] = None,
+    keep_deltas: Annotated[
+        float | None,
+        typer.Option("--keep-deltas", metavar="HOURS", help="Compact the deltas of turns that ended earlier. [48]"),
+    ] = None,
+    keep_consumers: Annotated[
+        float | None,
+        typer.Option("--keep-consumers", metavar="HOURS", help="Forget clients that have not come since. [24]"),
+    ] = None,
     model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model of the image `chat`.")] = None,
     system_prompt: Annotated[
         str | None, typer.Option("--system-prompt", metavar="TEXT", help="The instructions of the image `chat`.")
@@ -310,6 +318,8 @@ def _serve(
         host_names=tuple(host_names or ()),
         mock=mock,
         scenario=scenario,
+        keep_deltas=keep_deltas,
+        keep_consumers=keep_consumers,
     )
 
     def serve(console: Console) -> int:

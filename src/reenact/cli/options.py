@@ -60,6 +60,8 @@ class ServeOptions:
     host_names: tuple[str, ...] = ()
     mock: bool = False
     scenario: str | None = None
+    keep_deltas: float | None = None
+    keep_consumers: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from datetime import timedelta
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.feed.retention import Retention
 from reenact.cli.answering import answering
 from reenact.cli.configuration import read_prices
 from reenact.cli.console import Console
@@ -16,6 +18,7 @@ from reenact.cli.options import ServeOptions
 from reenact.cli.settings import given
 from reenact.cli.talk import database_of, image_of
 from reenact.cli.tools import functions_of
+from reenact.domain.errors import ConfigurationError
 from reenact.server import Server
 from reenact.server.access import is_exposed, read_tokens
 
@@ -39,6 +42,7 @@ def serve(options: ServeOptions, console: Console) -> int:
                 tools=functions_of(image.tools),
                 prices=prices,
                 default_image=image,
+                retention=_retention(options),
             )
         except BaseException:
             answerer.dispose()
@@ -63,6 +67,17 @@ def serve(options: ServeOptions, console: Console) -> int:
                 if server.wait(0):
                     raise ServerEndedError("the server has ended by itself")
     return ExitCode.SUCCESS
+
+
+def _retention(options: ServeOptions) -> Retention:
+    usual = Retention()
+    try:
+        return Retention(
+            deltas=usual.deltas if options.keep_deltas is None else timedelta(hours=options.keep_deltas),
+            consumers=usual.consumers if options.keep_consumers is None else timedelta(hours=options.keep_consumers),
+        )
+    except (ValueError, OverflowError) as error:
+        raise ConfigurationError(f"--keep-deltas and --keep-consumers are hours: {error}") from error
 
 
 def _environ(options: ServeOptions, environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from reenact.domain.commands import REQUESTS
 from reenact.domain.errors import (
     InvalidInputError,
     ProtocolError,
+    ReenactError,
     RequestTimeoutError,
     UnknownCommandError,
     from_wire,
@@ -42,7 +43,7 @@ class Caller:
         self._link.check_open()
 
     def result(self, request: str, kind: type[T], **data: object) -> T:
-        """Return the result of a request, or raise the error that it was answered with; None is no data."""
+        """Return the result of a request, or raise the error that it was answered with."""
         return _read(request, self._result(request, data), kind)
 
     def optional(self, request: str, kind: type[T], **data: object) -> T | None:
@@ -69,8 +70,7 @@ class Caller:
         return read_envelope(answer.response)
 
     def _result(self, request: str, data: Mapping[str, object]) -> msgspec.Raw:
-        given = {name: value for name, value in data.items() if value is not None}
-        return self._ask(request, given, self._timeout, None).outcome.result
+        return self._ask(request, data, self._timeout, None).outcome.result
 
     def _ask(self, request: str, data: Mapping[Any, Any], timeout: float | None, request_id: object) -> Answer:
         id_ = request_id if isinstance(request_id, str) else str(uuid.uuid4())
@@ -78,15 +78,15 @@ class Caller:
         self._link.ask(asked)
         try:
             answer = asked.answer.result(timeout)
-        except TimeoutError:
-            if asked.answer.done():  # the server did not have it done in time
+        except TimeoutError as error:
+            if isinstance(error, ReenactError):  # the server did not have it done in time
                 raise
             raise self._late(request, timeout) from None
         finally:
             self._link.forget(asked)
-        error = answer.outcome.error
-        if error is not None:
-            raise from_wire(error.code, error.message, error.details)
+        refusal = answer.outcome.error
+        if refusal is not None:
+            raise from_wire(refusal.code, refusal.message, refusal.details)
         return answer
 
     def _late(self, request: str, timeout: float | None) -> RequestTimeoutError:

@@ -119,14 +119,14 @@ class Link:
         self._thread.join()
 
     def join(self, follower: Follower) -> None:
-        """Let the follower speak and hear from now on. On the link's thread."""
+        """Let the follower speak and hear from now on, if it does not yet. On the link's thread."""
         if self._over is not None:
             follower.fail(_again(self._over))
-            return
-        self._followers[follower] = None
-        if self._welcome is not None:
-            follower.begin()
-            self.speak(follower)
+        elif follower not in self._followers:
+            self._followers[follower] = None
+            if self._welcome is not None:
+                follower.begin()
+                self.speak(follower)
 
     def part(self, follower: Follower) -> None:
         """Forget the follower. On the link's thread."""

@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 from starlette.responses import Response
 
+from reenact.domain.commands import CommandError
+
 _JSON: Final = "application/json"
 _STATUS: Final = {
     "already_exists": 409,
@@ -26,6 +28,7 @@ _STATUS: Final = {
     "stale_approval": 409,
     "timeout": 504,
     "too_large": 413,
+    "too_many_connections": 503,
     "too_many_requests": 429,
     "too_slow": 408,
     "unknown_command": 404,
@@ -52,11 +55,16 @@ def success(content: object, status: int = 200) -> Response:
 
 def failure(code: str, message: str, *, retry_after: float | None = None) -> Response:
     """Return the response `{"error": {"code", "message"}}`, with the status of the code."""
-    status = status_of(code)
+    return told(CommandError(code=code, message=message), retry_after=retry_after)
+
+
+def told(error: CommandError, *, retry_after: float | None = None) -> Response:
+    """Return the response that tells of the error, with its details, and with the status of its code."""
+    status = status_of(error.code)
     headers: dict[str, str] = {}
     if status == status_of("authentication"):
         headers["www-authenticate"] = "Bearer"
     if retry_after is not None:
         headers["retry-after"] = str(math.ceil(retry_after))
-    body = msgspec.json.encode({"error": {"code": code, "message": message}})
+    body = msgspec.json.encode({"error": error})
     return Response(body, status, headers=headers, media_type=_JSON)

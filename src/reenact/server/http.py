@@ -14,10 +14,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from reenact.domain.commands import json_schema
+from reenact.domain.commands import json_schema, refusal_of
 from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
-from reenact.server.answers import failure, success
+from reenact.server.answers import failure, success, told
 from reenact.server.metrics import CONTENT_TYPE, exposition
 from reenact.server.openapi import frames_schema, openapi
 from reenact.server.resources import ANY_REQUEST, EVENTS, RESOURCES, Resource
@@ -127,7 +127,7 @@ def _encoded(resource: Resource | None, answer: Envelope) -> Response:
     """Return what came of a request as a response; encoded on the thread that carried it out."""
     data = answer.data
     if data.error is not None:
-        return failure(data.error.code, data.error.message)
+        return told(data.error)
     if resource is not None and resource.missing is not None and data.result is None:
         return failure(resource.missing, "there is nothing of this id")
     return success({"request_id": data.request_id, "result": data.result}, 200 if resource is None else resource.status)
@@ -175,7 +175,7 @@ def _told(endpoint: Endpoint) -> Endpoint:
         except _Refusal as refusal:
             return failure(refusal.code, str(refusal))
         except ReenactError as error:
-            return failure(error.code, str(error))
+            return told(refusal_of(error))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
 

@@ -17,13 +17,13 @@ _IN_COMPONENTS: Final = "#/components/schemas/{name}"
 _TEXT: Final[Schema] = {"type": "string"}
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why a request was not carried out."""
 
     error: CommandError
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     """Events of a session, in order; `cursor` is that of the last one, to go on behind."""
 
     events: tuple[Envelope, ...]
@@ -48,7 +48,7 @@ def openapi(server: str) -> Schema:
     requests = [*REQUESTS.values()]
     results = [resource.result for resource in RESOURCES]
     shapes, definitions = msgspec.json.schema_components(
-        [*requests, *results, Failure, Page], ref_template=_IN_COMPONENTS
+        [*requests, *results, ErrorAnswer, EventPage], ref_template=_IN_COMPONENTS
     )
     result_of = dict(zip((one.request for one in RESOURCES), shapes[len(requests) :], strict=False))
     paths: dict[str, Schema] = {}
@@ -66,7 +66,9 @@ def openapi(server: str) -> Schema:
         "components": {
             "schemas": _tidied(definitions),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {"Failure": _json("It was not carried out.", {"$ref": _IN_COMPONENTS.format(name="Failure")})},
+            "responses": {
+                "Failure": _json("It was not carried out.", {"$ref": _IN_COMPONENTS.format(name="ErrorAnswer")})
+            },
         },
     }
 
@@ -124,7 +126,7 @@ def _page() -> Schema:
             _parameter("limit", "query", {"type": "integer", "minimum": 1, "default": 100}, required=False),
         ],
         "responses": {
-            "200": _json("The events that there are.", {"$ref": _IN_COMPONENTS.format(name="Page")}),
+            "200": _json("The events that there are.", {"$ref": _IN_COMPONENTS.format(name="EventPage")}),
             "default": {"$ref": "#/components/responses/Failure"},
         },
     }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         MockReceptor,
     )
     from reenact.actors.environment.recorded.recorded import RecordedEnvironment
-    from reenact.actors.environment.scenarios import MockEvent, MockScenario
+    from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, MockEvent, MockScenario
     from reenact.testing.clock import ManualClock
     from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
     from reenact.testing.fake_replies import FakeError, FakeReply
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reenact.testing.waiting import wait_until
 
 __all__ = [
+    "PREDEFINED_SCENARIOS",
     "CrashedError",
     "EventSourcedTestKit",
     "FakeError",
@@ -72,6 +73,7 @@ _LATER: Final = {
     "MockReceptor": "reenact.actors.environment.mock",
     "MockScenario": "reenact.actors.environment.scenarios",
     "RecordedEnvironment": "reenact.actors.environment.recorded.recorded",
+    "PREDEFINED_SCENARIOS": "reenact.actors.environment.scenarios",
     "ReplayError": "reenact.testing.findings",
     "ReplayMachine": "reenact.testing.machine",
     "Result": "reenact.testing.result",

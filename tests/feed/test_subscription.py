@@ -1,0 +1,485 @@
+"""One follower: from where it begins to where it ends, in threads; nothing twice, nothing left out."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from reenact import InvalidInputError, RuntimeClosedError, SessionNotFoundError, StorageError
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.subscription import Subscription
+from reenact.domain.events import Envelope
+from reenact.testing import wait_until
+from tests.feed.book import HOUR, Book, deleted, deltas
+
+PATIENCE = 10.0
+
+
+def say(book: Book, feed: Feed, *texts: str) -> None:
+    book.write("s", *deltas(*texts))
+    book.publish(feed)
+
+
+def cursors(envelopes: list[Envelope]) -> list[int]:
+    return [envelope.cursor or 0 for envelope in envelopes]
+
+
+def texts(envelopes: list[Envelope]) -> list[str]:
+    return [envelope.data["text"] for envelope in envelopes]
+
+
+def in_thread(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def is_waited_on(subscription: Subscription, count: int = 1) -> Callable[[], bool]:
+    return lambda: len(subscription._waiters) == count
+
+
+def test_it_begins_with_what_was_and_goes_on_with_what_comes(book: Book, feed: Feed) -> None:
+    say(book, feed, "a", "b")
+    subscription = feed.subscribe("s")
+    assert subscription.cursor == 0
+
+    say(book, feed, "c")
+    taken = subscription.take()
+
+    assert cursors(taken) == [1, 2, 3, 4]
+    assert (subscription.topic, subscription.client_id, subscription.cursor) == ("s", None, 4)
+    assert subscription.take() == []
+    assert subscription.next(0) is None
+
+
+def test_what_was_read_and_what_was_published_are_the_same(book: Book, feed: Feed) -> None:
+    with feed.subscribe("s", after=1) as live, feed.subscribe("s") as late:
+        say(book, feed, "a", "b")
+
+        assert live.take() == late.take()[1:]
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+def test_it_begins_behind_the_cursor_that_is_named(book: Book, feed: Feed, after: int) -> None:
+    say(book, feed, "a", "b")
+
+    subscription = feed.subscribe("s", "me", after)
+
+    assert subscription.cursor == after
+    assert cursors(subscription.take()) == list(range(after + 1, 4))
+
+
+def test_take_takes_no_more_than_it_is_asked_for(book: Book, feed: Feed) -> None:
+    say(book, feed, *"abcdef")
+    subscription = feed.subscribe("s")
+
+    parts = [cursors(subscription.take(3)) for _ in range(4)]
+
+    assert parts == [[1, 2, 3], [4, 5, 6], [7], []]
+
+
+def test_nothing_is_told_that_is_not_published_unless_it_is_durable(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", after=1)
+    book.write("s", *deltas("a"))
+
+    assert subscription.next(0) is None
+    book.publish(feed)
+    assert cursors(subscription.take()) == [2]
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_slow_reads_the_log_and_misses_nothing(book: Book, feed: Feed) -> None:
+    slow = feed.subscribe("s")
+    for number in range(50):
+        say(book, feed, str(number))
+    (kept,) = feed.topics
+
+    assert kept.kept[0] <= 5
+    assert texts(slow.take()[1:]) == [str(number) for number in range(50)]
+
+
+def test_several_who_come_to_the_same_place_read_it_once(book: Book, feed: Feed) -> None:
+    say(book, feed, *"abc")
+    before = book.reads
+
+    taken = [feed.subscribe("s").take() for _ in range(20)]
+
+    assert book.reads == before + 1
+    assert all(one == taken[0] for one in taken)
+
+
+@pytest.mark.parametrize(
+    ("session", "client", "after", "error"),
+    [
+        ("nobody", None, None, SessionNotFoundError),
+        ("", None, None, SessionNotFoundError),
+        (7, None, None, SessionNotFoundError),
+        ("s\ud800", None, None, SessionNotFoundError),
+        ("s", "", None, InvalidInputError),
+        ("s", " ", None, InvalidInputError),
+        ("s", 7, None, InvalidInputError),
+        ("s", None, -1, InvalidInputError),
+        ("s", None, 2, InvalidInputError),
+        ("s", None, True, InvalidInputError),
+        ("s", None, 1.0, InvalidInputError),
+        ("s", None, "1", InvalidInputError),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_and_leaves_nothing_behind(
+    feed: Feed, session: str, client: str | None, after: int | None, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        feed.subscribe(session, client, after)
+
+    assert feed.topics == ()
+    assert feed.consumers.here() == []
+
+
+def test_a_session_that_cannot_be_read_cannot_be_subscribed_to(book: Book, feed: Feed) -> None:
+    book.failing = StorageError("the disk is gone")
+    with pytest.raises(StorageError):
+        feed.subscribe("s", "me")
+    book.failing = None
+
+    assert feed.topics == ()
+    assert cursors(feed.subscribe("s", "me").take()) == [1]
+
+
+def test_a_deleted_session_is_followed_to_its_end(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s")
+    book.write("s", *deltas("a"), deleted("s"))
+    book.publish(feed)
+
+    assert [envelope.type for envelope in subscription] == ["session_created", "text_delta", "session_deleted"]
+    assert subscription.closed
+    assert subscription.next() is None
+    assert feed.topics == ()
+    late = feed.subscribe("s", after=2)
+    assert [envelope.type for envelope in late.take()] == ["session_deleted"]
+    assert late.closed
+    nothing = feed.subscribe("s", after=3)
+    assert nothing.closed
+    assert list(nothing) == []
+    nothing.unsubscribe()
+    assert feed.topics == ()
+
+
+def test_one_that_has_closed_hands_out_what_was_published_before(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s")
+    say(book, feed, "a")
+    feed.close()
+
+    states = [subscription.closed, cursors(list(subscription)), subscription.closed]
+
+    assert states == [False, [1, 2], True]
+    with pytest.raises(RuntimeClosedError):
+        feed.subscribe("s")
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_far_behind_when_the_log_closes_hears_that_there_is_more(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s")
+    say(book, feed, "a", "b")
+    for number in range(9):
+        say(book, feed, str(number))
+    assert subscription.next() is not None
+    feed.close()
+    book.closed = True
+
+    with pytest.raises(RuntimeClosedError):
+        list(subscription)
+
+
+def test_leaving_the_block_ends_it(book: Book, feed: Feed) -> None:
+    with feed.subscribe("s") as subscription:
+        assert subscription.next() is not None
+    say(book, feed, "a")
+
+    assert subscription.closed
+    assert list(subscription) == []
+    assert subscription.take() == []
+    subscription.unsubscribe()
+    assert feed.topics == ()
+
+
+def test_a_wait_ends_when_something_comes(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", after=1)
+    got: list[Envelope] = []
+    thread = in_thread(lambda: got.extend([next(subscription)]))
+    wait_until(is_waited_on(subscription))
+
+    say(book, feed, "a")
+    thread.join(PATIENCE)
+
+    assert texts(got) == ["a"]
+    assert is_waited_on(subscription, 0)()
+
+
+def test_a_wait_ends_when_somebody_unsubscribes(feed: Feed) -> None:
+    subscription = feed.subscribe("s", after=1)
+    got: list[Envelope | None] = []
+    thread = in_thread(lambda: got.extend([*subscription, subscription.next()]))
+    wait_until(is_waited_on(subscription))
+
+    subscription.unsubscribe()
+    thread.join(PATIENCE)
+
+    assert got == [None]
+
+
+def test_a_wait_ends_when_the_feed_closes(feed: Feed) -> None:
+    subscription = feed.subscribe("s", after=1)
+    got: list[Envelope | None] = []
+    thread = in_thread(lambda: got.extend(subscription))
+    wait_until(is_waited_on(subscription))
+
+    feed.close()
+    thread.join(PATIENCE)
+
+    assert (got, subscription.closed) == ([], True)
+
+
+def test_a_wait_is_as_long_as_it_may_be_and_no_longer(feed: Feed) -> None:
+    subscription = feed.subscribe("s", after=1)
+
+    begin = time.monotonic()
+    assert subscription.next(0.05) is None
+    took = time.monotonic() - begin
+
+    assert took >= 0.05
+    assert subscription.next(-1) is None
+    assert is_waited_on(subscription, 0)()
+
+
+def test_a_wait_without_end_may_be_written_as_infinity(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s")
+
+    envelope = subscription.next(float("inf"))
+
+    assert envelope is not None
+    thread = in_thread(lambda: subscription.next(float("inf")))
+    wait_until(is_waited_on(subscription))
+    subscription.unsubscribe()
+    thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("timeout", ["1", float("nan"), True])
+def test_a_timeout_is_in_seconds(feed: Feed, timeout: float) -> None:
+    subscription = feed.subscribe("s")
+
+    with pytest.raises(InvalidInputError, match="in seconds"):
+        subscription.next(timeout)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "1", True, None])
+def test_a_limit_is_a_number_of_events(feed: Feed, limit: int) -> None:
+    subscription = feed.subscribe("s")
+
+    with pytest.raises(InvalidInputError, match="1 or more"):
+        subscription.take(limit)
+
+
+def test_the_main_thread_can_be_interrupted_while_it_waits(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", after=1)
+    main = threading.get_ident()
+    assert main == threading.main_thread().ident
+
+    def interrupt() -> None:
+        wait_until(is_waited_on(subscription))
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = in_thread(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(subscription)
+    thread.join(PATIENCE)
+
+    say(book, feed, "a")
+    assert texts(subscription.take()) == ["a"]
+
+
+def test_two_threads_on_the_same_one_share_its_events(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", after=1)
+    got: list[list[Envelope]] = [[], []]
+    threads = [in_thread(lambda part=part: part.extend(subscription)) for part in got]  # type: ignore[misc]
+
+    for number in range(200):
+        say(book, feed, str(number), str(number))
+    feed.close()
+    for thread in threads:
+        thread.join(PATIENCE)
+
+    assert sorted(cursors(got[0]) + cursors(got[1])) == list(range(2, 402))
+    assert all(part == sorted(part, key=lambda envelope: envelope.cursor or 0) for part in got)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_log_that_cannot_be_read_is_an_error_and_no_loss(book: Book, feed: Feed) -> None:
+    say(book, feed, "a", "b")
+    say(book, feed, "c")
+    subscription = feed.subscribe("s")
+    first = subscription.next()
+
+    book.failing = StorageError("the disk is gone")
+    for ask in (subscription.next, subscription.take, lambda: next(subscription)):
+        with pytest.raises(StorageError, match="gone"):
+            ask()
+    book.failing = None
+
+    assert first is not None
+    assert cursors(subscription.take()) == [2, 3, 4]
+
+
+@pytest.mark.usefixtures("small")
+def test_what_was_taken_before_the_log_failed_is_handed_out(book: Book, feed: Feed) -> None:
+    say(book, feed, "a", "b")
+    say(book, feed, "c")
+    subscription = feed.subscribe("s", after=1)
+    assert cursors(subscription.take(1)) == [2]
+
+    book.failing = StorageError("the disk is gone")
+    taken = subscription.take()
+    with pytest.raises(StorageError):
+        subscription.take()
+    book.failing = None
+
+    assert cursors(taken + subscription.take()) == [3, 4]
+
+
+def test_a_log_that_lacks_events_is_named_and_they_are_not_passed_over(book: Book, feed: Feed) -> None:
+    say(book, feed, "a")
+    say(book, feed, "b")
+    rows = book.feeds["session/s"]
+    between = rows.pop(1)
+
+    with pytest.raises(StorageError, match="lacks event 2"):
+        feed.subscribe("s").take()
+    subscription = feed.subscribe("s")
+    end = rows.pop()
+    assert cursors(subscription.take()) == [1]
+    with pytest.raises(StorageError, match="ends at 1, and had more"):
+        subscription.take()
+    rows += [between, end]
+
+    assert cursors(subscription.take()) == [2, 3]
+
+
+# Acknowledgements.
+
+
+def test_who_comes_back_goes_on_behind_what_it_acknowledged(book: Book, feed: Feed) -> None:
+    say(book, feed, *"abcd")
+    with feed.subscribe("s", "me") as subscription:
+        subscription.take(3)
+        subscription.ack(2)
+
+    again = feed.subscribe("s", "me")
+
+    assert (again.cursor, again.client_id) == (2, "me")
+    assert cursors(again.take()) == [3, 4, 5]
+    assert feed.subscribe("s", "other").cursor == 0
+
+
+def test_without_a_cursor_all_that_was_handed_out_is_acknowledged(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", "me")
+    subscription.ack()
+    assert feed.subscribe("s", "me").cursor == 0
+
+    say(book, feed, "a")
+    next(subscription)
+    next(subscription)
+    subscription.ack()
+
+    assert feed.subscribe("s", "me").cursor == 2
+
+
+def test_an_older_acknowledgement_is_ignored(book: Book, feed: Feed) -> None:
+    say(book, feed, "a", "b")
+    subscription = feed.subscribe("s", "me")
+    subscription.take()
+
+    subscription.ack(3)
+    subscription.ack(1)
+
+    assert feed.subscribe("s", "me").cursor == 3
+
+
+@pytest.mark.parametrize("cursor", [3, -1, True, 1.0, "1"])
+def test_only_what_was_handed_out_can_be_acknowledged(book: Book, feed: Feed, cursor: int) -> None:
+    say(book, feed, "a", "b")
+    subscription = feed.subscribe("s", "me")
+    subscription.take(2)
+
+    with pytest.raises(InvalidInputError):
+        subscription.ack(cursor)
+
+    assert feed.subscribe("s", "me").cursor == 0
+
+
+def test_nothing_is_acknowledged_without_a_name(feed: Feed) -> None:
+    subscription = feed.subscribe("s")
+    subscription.take()
+
+    with pytest.raises(InvalidInputError, match="client id"):
+        subscription.ack()
+
+
+def test_an_acknowledgement_that_is_not_durable_is_an_error(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", "me")
+    subscription.take()
+
+    book.failing = StorageError("the disk is full")
+    with pytest.raises(StorageError, match="full"):
+        subscription.ack()
+    book.failing = None
+    subscription.ack()
+
+    assert feed.subscribe("s", "me").cursor == 1
+
+
+def test_an_acknowledgement_of_one_subscription_counts_for_the_others_of_its_client(book: Book, feed: Feed) -> None:
+    first, second = feed.subscribe("s", "me"), feed.subscribe("s", "me")
+    first.take()
+    first.ack()
+
+    second.ack(1)
+
+    assert book.told["session/s", "me"].cursor == 1
+
+
+def test_what_is_acknowledged_is_kept_when_the_feed_closes(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", "me")
+    subscription.take()
+    feed.close()
+    subscription.ack()
+
+    assert book.feed().subscribe("s", "me").cursor == 1
+
+
+def test_who_is_here_is_not_forgotten_and_who_has_gone_is_after_a_while(book: Book, feed: Feed) -> None:
+    here, gone = feed.subscribe("s", "here"), feed.subscribe("s", "gone")
+    for subscription in (here, gone):
+        subscription.take()
+        subscription.ack()
+    book.now += 30 * HOUR
+    gone.unsubscribe()
+
+    assert feed.consumers.forget(before=book.now - 24 * HOUR) == 0
+    book.now += 25 * HOUR
+    assert feed.consumers.forget(before=book.now - 24 * HOUR) == 1
+
+    assert feed.subscribe("s", "here").cursor == 1
+    assert feed.subscribe("s", "gone").cursor == 0
+
+
+def test_that_a_client_was_here_need_not_be_recorded(book: Book, feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
+    subscription = feed.subscribe("s", "me")
+
+    book.failing = StorageError("the disk is full")
+    subscription.unsubscribe()
+
+    assert "the disk is full" in caplog.text
+    assert feed.consumers.here() == []
