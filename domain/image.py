@@ -14,7 +14,7 @@ from reenact.domain.loop.policy import Policies, Policy, policies_of
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
 from reenact.domain.once import Asked
-from reenact.domain.plain import is_sequence
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json
 
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
@@ -195,12 +195,12 @@ def _check_number(who: str, field: str, value: object, *, least: int) -> None:
 
 def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, Any]]:
     """Return whether it is a tool that the Messages API runs, or has a schema for, itself: a mapping with a `type`."""
-    return isinstance(tool, Mapping) and not _is_plain_spec(tool)
+    return is_mapping(tool) and not _is_plain_spec(tool)
 
 
 def _is_plain_spec(tool: object) -> TypeGuard[Mapping[str, Any]]:
     """Return whether it is a spec as a mapping: with an `input_schema`, and without a `type`."""
-    return isinstance(tool, Mapping) and "input_schema" in tool and "type" not in tool
+    return is_mapping(tool) and "input_schema" in tool and "type" not in tool
 
 
 def _api_tool(who: str, tool: Mapping[str, Any]) -> dict[str, Any]:

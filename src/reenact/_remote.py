@@ -110,7 +110,6 @@ async def _within(standing: Future[R], events: RemoteEvents) -> R:
     try:
         async with asyncio.timeout(events.timeout):
             return await asyncio.wrap_future(standing)
-    except TimeoutError:
-        if standing.done() and not standing.cancelled():
-            raise
-        raise events.late() from None
+    except TimeoutError as error:
+        events.raise_if_late(error)
+        raise

@@ -42,7 +42,12 @@ class Waits:
         loop, waiting = self._loop, self._waiting
         assert loop is not None
         assert waiting is not None
-        loop.call_soon_threadsafe(lambda: waiting.done() or waiting.set_result(None))
+        loop.call_soon_threadsafe(self._over, waiting)
+
+    @staticmethod
+    def _over(waiting: asyncio.Future[None]) -> None:
+        if not waiting.done():
+            waiting.set_result(None)
 
 
 @pytest.fixture
@@ -76,7 +81,8 @@ def connect(reconnect: Reconnect) -> Iterator[Connect]:
     with ExitStack() as stack:
 
         def connect(url: str, **settings: Any) -> RemoteRuntime:  # noqa: ANN401 - what `Runtime.connect` takes
-            runtime = Runtime.connect(url, **{"reconnect": reconnect, "timeout": 10.0, **settings})
+            given: dict[str, Any] = {"reconnect": reconnect, "timeout": 10.0, **settings}
+            runtime = Runtime.connect(url, **given)
             stack.callback(runtime.close)
             return runtime
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from reenact import Runtime
 from reenact.client import subscription as module
 from reenact.client.reconnect import Reconnect
@@ -67,6 +69,8 @@ class Teller:
                     self.id = None
             case "ack":
                 self.line.say("acked", id=frame["id"], cursor=frame["cursor"])
+            case _:
+                raise AssertionError(frame)
 
 
 def play(steps: list[tuple[str, int]]) -> None:
@@ -113,7 +117,5 @@ def _play(subscription: RemoteSubscription, teller: Teller, steps: list[tuple[st
 
 
 def _read(frame: str | bytes) -> dict[str, object]:
-    import json  # noqa: PLC0415
-
     found: dict[str, object] = json.loads(frame)
     return found

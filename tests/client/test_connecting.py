@@ -165,9 +165,20 @@ def test_a_web_server_is_no_server_of_ours(scripted: Scripted, status: int) -> N
         Runtime.connect(scripted.url)
 
 
-def test_what_does_not_speak_http_is_no_server_of_ours(mute: Callable[[bytes | None], Mute]) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"220 mail.example.org ESMTP\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 301 Moved Permanently\r\nLocation: ftp://example.org\r\n\r\n",
+    ],
+    ids=["mail", "careless", "moved"],
+)
+def test_what_does_not_speak_as_a_websocket_does_is_no_server_of_ours(
+    mute: Callable[[bytes | None], Mute], answer: bytes
+) -> None:
     with pytest.raises(ProtocolError, match="no Reenact server"):
-        Runtime.connect(mute(b"220 mail.example.org ESMTP\r\n\r\n").url)
+        Runtime.connect(mute(answer).url)
 
 
 def test_what_speaks_no_tls_cannot_be_trusted(mute: Callable[[bytes | None], Mute]) -> None:
@@ -186,7 +197,7 @@ def test_where_nobody_is_is_tried_until_the_time_is_over(nobody: str, waits: Wai
 
 
 def test_who_does_not_answer_is_unreachable(mute: Callable[[bytes | None], Mute]) -> None:
-    with pytest.raises(ServerUnreachableError, match="has not answered"):
+    with pytest.raises(ServerUnreachableError, match=r"no server within 0\.1 s: .* has not answered"):
         Runtime.connect(mute(None).url, timeout=0.1)
 
     assert not is_running()

@@ -212,6 +212,19 @@ def test_a_handler_may_leave_join_and_ask_while_it_is_called(house: House, beyon
     assert heard == ["agent"]
 
 
+def test_a_handler_that_another_one_ends_does_not_hear_the_event_that_is_being_told(house: House) -> None:
+    ends: list[RemoteListener] = []
+    gone, there = Ears(), Ears()
+    house.add("text_delta", lambda _: ends[0]())
+    ends.append(house.add("text_delta", gone))
+    house.add("text_delta", there)
+
+    house.tell(event(1), event(2))
+
+    assert there.wait(2) == [1, 2]
+    assert gone.heard == []
+
+
 def test_what_a_handler_raises_is_logged_and_harms_nobody(house: House, caplog: pytest.LogCaptureFixture) -> None:
     ears = Ears()
 
@@ -432,6 +445,16 @@ def test_what_nobody_could_hear_is_refused_and_not_sent(talk: Talk) -> None:
     assert line.is_silent()
 
 
+def test_an_acknowledgement_of_what_nobody_acknowledged_is_ignored(house: House) -> None:
+    ears = Ears()
+    house.add("text_delta", ears)
+
+    house.line.say("acked", id=house.id, cursor=1)
+    house.tell(event(1))
+
+    assert ears.wait(1) == [1]
+
+
 @pytest.fixture
 def held(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ears, threading.Event]]:
     """A handler that does not return until it is let go, in a house with room for ten events."""
@@ -454,7 +477,9 @@ def test_handlers_that_are_too_slow_leave_events_with_the_server(
     house.tell(event(1))
     ears.wait(1)
 
-    house.tell(*(event(cursor) for cursor in range(2, 31)))
+    first, second = ([event(cursor) for cursor in range(begin, begin + 15)] for begin in (2, 17))
+    batches = [{"id": house.id, "events": first}, {"id": house.id, "events": second}]
+    house.line.say("events", batches=batches)
     assert house.line.hear("unsubscribe")["id"] == house.id
     assert house.line.is_silent()
     go.set()

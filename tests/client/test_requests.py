@@ -23,9 +23,10 @@ from reenact.domain.commands import refusal_of
 from reenact.domain.errors import ProtocolError, RemoteError, RequestReusedError
 from reenact.domain.frames import BAD_FRAME
 from tests.client.conftest import Waits
-from tests.client.scripted import Beyond, Line, Scripted
+from tests.client.scripted import Beyond, Line, Scripted, event
 
 Talk: TypeAlias = Callable[..., tuple[RemoteRuntime, Line]]
+ANSWERS: list[object] = [5, None, {"id": 5}, "text"]
 
 
 def test_a_request_bears_an_id_of_its_own_and_the_time_that_it_has(talk: Talk, beyond: Beyond) -> None:
@@ -151,6 +152,16 @@ def test_a_time_out_of_the_servers_own_is_raised_as_one(talk: Talk, beyond: Beyo
         call.result()
 
 
+def test_a_refusal_because_of_a_time_out_is_raised_as_one(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.sessions.run("s"))
+
+    line.say("error", id=line.hear("request")["id"], code="timeout", message="too busy")
+
+    with pytest.raises(RequestTimeoutError, match="too busy"):
+        call.result()
+
+
 def test_no_time_out_waits_for_as_long_as_it_takes(talk: Talk, beyond: Beyond) -> None:
     runtime, line = talk(timeout=None)
     call = beyond.call(lambda: runtime.sessions.run("s"))
@@ -226,7 +237,7 @@ def test_a_server_that_is_closing_is_asked_again_when_it_is_back(
     assert [call.result() for call in calls] == ["agent", "agent"]
 
 
-@pytest.mark.parametrize("answer", [5, None, {"id": 5}, "text"])
+@pytest.mark.parametrize("answer", ANSWERS)
 def test_an_answer_to_another_question_is_a_mistake_of_the_server(talk: Talk, beyond: Beyond, answer: object) -> None:
     runtime, line = talk()
     call = beyond.call(runtime.containers.list)
@@ -280,7 +291,7 @@ def test_what_is_about_nothing_is_ignored(talk: Talk, beyond: Beyond) -> None:
         line.say("acked", id=id_, cursor=5)
         line.say("ended", id=id_, reason="deleted")
         line.say("error", id=id_, code="subscription_not_found", message="there is none")
-        line.say("events", batches=[{"id": id_, "events": [{}]}])
+        line.events(id_, event(1))
     line.say("error", code="invalid_frame", message="what was that?")
     call = beyond.call(runtime.containers.list)
     line.answer(line.hear("request"), result=[])

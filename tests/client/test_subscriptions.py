@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact import InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
+from reenact import AsyncRuntime, InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
@@ -499,6 +499,97 @@ def test_nobody_waits_for_what_a_deleted_session_can_remember_no_more(follow: Fo
     subscription.ack()
 
     assert line.is_silent()
+
+
+def test_each_acknowledgement_waits_for_its_own_cursor(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1), event(2))
+    cursors(subscription, 2)
+    first = beyond.call(lambda: subscription.ack(1))
+    line.hear("ack")
+    second = beyond.call(subscription.ack)
+    line.hear("ack")
+
+    line.say("acked", id=id_, cursor=1)
+    first.result()
+    assert not second.is_over
+    line.say("acked", id=id_, cursor=2)
+
+    second.result()
+
+
+def test_a_server_that_has_let_go_of_a_deleted_session_is_not_asked_to_remember(follow: Follow, beyond: Beyond) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
+    cursors(subscription, 1)
+    call = beyond.call(subscription.ack)
+
+    line.say("error", id=line.hear("ack")["id"], code="subscription_not_found", message="there is none")
+
+    call.result()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_time_out_of_the_servers_own_is_raised_as_one(follow: Follow, beyond: Beyond, *, is_async: bool) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    line.events(id_, event(1))
+    cursors(subscription, 1)
+    call = beyond.call(lambda: asyncio.run(subscription.aack()) if is_async else subscription.ack())
+
+    line.say("error", id=line.hear("ack")["id"], code="timeout", message="the disk is slow")
+
+    with pytest.raises(RequestTimeoutError, match="the disk is slow"):
+        call.result()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_time_out_of_the_servers_own_ends_subscribing(
+    talk: Talk, scripted: Scripted, beyond: Beyond, *, is_async: bool
+) -> None:
+    async def stream() -> None:
+        async with AsyncRuntime.connect(scripted.url) as runtime:
+            await runtime.events.stream("s")
+
+    if is_async:
+        call = beyond.call(lambda: asyncio.run(stream()))
+        line = scripted.line()
+    else:
+        runtime, line = talk()
+        call = beyond.call(lambda: runtime.events.stream("s"))
+
+    line.say("error", id=line.hear("subscribe")["id"], code="timeout", message="the disk is slow")
+
+    with pytest.raises(RequestTimeoutError, match="the disk is slow"):
+        call.result()
+
+
+def test_what_comes_in_the_very_moment_of_unsubscribing_is_dropped(follow: Follow) -> None:
+    subscription, _, _ = follow()
+    subscription.unsubscribe()
+
+    assert subscription.offer(1, b"") is True
+
+    assert subscription.take() == []
+
+
+def test_what_comes_in_the_very_moment_of_waiting_is_not_waited_for(follow: Follow) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1))
+    wait_until(lambda: subscription._events)
+
+    asyncio.run(asyncio.wait_for(subscription._arrive(), 10))
+
+    assert cursors(subscription, 1) == [1]
+
+
+def test_who_is_woken_twice_is_woken_once() -> None:
+    async def wake() -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        for _ in range(2):
+            module._call_off(waiter)
+        await waiter
+
+    asyncio.run(wake())
 
 
 @pytest.fixture

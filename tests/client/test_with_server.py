@@ -34,7 +34,12 @@ Ask: TypeAlias = Callable[[str], None]
 def finish_turn(runtime: RemoteRuntime | Runtime, session_id: str, text: str) -> None:
     """Ask something, and return when it is answered."""
     done = threading.Event()
-    with runtime.events.on("turn_completed", lambda event: event.context.session_id == session_id and done.set()):
+
+    def end(event: Envelope) -> None:
+        if event.context.session_id == session_id:
+            done.set()
+
+    with runtime.events.on("turn_completed", end):
         runtime.agents.receive(runtime.sessions.run(session_id), text)
         assert done.wait(10)
 
@@ -102,9 +107,9 @@ def test_acknowledgements_are_kept_for_the_next_client(server: Server, connect: 
     first.close()
 
     second = connect(server.url, token=TOKEN, client_id="ann").events.subscribe("s")
-    envelope = second.next(10)
-    assert envelope is not None
-    assert envelope.cursor == 5
+    first_again = second.next(10)
+    assert first_again is not None
+    assert first_again.cursor == 5
     second.ack()
     other = connect(server.url, token=TOKEN, client_id="bob").events.subscribe("s")
 
@@ -288,7 +293,7 @@ def test_asyncio_has_the_same(server: Server, local: Runtime, mock: MockEnvironm
             with runtime.events.on("text_delta", hear):
                 pass
             assert heard == [f"chunk-{number} " for number in range(100)]
-            told = []
+            told: list[Envelope] = []
             async with subscription:
                 async for envelope in subscription:
                     told.append(envelope)

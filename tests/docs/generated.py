@@ -10,22 +10,30 @@ from pathlib import Path
 import msgspec
 
 from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schema
+from reenact.server.openapi import frames_schema
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CATALOGUE_PAGE = ROOT / "docs" / "events.md"
 SCHEMA_FILE = ROOT / "docs" / "schema" / "events.json"
+FRAMES_FILE = ROOT / "docs" / "schema" / "frames.json"
 BEGIN, END = "<!-- catalogue -->\n", "<!-- /catalogue -->\n"
 
 
 def main() -> None:
-    """Write the tables of the catalogue into their page, and the schema into its file."""
+    """Write the tables of the catalogue into their page, and the schemas into their files."""
     CATALOGUE_PAGE.write_text(with_catalogue(CATALOGUE_PAGE.read_text()))
     SCHEMA_FILE.write_text(schema())
+    FRAMES_FILE.write_text(frames())
 
 
 def schema() -> str:
     """Return the JSON Schema of all events, as a file holds it."""
     return json.dumps(json_schema(), indent=1, sort_keys=True) + "\n"
+
+
+def frames() -> str:
+    """Return the JSON Schema of all frames of the protocol, as a file holds it."""
+    return json.dumps(frames_schema(), indent=1, sort_keys=True) + "\n"
 
 
 def with_catalogue(page: str) -> str:

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from reenact import Image, Runtime, SessionNotFoundError
 from reenact.events import CATALOGUE, Envelope
 from reenact.testing import MockEnvironmentFactory
-from tests.docs.generated import CATALOGUE_PAGE, SCHEMA_FILE, schema, with_catalogue
+from tests.docs.generated import CATALOGUE_PAGE, FRAMES_FILE, SCHEMA_FILE, frames, schema, with_catalogue
 
 HOW = "make it anew: .venv/bin/python -m tests.docs.generated"
 
@@ -33,6 +33,10 @@ def check() -> Callable[[object], None]:
 
 def test_the_schema_in_the_documentation_is_that_of_the_code() -> None:
     assert SCHEMA_FILE.read_text() == schema(), HOW
+
+
+def test_the_schema_of_frames_in_the_documentation_is_that_of_the_code() -> None:
+    assert FRAMES_FILE.read_text() == frames(), HOW
 
 
 def test_the_catalogue_in_the_documentation_is_that_of_the_code() -> None:

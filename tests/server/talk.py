@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -94,24 +94,29 @@ class Talk:
 
 
 @contextmanager
-def talking(server: Server, **settings: Any) -> Iterator[Talk]:  # noqa: ANN401 - those of `connect`
+def talking(
+    server: Server, *, additional_headers: Mapping[str, str] | None = None, max_queue: int = 16
+) -> Generator[Talk]:
     """Connect, without saying anything."""
+    url = f"{server.url.replace('http', 'ws', 1)}/ws"
     with connect(
-        f"{server.url.replace('http', 'ws', 1)}/ws", compression=None, max_size=None, **settings
+        url, additional_headers=additional_headers, compression=None, max_size=None, max_queue=max_queue
     ) as connection:
         yield Talk(connection)
 
 
 @contextmanager
-def greeted(server: Server, **settings: Any) -> Iterator[Talk]:  # noqa: ANN401 - likewise
+def greeted(
+    server: Server, *, additional_headers: Mapping[str, str] | None = None, max_queue: int = 16
+) -> Generator[Talk]:
     """Connect and say hello."""
-    with talking(server, **settings) as talk:
+    with talking(server, additional_headers=additional_headers, max_queue=max_queue) as talk:
         talk.hello()
         yield talk
 
 
 @contextmanager
-def plain(server: Server) -> Iterator[socket.socket]:
+def plain(server: Server) -> Generator[socket.socket]:
     """Connect, and speak whatever the test does."""
     where = urlsplit(server.url)
     with socket.create_connection((where.hostname or "", where.port or 0), PATIENCE) as connection:

@@ -61,13 +61,14 @@ def test_a_handshake_with_a_wrong_token_is_refused(closed: Server, header: str) 
     assert refused.value.response.headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("header", [None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer", f"Bearer {TOKEN}x"])
 @pytest.mark.parametrize("path", ["/v1/containers", "/metrics", "/nowhere", "/v1/requests/container_list_request"])
-def test_the_json_api_needs_a_token(closed: Server, header: str | None, path: str) -> None:
-    answer = httpx2.get(f"{closed.url}{path}", headers={} if header is None else {"Authorization": header})
+def test_the_json_api_needs_a_token(closed: Server, subtests: pytest.Subtests, path: str) -> None:
+    for header in (None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer", f"Bearer {TOKEN}x"):
+        with subtests.test(header):
+            answer = httpx2.get(f"{closed.url}{path}", headers={} if header is None else {"Authorization": header})
 
-    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "authentication")
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "authentication")
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("header", [f"Bearer {TOKEN}", f"bearer  {OTHER}"])

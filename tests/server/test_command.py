@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -78,7 +78,7 @@ def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
 
 
 @contextmanager
-def greeted_at(url: str) -> Iterator[Talk]:
+def greeted_at(url: str) -> Generator[Talk]:
     with connect(f"{url.replace('http', 'ws', 1)}/ws") as connection:
         talk = Talk(connection)
         talk.hello()

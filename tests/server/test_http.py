@@ -150,64 +150,65 @@ def test_an_idempotency_key_is_the_id_of_the_request(http: httpx2.Client) -> Non
     assert answer.json()["request_id"] == "mine"
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "expected"),
-    [
-        ("/v1/containers", {"container_id": "room", "nam": "Room"}, (400, "invalid_input")),
-        ("/v1/containers", {"container_id": ""}, (400, "invalid_input")),
-        ("/v1/containers", {"container_id": 1}, (400, "invalid_input")),
-        ("/v1/containers", {"request_id": "mine"}, (400, "invalid_input")),
-        ("/v1/containers/room/sessions", {"image_id": "chat", "container_id": "other"}, (400, "invalid_input")),
-        ("/v1/containers/nowhere/sessions", {"image_id": "chat"}, (404, "container_not_found")),
-        ("/v1/containers/room/sessions", {"image_id": "nothing"}, (404, "image_not_found")),
-        ("/v1/containers/room/sessions", {"image_id": "chat", "session_id": "talks"}, (409, "already_exists")),
-        ("/v1/images", {"id": "x", "nonsense": 1}, (400, "invalid_input")),
-        ("/v1/messages", {"content": "Hello"}, (400, "invalid_input")),
-        ("/v1/messages", {"content": " ", "session_id": "talks"}, (400, "invalid_message")),
-        ("/v1/messages", {"content": "Hello", "agent_id": "nobody"}, (404, "agent_not_found")),
-        ("/v1/sessions/nowhere/run", {}, (404, "session_not_found")),
-    ],
-)
+CANNOT_BE_DONE: list[tuple[str, Json, tuple[int, str]]] = [
+    ("/v1/containers", {"container_id": "room", "nam": "Room"}, (400, "invalid_input")),
+    ("/v1/containers", {"container_id": ""}, (400, "invalid_input")),
+    ("/v1/containers", {"container_id": 1}, (400, "invalid_input")),
+    ("/v1/containers", {"request_id": "mine"}, (400, "invalid_input")),
+    ("/v1/containers/room/sessions", {"image_id": "chat", "container_id": "other"}, (400, "invalid_input")),
+    ("/v1/containers/nowhere/sessions", {"image_id": "chat"}, (404, "container_not_found")),
+    ("/v1/containers/room/sessions", {"image_id": "nothing"}, (404, "image_not_found")),
+    ("/v1/containers/room/sessions", {"image_id": "chat", "session_id": "talks"}, (409, "already_exists")),
+    ("/v1/images", {"id": "x", "nonsense": 1}, (400, "invalid_input")),
+    ("/v1/messages", {"content": "Hello"}, (400, "invalid_input")),
+    ("/v1/messages", {"content": " ", "session_id": "talks"}, (400, "invalid_message")),
+    ("/v1/messages", {"content": "Hello", "agent_id": "nobody"}, (404, "agent_not_found")),
+    ("/v1/sessions/nowhere/run", {}, (404, "session_not_found")),
+]
+
+
 def test_what_cannot_be_done_is_said_with_its_status(
-    http: httpx2.Client, session_id: str, path: str, body: Json, expected: tuple[int, str]
+    http: httpx2.Client, session_id: str, subtests: pytest.Subtests
 ) -> None:
-    assert error(http.post(path, json=body)) == expected
+    for path, body, expected in CANNOT_BE_DONE:
+        with subtests.test(f"{path} {body}"):
+            assert error(http.post(path, json=body)) == expected
 
 
-@pytest.mark.parametrize(
-    "body", [b"nonsense", b"[]", b"1", b'"x"', b"null", b"{", b"\xff", b"[" * 100_000, b'{"a":NaN}']
-)
-def test_a_body_that_is_no_object_is_refused(http: httpx2.Client, body: bytes) -> None:
-    assert error(http.post("/v1/containers", content=body)) == (400, "invalid_input")
+def test_a_body_that_is_no_object_is_refused(http: httpx2.Client, subtests: pytest.Subtests) -> None:
+    for body in (b"nonsense", b"[]", b"1", b'"x"', b"null", b"{", b"\xff", b"[" * 100_000, b'{"a":NaN}'):
+        with subtests.test(repr(body[:20])):
+            assert error(http.post("/v1/containers", content=body)) == (400, "invalid_input")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "expected"),
-    [
-        ("GET", "/", (404, "not_found")),
-        ("GET", "/v1", (404, "not_found")),
-        ("GET", "/v1/containers/a/b/c", (404, "not_found")),
-        ("PUT", "/v1/containers", (405, "method_not_allowed")),
-        ("POST", "/health", (405, "method_not_allowed")),
-        ("GET", "/v1/requests/container_list_request", (405, "method_not_allowed")),
-        ("GET", "/v1/containers?verbose=1", (400, "invalid_input")),
-        ("GET", "/v1/pending?call_id=1", (400, "invalid_input")),
-        ("GET", "/v1/sessions/nowhere/messages", (404, "session_not_found")),
-        ("GET", "/v1/sessions/nowhere/events", (404, "session_not_found")),
-        ("GET", "/v1/sessions/talks/events?after=-1", (400, "invalid_input")),
-        ("GET", "/v1/sessions/talks/events?after=2", (400, "invalid_input")),
-        ("GET", "/v1/sessions/talks/events?after=x", (400, "invalid_input")),
-        ("GET", "/v1/sessions/talks/events?after=\u0661", (400, "invalid_input")),
-        ("GET", f"/v1/sessions/talks/events?after={'9' * 5000}", (400, "invalid_input")),
-        ("GET", "/v1/sessions/talks/events?limit=0", (400, "invalid_input")),
-        ("GET", "/v1/sessions/talks/events?limit=1001", (400, "invalid_input")),
-        ("GET", "/v1/sessions/talks/events?until=1", (400, "invalid_input")),
-    ],
-)
+IS_NOT_THERE = [
+    ("GET", "/", (404, "not_found")),
+    ("GET", "/v1", (404, "not_found")),
+    ("GET", "/v1/containers/a/b/c", (404, "not_found")),
+    ("PUT", "/v1/containers", (405, "method_not_allowed")),
+    ("POST", "/health", (405, "method_not_allowed")),
+    ("GET", "/v1/requests/container_list_request", (405, "method_not_allowed")),
+    ("GET", "/v1/containers?verbose=1", (400, "invalid_input")),
+    ("GET", "/v1/pending?call_id=1", (400, "invalid_input")),
+    ("GET", "/v1/sessions/nowhere/messages", (404, "session_not_found")),
+    ("GET", "/v1/sessions/nowhere/events", (404, "session_not_found")),
+    ("GET", "/v1/sessions/talks/events?after=-1", (400, "invalid_input")),
+    ("GET", "/v1/sessions/talks/events?after=2", (400, "invalid_input")),
+    ("GET", "/v1/sessions/talks/events?after=x", (400, "invalid_input")),
+    ("GET", "/v1/sessions/talks/events?after=\u0661", (400, "invalid_input")),
+    ("GET", f"/v1/sessions/talks/events?after={'9' * 5000}", (400, "invalid_input")),
+    ("GET", "/v1/sessions/talks/events?limit=0", (400, "invalid_input")),
+    ("GET", "/v1/sessions/talks/events?limit=1001", (400, "invalid_input")),
+    ("GET", "/v1/sessions/talks/events?until=1", (400, "invalid_input")),
+]
+
+
 def test_what_there_is_not_is_said_with_its_status(
-    http: httpx2.Client, session_id: str, method: str, path: str, expected: tuple[int, str]
+    http: httpx2.Client, session_id: str, subtests: pytest.Subtests
 ) -> None:
-    assert error(http.request(method, path)) == expected
+    for method, path, expected in IS_NOT_THERE:
+        with subtests.test(f"{method} {path[:80]}"):
+            assert error(http.request(method, path)) == expected
 
 
 def test_the_events_of_a_session_come_in_pages(http: httpx2.Client, runtime: Runtime, session_id: str) -> None:

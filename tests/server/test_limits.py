@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -82,5 +83,7 @@ def test_a_room_is_entered_when_there_is_room() -> None:
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["rate", "message_size", "connections", "stall_timeout"])
 def test_a_limit_is_a_number_above_0(name: str, value: float) -> None:
+    settings: dict[str, Any] = {name: value}
+
     with pytest.raises(ConfigurationError, match=name):
-        Limits(**{name: value})  # type: ignore[arg-type]  # some are whole numbers
+        Limits(**settings)

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from reenact.domain.commands import REQUESTS, json_schema
+from reenact.domain.tools import is_array, is_object
 from reenact.server.resources import ANY_REQUEST, EVENTS, RESOURCES
 from tests.server.talk import Json, Talk
 from tests.server.test_frames import has_turned
@@ -58,7 +59,7 @@ def test_the_document_has_the_form_of_one(document: Json) -> None:
 
 def test_every_schema_is_one_and_every_reference_leads_somewhere(document: Json) -> None:
     def visit(value: Any) -> None:  # noqa: ANN401 - any JSON value
-        if isinstance(value, dict):
+        if is_object(value):
             reference = value.get("$ref")
             if isinstance(reference, str):
                 place: Any = document
@@ -66,7 +67,7 @@ def test_every_schema_is_one_and_every_reference_leads_somewhere(document: Json)
                     place = place[part]
             for one in value.values():
                 visit(one)
-        elif isinstance(value, list):
+        elif is_array(value):
             for one in value:
                 visit(one)
 

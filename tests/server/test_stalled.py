@@ -8,7 +8,7 @@ import json
 import select
 import socket
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 
 import httpx2
 import pytest
@@ -52,7 +52,7 @@ def masked(text: str) -> bytes:
 
 
 @contextlib.contextmanager
-def stalled(server: Server, *frames: Mapping[str, object]) -> Iterator[socket.socket]:
+def stalled(server: Server, *frames: Mapping[str, object]) -> Generator[socket.socket]:
     """Connect with little room for what comes, say the frames, and read nothing any more."""
     with plain(server) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

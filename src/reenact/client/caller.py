@@ -16,6 +16,7 @@ from reenact.domain.commands import REQUESTS
 from reenact.domain.errors import (
     InvalidInputError,
     ProtocolError,
+    ReenactError,
     RequestTimeoutError,
     UnknownCommandError,
     from_wire,
@@ -77,15 +78,15 @@ class Caller:
         self._link.ask(asked)
         try:
             answer = asked.answer.result(timeout)
-        except TimeoutError:
-            if asked.answer.done():  # the server did not have it done in time
+        except TimeoutError as error:
+            if isinstance(error, ReenactError):  # the server did not have it done in time
                 raise
             raise self._late(request, timeout) from None
         finally:
             self._link.forget(asked)
-        error = answer.outcome.error
-        if error is not None:
-            raise from_wire(error.code, error.message, error.details)
+        refusal = answer.outcome.error
+        if refusal is not None:
+            raise from_wire(refusal.code, refusal.message, refusal.details)
         return answer
 
     def _late(self, request: str, timeout: float | None) -> RequestTimeoutError:

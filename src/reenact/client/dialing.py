@@ -23,7 +23,6 @@ from reenact.client.address import is_loopback
 from reenact.client.incoming import read_frame
 from reenact.domain.errors import (
     AuthenticationError,
-    ConfigurationError,
     ProtocolError,
     ReenactError,
     ServerUnreachableError,
@@ -78,7 +77,7 @@ class Dialer:
             if isinstance(error.__cause__, EOFError | ConnectionClosed):  # it went away in the middle of its answer
                 raise self._unreachable(error) from None
             raise self._unintelligible(error) from None
-        except InvalidHandshake as error:
+        except (InvalidHandshake, InvalidURI) as error:  # an address is one that it sends clients on to
             raise self._unintelligible(error) from None
         try:
             return socket, await self._greet(socket)
@@ -87,23 +86,20 @@ class Dialer:
             raise
 
     async def _open(self) -> ClientConnection:
-        try:
-            return await connect(
-                self.address,
-                subprotocols=[Subprotocol(SUBPROTOCOL)],
-                compression=None,
-                additional_headers=self._headers,
-                user_agent_header="reenact",
-                proxy=None if is_loopback(self.address) else True,
-                open_timeout=PATIENCE,
-                ping_interval=self._heartbeat,
-                ping_timeout=self._heartbeat,
-                close_timeout=CLOSING,
-                max_size=None,
-                logger=_LOGGER,
-            )
-        except InvalidURI as error:
-            raise ConfigurationError(f"{self.address!r} is no address of a server: {error}") from None
+        return await connect(
+            self.address,
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            compression=None,
+            additional_headers=self._headers,
+            user_agent_header="reenact",
+            proxy=None if is_loopback(self.address) else True,
+            open_timeout=PATIENCE,
+            ping_interval=self._heartbeat,
+            ping_timeout=self._heartbeat,
+            close_timeout=CLOSING,
+            max_size=None,
+            logger=_LOGGER,
+        )
 
     async def _greet(self, socket: ClientConnection) -> Welcome:
         try:

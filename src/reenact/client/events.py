@@ -11,6 +11,7 @@ from reenact.client.subscription import RemoteSubscription, check_cursor
 from reenact.domain.commands import CATALOGUE
 from reenact.domain.errors import (
     InvalidInputError,
+    ReenactError,
     RequestTimeoutError,
     SessionNotFoundError,
     UnknownEventTypeError,
@@ -111,34 +112,26 @@ class RemoteEvents:
     def _await(self, subscription: RemoteSubscription, standing: Future[int]) -> None:
         try:
             subscription.stand(standing.result(self.timeout))
-        except TimeoutError:
+        except BaseException as error:
             subscription.unsubscribe()
-            if standing.done():
-                raise
-            raise self.late() from None
-        except BaseException:
-            subscription.unsubscribe()
+            self.raise_if_late(error)
             raise
 
     def _wait(self, listener: RemoteListener) -> RemoteListener:
         try:
             listener.standing.result(self.timeout)
-        except TimeoutError:
+        except BaseException as error:
             listener()
-            if listener.standing.done():
-                raise
-            raise self.late() from None
-        except BaseException:
-            listener()
+            self.raise_if_late(error)
             raise
         return listener
 
-    def late(self) -> RequestTimeoutError:
-        """Return the error of what was not answered in time."""
-        why = self._link.failure
-        return RequestTimeoutError(
-            f"the server did not answer within {self.timeout} s" + (f": {why}" if why is not None else "")
-        )
+    def raise_if_late(self, error: BaseException) -> None:
+        """Raise `RequestTimeoutError` if the error is that the server did not answer in time."""
+        if isinstance(error, TimeoutError) and not isinstance(error, ReenactError):
+            failure = self._link.failure
+            why = "" if failure is None else f": {failure}"
+            raise RequestTimeoutError(f"the server did not answer within {self.timeout} s{why}") from None
 
 
 def _named(type_: object) -> str:

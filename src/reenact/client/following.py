@@ -11,7 +11,7 @@ from reenact.client.incoming import DELETED, Batch, read_head, step_to
 from reenact.client.link import Link, Told
 from reenact.client.thread import reject, resolve
 from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
-from reenact.domain.frames import Ack, Acked, Ended, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
+from reenact.domain.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
 
 _DELETED: Final = "deleted"
 """Why a subscription ended that is not to be taken up again; for any other reason it is, on the next connection."""
@@ -131,7 +131,7 @@ class Following:
                 self._link.speak(self)
             case Refused():
                 self._refused(told)
-            case Ended():
+            case _:
                 self._over = self._over or told.reason == _DELETED
                 self._put_off()
                 if self._over:

@@ -7,7 +7,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Final, Self
 
 from reenact.actors.bus import Handler
@@ -26,16 +25,12 @@ PATIENCE: Final = 2.0
 _log: Final = logging.getLogger("reenact.events")
 
 
-class RemoteListener:
+class RemoteListener(Joining):
     """One handler. Call it, as often as you like, or leave its `with` block to end it."""
 
     def __init__(self, type: str | None, handler: Handler, forget: Callable[[RemoteListener], None]) -> None:  # noqa: A002
-        self.type = type
+        super().__init__(type)
         self.active = True
-        self.begin: int | None = None
-        self.standing: Future[None] = Future()
-        """Done once the handler hears what is published from then on."""
-        self.joining = Joining(type, self, self.standing)
         self._handler = handler
         self._forget = forget
 
@@ -85,7 +80,7 @@ class Handlers:
         """
         listener = RemoteListener(type, handler, self._forget)
         with self._changed:
-            self._link.call(self._listening.join, listener.joining)
+            self._link.call(self._listening.join, listener)
             self._listeners = (*self._listeners, listener)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"{NAME}-handlers", daemon=True)
@@ -118,11 +113,10 @@ class Handlers:
             self._changed.notify_all()
             return True
 
-    def admit(self, handler: object) -> None:
+    def admit(self, joining: Joining) -> None:
         """Let a handler hear what comes from now on; see `Audience`."""
-        if isinstance(handler, RemoteListener):
-            with self._changed:
-                handler.begin = self._next + len(self._events)
+        with self._changed:
+            joining.begin = self._next + len(self._events)
 
     def end(self, error: ReenactError) -> None:
         """Say that nothing more comes; see `Audience`."""
@@ -133,7 +127,7 @@ class Handlers:
         with self._changed:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
         with contextlib.suppress(RuntimeClosedError):
-            self._link.call(self._listening.quit, listener.joining)
+            self._link.call(self._listening.quit, listener)
 
     def _run(self) -> None:
         while (found := self._take()) is not None:

@@ -18,7 +18,7 @@ from reenact.client.incoming import Batch, Head, read_head
 from reenact.client.link import Link, Told
 from reenact.client.thread import reject, resolve
 from reenact.domain.errors import ReenactError, RuntimeClosedError, from_wire
-from reenact.domain.frames import Acked, Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
+from reenact.domain.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 
 _LAGGING: Final = "lagging"
 """Why a subscription ended that was too slow, and can begin anew; those that ended otherwise wait for a connection."""
@@ -26,12 +26,15 @@ SESSIONS: Final = 1000
 """Of so many sessions it is remembered how far they were heard: those that were heard last."""
 
 
-class Joining(msgspec.Struct, frozen=True, eq=False):
-    """A handler that is to hear events of a type, or all if that is None; `standing` is done once it does."""
+class Joining:
+    """A handler that is to hear events of a type, or all if that is None."""
 
-    type: str | None
-    handler: object
-    standing: Future[None]
+    def __init__(self, type: str | None) -> None:  # noqa: A002 - the word users know it by
+        self.type = type
+        self.standing: Future[None] = Future()
+        """Done once it hears what is published from then on."""
+        self.begin: int | None = None
+        """The number of the first event that is for it."""
 
 
 class Audience(Protocol):
@@ -41,7 +44,7 @@ class Audience(Protocol):
         """Take an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
         ...
 
-    def admit(self, handler: object) -> None:
+    def admit(self, joining: Joining) -> None:
         """Tell this handler, too, what comes from now on."""
         ...
 
@@ -76,7 +79,7 @@ class Listening:
         """Let one more handler hear."""
         self._members[joining] = None
         if self._full:  # what has no room comes later, and this handler hears it, too
-            self._audience.admit(joining.handler)
+            self._audience.admit(joining)
             resolve(joining.standing, None)
         else:
             self._joining.append(joining)
@@ -156,8 +159,8 @@ class Listening:
                 self._break_off()
                 self._later = not (isinstance(told, Ended) and told.reason == _LAGGING)
                 self._link.speak(self)
-            case Acked():
-                pass
+            case _:
+                pass  # nothing was acknowledged
 
     def _ask(self) -> bytes:
         """Return the frame that asks for what is wanted now; behind a break, from where it broke off."""
@@ -192,7 +195,7 @@ class Listening:
     def _admit(self) -> None:
         entering, self._entering = self._entering, []
         for joining in entering:
-            self._audience.admit(joining.handler)
+            self._audience.admit(joining)
 
     def _tell_all(self, events: Iterable[tuple[Head, bytes]]) -> None:
         for head, event in events:

@@ -54,11 +54,9 @@ class RemoteRuntime:
         try:
             link.first.result(seconds)
         except TimeoutError:
-            failure = link.failure
+            why = link.failure
             link.close()
-            if isinstance(failure, ServerUnreachableError):
-                raise failure from None
-            raise ServerUnreachableError(f"{dialer.address} has not answered within {timeout} s") from None
+            raise ServerUnreachableError(f"no server within {timeout} s: {why}") from None
         except BaseException:
             link.close()
             raise

@@ -157,8 +157,8 @@ class RemoteSubscription:
         done = self._acknowledge(cursor)
         try:
             done.result(self._timeout)
-        except TimeoutError:
-            if done.done():  # a kind of `TimeoutError` that the server has raised
+        except TimeoutError as error:
+            if isinstance(error, ReenactError):
                 raise
             raise _late(self._timeout) from None
 
@@ -168,8 +168,8 @@ class RemoteSubscription:
         try:
             async with asyncio.timeout(self._timeout):
                 await asyncio.wrap_future(done)
-        except TimeoutError:
-            if done.done() and not done.cancelled():
+        except TimeoutError as error:
+            if isinstance(error, ReenactError):
                 raise
             raise _late(self._timeout) from None
 

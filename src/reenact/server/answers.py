@@ -28,6 +28,7 @@ _STATUS: Final = {
     "stale_approval": 409,
     "timeout": 504,
     "too_large": 413,
+    "too_many_connections": 503,
     "too_many_requests": 429,
     "too_slow": 408,
     "unknown_command": 404,

@@ -19,6 +19,8 @@ FIRST_SIZE: Final = 64 * 1024
 """The largest message of a client that nobody knows yet, in bytes."""
 FLUSH: Final = 5.0
 """Seconds in which a client may still take what was sent before its connection is cut."""
+LINGER: Final = 1.0
+"""Seconds in which a client can read why its connection is closed, though it is still sending."""
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 """The option SO_LINGER: on, for no time."""
 _BODY: Final = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
@@ -195,6 +197,17 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
                 return
             super().keepalive_timeout()
             self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
+
+        def handle_parser_exception(self) -> None:
+            """Say why, and read on for a moment: with something unread, the system would take the word back."""
+            if self.close_sent or self.conn.close_sent is None:
+                return
+            code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.write_eof()
+            self.close_sent = True
+            self.close_timer = self.loop.call_later(LINGER, self.transport.close)
 
         def _give_up(self) -> None:
             if not self.close_sent and not self.transport.is_closing():
