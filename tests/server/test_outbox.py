@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import msgspec
 
@@ -28,21 +29,25 @@ class Spring:
 
 
 class Socket:
-    """Takes frames, each when the one before has been taken for so long as it takes the loop to do something else."""
+    """Takes frames, each when the loop has done something else, and says when it has taken so many."""
 
-    def __init__(self) -> None:
-        self.frames: list[tuple[float, bytes]] = []
+    def __init__(self, wanted: int) -> None:
+        self.taken: list[tuple[float, bytes]] = []
+        self._wanted = wanted
+        self._has_them = asyncio.Event()
 
     async def send(self, frame: bytes) -> None:
-        self.frames.append((asyncio.get_running_loop().time(), frame))
+        self.taken.append((asyncio.get_running_loop().time(), frame))
+        if len(self.taken) >= self._wanted:
+            self._has_them.set()
         await asyncio.sleep(0)
 
-    async def has(self, count: int) -> list[float]:
-        """Return when so many frames were sent, once they are."""
+    async def full(self) -> None:
         async with asyncio.timeout(10):
-            while len(self.frames) < count:
-                await asyncio.sleep(0.001)
-        return [at for at, _ in self.frames[:count]]
+            await self._has_them.wait()
+
+    def pauses(self) -> list[float]:
+        return [later - sooner for (sooner, _), (later, _) in pairwise(self.taken)]
 
 
 def sending(size: int, socket: Socket) -> Outbox:
@@ -54,45 +59,40 @@ def sending(size: int, socket: Socket) -> Outbox:
 
 
 def test_few_events_at_a_time_are_sent_in_few_frames() -> None:
-    async def play() -> list[float]:
-        socket = Socket()
-        async with asyncio.TaskGroup() as group:
-            sender = group.create_task(sending(100, socket).run())
-            times = await socket.has(5)
-            sender.cancel()
-        return times
+    async def play(socket: Socket) -> None:
+        sender = asyncio.create_task(sending(100, socket).run())
+        await socket.full()
+        sender.cancel()
 
-    times = asyncio.run(play())
+    socket = Socket(5)
+    asyncio.run(play(socket))
 
-    assert min(later - sooner for sooner, later in zip(times, times[1:], strict=False)) >= PACE * 0.9
+    assert min(socket.pauses()) >= PACE * 0.9
 
 
 def test_many_events_at_a_time_are_sent_without_a_pause() -> None:
-    async def play() -> list[float]:
-        socket = Socket()
-        async with asyncio.TaskGroup() as group:
-            sender = group.create_task(sending(BATCH, socket).run())
-            times = await socket.has(50)
-            sender.cancel()
-        return times
+    async def play(socket: Socket) -> None:
+        sender = asyncio.create_task(sending(BATCH, socket).run())
+        await socket.full()
+        sender.cancel()
 
-    times = asyncio.run(play())
+    socket = Socket(50)
+    asyncio.run(play(socket))
 
-    assert min(later - sooner for sooner, later in zip(times, times[1:], strict=False)) < PACE / 2
+    assert min(socket.pauses()) < PACE / 2
 
 
 def test_an_answer_does_not_wait_for_the_next_events() -> None:
-    async def play() -> tuple[float, bytes]:
-        socket = Socket()
-        async with asyncio.TaskGroup() as group:
-            outbox = sending(100, socket)
-            sender = group.create_task(outbox.run())
-            await socket.has(1)
-            outbox.put(Acked(id="sub", cursor=1))
-            await socket.has(2)
-            sender.cancel()
-        return socket.frames[1]
+    async def play(first: Socket, outbox: Outbox) -> None:
+        sender = asyncio.create_task(outbox.run())
+        outbox.put(Acked(id="sub", cursor=1))
+        await first.full()
+        outbox.put(Acked(id="sub", cursor=2))
+        await asyncio.sleep(0)
+        sender.cancel()
 
-    _, frame = asyncio.run(play())
+    socket = Socket(2)
+    asyncio.run(play(socket, sending(100, socket)))
 
-    assert b"acked" in frame
+    kinds = [b"acked" in frame for _, frame in socket.taken]
+    assert kinds == [True, False, True]
