@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import gil, imports, journal, kernel, projecting, replay, report, scale, tooling
+from bench import delivery, gil, imports, journal, kernel, projecting, replay, report, scale, tooling
 from bench.measure import Result, Workload, run
 from bench.product import Figure, Sync, at_once, cold_start, creation, one_session, workload
 from bench.product import replay as replay_turns
@@ -48,6 +48,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "replay": replay.workloads,
     "projections": projecting.workloads,
     "scale": scale.workloads,
+    "delivery": delivery.workloads,
     "imports": imports.workloads,
     "gil": gil.workloads,
 }

@@ -34,7 +34,9 @@ class Compaction:
     said. One thread at a time may use it.
     """
 
-    def __init__(self, journal: Log, replaced: Callable[[str], None], is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, journal: Log, is_over: Callable[[], bool], replaced: Callable[[str], None] | None = None
+    ) -> None:
         """Compact until it is over; `replaced` is told of each topic that has changed."""
         self._journal = journal
         self._replaced = replaced
@@ -121,7 +123,8 @@ class Compaction:
         except LogUnusableError:
             _logger.exception("%s stays as it is: some of it is not as it was written", topic)
             return 0
-        self._replaced(topic)
+        if self._replaced is not None:
+            self._replaced(topic)
         return merged.dropped
 
 

@@ -11,8 +11,8 @@ from reenact.actors.feed.waking import Waiter, Waiting, Waker
 from reenact.actors.journal.api import Publication
 from reenact.domain.commands import CATALOGUE
 
-MOST_EVENTS: Final = 16_384
-MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_EVENTS: Final = 8192
+MOST_BYTES: Final = 16 * 1024 * 1024
 """What is kept at the most for listeners that lag."""
 FEW: Final = 256
 """So many publications may be kept although all listeners have had them."""
@@ -55,7 +55,7 @@ class Everything:
 
     @property
     def kept(self) -> tuple[int, int]:
-        """How many events are kept, and how many bytes they take in the log."""
+        """How many events are kept, and how many bytes they take, about."""
         return self._events, self._bytes
 
     def join(self, listener: Hears) -> None:

@@ -14,7 +14,7 @@ from reenact.actors.feed.group import Group
 from reenact.actors.feed.place import Place
 from reenact.actors.feed.replay import Log, Pages, Replay, is_deleted
 from reenact.actors.feed.subscription import Subscription
-from reenact.actors.feed.topic import Chunk, Topic
+from reenact.actors.feed.topic import Budget, Chunk, Topic
 from reenact.actors.feed.waking import Waiter, Waiting, Waker, Wakers
 from reenact.actors.journal.api import Publication
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
@@ -38,6 +38,7 @@ class Feed:
         self.replay = Replay(journal, new_id)
         self._lock = threading.Lock()
         self._topics: dict[str, Topic] = {}
+        self._budget = Budget()
         self._waiting_for_end = Waiting()
         self._pool: ThreadPoolExecutor | None = None
         self._closed = False
@@ -177,7 +178,7 @@ class Feed:
             self.check_open()
             topic = self._topics.get(name)
             if topic is None:
-                topic = self._topics[name] = Topic(name)
+                topic = self._topics[name] = Topic(name, self._budget)
             place = Place(topic, session_id, self.pages(name), self._leave)
             topic.join(place)
         return place
@@ -199,6 +200,7 @@ class Feed:
     def _let_go(self, topic: Topic) -> None:
         if not topic.is_followed and self._topics.get(topic.name) is topic:
             del self._topics[topic.name]
+            topic.clear()
 
 
 def _must_reach(session_id: str, after: int, end: int) -> None:

@@ -20,8 +20,9 @@ from reenact.domain.events import Context, DeltasCompacted, Envelope, SessionDel
 FIRST_ROWS: Final = 16
 MOST_ROWS: Final = 256
 ENOUGH_BYTES: Final = 64 * 1024
-"""How many rows are read at a time: at first, and at the most; and what they ought to take in the log."""
-SHARED_PAGES: Final = 32
+ENOUGH_EVENTS: Final = 512
+"""How many rows are read at a time: at first, and at the most; what they ought to take in the log, and hold."""
+SHARED_PAGES: Final = 16
 """So many pages, those read last of all topics, are kept for others who come to the same place."""
 AT_A_TIME: Final = 16
 """So many topics at the most are read at the same time."""
@@ -156,8 +157,8 @@ class Pages:
     def read(self, after: int) -> tuple[Page, int]:
         """Do as `Replay.read`."""
         page, index = self._replay.read(self._topic, after, self._rows)
-        fitting = page.rows * ENOUGH_BYTES // page.size
-        self._rows = max(1, min(fitting, 2 * self._rows, MOST_ROWS))
+        fitting = page.rows * min(ENOUGH_BYTES / page.size, ENOUGH_EVENTS / len(page.envelopes))
+        self._rows = max(1, min(int(fitting), 2 * self._rows, MOST_ROWS))
         return page, index
 
 

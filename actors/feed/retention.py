@@ -77,7 +77,7 @@ class Sweeper:
         self._sweeping = threading.Lock()
         self._scheduling = threading.Lock()
         self._closed = False
-        self._compaction = Compaction(feed.journal, feed.replay.forget, lambda: self._closed)
+        self._compaction = Compaction(feed.journal, lambda: self._closed, feed.replay.forget)
         self._next: Entry | None = None
         if (retention.deltas, retention.consumers, retention.requests) != (None, None, None):
             self._schedule()

@@ -24,7 +24,6 @@ REST: Final = 1024
 """After so many events without a pause, one that is awaited lets other tasks of the loop go on."""
 
 _LAST: Final = SessionDeleted.event_type
-_NO_MORE: Final = (Need.NEWS, Need.OVER)
 
 
 class Means(Protocol):
@@ -61,6 +60,8 @@ class Subscription:
         self._lock = threading.Lock()
         self._buffer: list[Envelope] = []
         self._index = 0
+        self._is_all = False
+        """Whether nothing more was published when the buffer was filled."""
         self._is_over = place.is_over
         self._is_loading = False
         self._error: BaseException | None = None
@@ -125,10 +126,11 @@ class Subscription:
         while True:
             try:
                 with self._lock:
+                    is_anew = self._index == len(self._buffer)
                     need = self._advance()
                     after = self._place.ahead
                     self._slice(taken, limit)
-                if len(taken) == limit or need in _NO_MORE:
+                if len(taken) == limit or need is Need.NEWS or need is Need.OVER or (is_anew and self._is_all):
                     return taken
                 if need is Need.LOG:
                     self._load(after)
@@ -231,6 +233,7 @@ class Subscription:
                 self._fill(chunks[0].envelopes(), start)
             else:
                 self._fill([envelope for chunk in chunks for envelope in chunk.envelopes()], start)
+            self._is_all = len(self._buffer) < AT_ONCE
         else:
             self._fill([], 0)
             if need is Need.OVER:
@@ -239,6 +242,7 @@ class Subscription:
 
     def _fill(self, envelopes: list[Envelope], start: int) -> None:
         self._buffer, self._index = envelopes, start
+        self._is_all = False
         if envelopes:
             self._place.ahead = envelopes[-1].cursor or 0
 

@@ -15,12 +15,16 @@ from reenact.actors.feed.waking import Waiter, Waiting, Waker
 from reenact.actors.journal.api import Publication
 from reenact.domain.events import Context, Envelope
 
-MOST_EVENTS: Final = 4096
-MOST_BYTES: Final = 1024 * 1024
+MOST_EVENTS: Final = 2048
+MOST_BYTES: Final = 2 * 1024 * 1024
 """What of a topic is kept at the most; who is further behind reads the log."""
-FEW_EVENTS: Final = 256
-FEW_BYTES: Final = 64 * 1024
+FEW_EVENTS: Final = 128
+FEW_BYTES: Final = 256 * 1024
 """What of a topic may be kept although all who follow it have had it."""
+ALL_BYTES: Final = 64 * 1024 * 1024
+"""What of all topics together is kept, about, at the most; then the one that grows keeps only its newest."""
+ENVELOPE: Final = 1024
+"""Bytes that the envelope of an event and its JSON take, about, besides what it says."""
 
 _measure = msgspec.msgpack.Encoder().encode
 to_json: Final = msgspec.json.Encoder().encode
@@ -36,7 +40,8 @@ class Chunk:
         self.publication = publication
         self.first = publication.first_cursor or 0
         self.end = self.first + len(publication.segment.entries) - 1
-        self.size = len(_measure(publication.segment))
+        self.size = len(_measure(publication.segment)) + ENVELOPE * len(publication.segment.entries)
+        """About how much memory it takes, in bytes."""
         self._new_id = new_id
         self._envelopes: list[Envelope] | None = None
         self._encoded: list[bytes] | None = None
@@ -71,14 +76,33 @@ class Stands(Protocol):
     """The cursor up to which it has taken the topic's events."""
 
 
+class Budget:
+    """What all topics keep together. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.bytes = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it is more than may be."""
+        return self.bytes > ALL_BYTES
+
+    def add(self, size: int) -> None:
+        """Count so many more, or fewer."""
+        with self._lock:
+            self.bytes += size
+
+
 class Topic:
     """What those who follow a topic have in common. Thread-safe.
 
     Everything up to `end` is durable. What is kept is the end of that, without holes; all else is in the log.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, budget: Budget) -> None:
         self.name = name
+        self._budget = budget
         self.end = 0
         self.known = False
         """Whether `end` has been looked up."""
@@ -96,7 +120,7 @@ class Topic:
 
     @property
     def kept(self) -> tuple[int, int]:
-        """How many events are kept, and how many bytes they take in the log."""
+        """How many events are kept, and how many bytes they take, about."""
         return self._events, self._bytes
 
     @property
@@ -129,8 +153,9 @@ class Topic:
             self._firsts.append(chunk.first)
             self._events += len(chunk)
             self._bytes += chunk.size
+            self._budget.add(chunk.size)
             self.end = max(self.end, chunk.end)
-            if self._events > self._look_events or self._bytes > self._look_bytes:
+            if self._events > self._look_events or self._bytes > self._look_bytes or self._budget.is_spent:
                 self._trim()
             return self._waiting.take()
 
@@ -167,6 +192,11 @@ class Topic:
         with self._lock:
             self._waiting.discard(waker, waiter)
 
+    def clear(self) -> None:
+        """Keep nothing: nobody follows it."""
+        with self._lock:
+            self._drop(len(self._chunks))
+
     def close(self) -> Iterable[tuple[Waker, Collection[Waiter]]]:
         """Let nothing more come; return who is to be woken."""
         with self._lock:
@@ -184,7 +214,8 @@ class Topic:
             gone -= 1
         events = self._events - sum(len(chunk) for chunk in chunks[:gone])
         size = self._bytes - sum(chunk.size for chunk in chunks[:gone])
-        while gone < len(chunks) - 1 and (events > MOST_EVENTS or size > MOST_BYTES):
+        most = 0 if self._budget.is_spent else MOST_BYTES
+        while gone < len(chunks) - 1 and (events > MOST_EVENTS or size > most):
             events -= len(chunks[gone])
             size -= chunks[gone].size
             gone += 1
@@ -193,7 +224,8 @@ class Topic:
         self._look_bytes = max(FEW_BYTES, min(2 * self._bytes, MOST_BYTES))
 
     def _drop(self, count: int) -> None:
-        for chunk in self._chunks[:count]:
-            self._events -= len(chunk)
-            self._bytes -= chunk.size
+        size = sum(chunk.size for chunk in self._chunks[:count])
+        self._events -= sum(map(len, self._chunks[:count]))
+        self._bytes -= size
+        self._budget.add(-size)
         del self._chunks[:count], self._firsts[:count]

@@ -51,7 +51,7 @@ class FeedMachine(RuleBasedStateMachine):
         self.running: dict[str, str | None] = dict.fromkeys(SESSIONS)
         self.acked: dict[tuple[str, str], int] = {}
         self.open: list[Reader] = []
-        self.compaction = Compaction(self.book, self.feed.replay.forget, lambda: False)
+        self.compaction = Compaction(self.book, lambda: False, self.feed.replay.forget)
         for session in SESSIONS:
             self.write(session, created(session))
         self.attend()
@@ -139,7 +139,7 @@ class FeedMachine(RuleBasedStateMachine):
         self.feed = self.book.feed()
         self.book.unheard.clear()
         self.open.clear()
-        self.compaction = Compaction(self.book, self.feed.replay.forget, lambda: False)
+        self.compaction = Compaction(self.book, lambda: False, self.feed.replay.forget)
         self.attend()
 
     @rule(age=st.integers(0, 2))

@@ -32,10 +32,6 @@ from tests.feed.book import HOUR, Book, completed, created, deleted, deltas, sta
 DELTAS = ("text_delta", "thinking_delta", "input_json_delta")
 
 
-def forget(topic: str) -> None:
-    """Do without a feed."""
-
-
 def answered(book: Book, session: str, turn_id: str, count: int = 4, *, rows: int = 2) -> None:
     """Let a turn be begun, answered and over."""
     book.write(session, started(turn_id), turn_id=turn_id)
@@ -44,7 +40,7 @@ def answered(book: Book, session: str, turn_id: str, count: int = 4, *, rows: in
 
 
 def compact(book: Book, before: int | None = None) -> int:
-    return Compaction(book, forget, lambda: False).compact(before=book.now + 1 if before is None else before)
+    return Compaction(book, lambda: False).compact(before=book.now + 1 if before is None else before)
 
 
 def told(feed: Feed, session: str = "s") -> list[tuple[int | None, str]]:
@@ -107,7 +103,7 @@ def test_each_kind_of_delta_goes_and_what_is_between_stays(book: Book) -> None:
 def test_the_deltas_of_a_turn_that_is_not_over_stay(book: Book, feed: Feed) -> None:
     answered(book, "s", "t1")
     book.write("s", started("t2"), *deltas("a", "b"), turn_id="t2")
-    sweeps = Compaction(book, feed.replay.forget, lambda: False)
+    sweeps = Compaction(book, lambda: False, feed.replay.forget)
 
     assert sweeps.compact(before=book.now + 1) == 4
     assert told(feed)[-2:] == [(10, "text_delta"), (11, "text_delta")]
@@ -122,7 +118,7 @@ def test_what_is_not_old_enough_stays(book: Book, feed: Feed) -> None:
     answered(book, "s", "t1")
     book.now += HOUR
     answered(book, "s", "t2")
-    sweeps = Compaction(book, feed.replay.forget, lambda: False)
+    sweeps = Compaction(book, lambda: False, feed.replay.forget)
 
     assert sweeps.compact(before=book.now) == 4
     assert sweeps.compact(before=book.now) == 0
@@ -181,7 +177,7 @@ def test_it_goes_on_where_it_was_after_a_restart(book: Book) -> None:
 
 def test_it_remembers_of_few_topics_how_far_they_were_looked_at(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "REMEMBERED", 2)
-    sweeps = Compaction(book, forget, lambda: False)
+    sweeps = Compaction(book, lambda: False)
     sessions = [f"s{number}" for number in range(5)]
     for _ in range(2):
         for session in sessions:
@@ -241,7 +237,7 @@ def test_a_deleted_session_that_was_compacted_has_its_end(book: Book) -> None:
 
 def test_what_could_not_be_written_is_tried_again(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     answered(book, "s", "t1")
-    sweeps = Compaction(book, feed.replay.forget, lambda: False)
+    sweeps = Compaction(book, lambda: False, feed.replay.forget)
 
     def full(topic: str, first: int, last: int, segments: list[Segment]) -> None:
         raise StorageError("the disk is full")

@@ -82,6 +82,16 @@ def test_take_takes_no_more_than_it_is_asked_for(book: Book, feed: Feed) -> None
     assert parts == [[1, 2, 3], [4, 5, 6], [7], []]
 
 
+def test_take_takes_all_there_is_also_what_came_since_one_was_asked_for(book: Book, feed: Feed) -> None:
+    with feed.subscribe("s", after=1) as subscription:
+        say(book, feed, "a", "b", "c")
+        next(subscription)
+        say(book, feed, "d")
+        say(book, feed, "e")
+
+        assert texts(subscription.take()) == [*"bcde"]
+
+
 def test_nothing_is_told_that_is_not_published_unless_it_is_durable(book: Book, feed: Feed) -> None:
     subscription = feed.subscribe("s", after=1)
     book.write("s", *deltas("a"))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from reenact.actors.feed import topic as topics
-from reenact.actors.feed.topic import Chunk, Topic
+from reenact.actors.feed.topic import Budget, Chunk, Topic
 from reenact.actors.feed.waking import THREADS
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.events import TextDelta
@@ -25,7 +25,7 @@ def chunk(first: int, count: int = 1, text: str = "x") -> Chunk:
 
 
 def filled(*chunks: Chunk) -> Topic:
-    topic = Topic("t")
+    topic = Topic("t", Budget())
     topic.ends_at(chunks[0].first - 1)
     for one in chunks:
         topic.append(one)
@@ -117,6 +117,7 @@ def test_a_follower_that_stands_still_keeps_only_so_many_events(monkeypatch: pyt
 
 
 def test_a_follower_that_stands_still_keeps_only_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "ENVELOPE", 0)
     monkeypatch.setattr(topics, "MOST_BYTES", 5000)
     monkeypatch.setattr(topics, "FEW_BYTES", 100)
     topic = filled(chunk(1))
@@ -195,3 +196,23 @@ def test_closing_wakes_who_waits_and_nobody_waits_after_it() -> None:
 
     assert calls == ["called"]
     assert not topic.wait(THREADS, waiter, 1)
+
+
+def test_all_topics_together_keep_only_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "ENVELOPE", 0)
+    monkeypatch.setattr(topics, "ALL_BYTES", 20_000)
+    budget = Budget()
+    many = [Topic(f"t{number}", budget) for number in range(10)]
+    still = [Stand(0) for _ in many]
+
+    for cursor in range(1, 100):
+        for topic, one in zip(many, still, strict=True):
+            topic.join(one)
+            topic.append(chunk(cursor, text="x" * 1000))
+
+    assert budget.bytes == sum(topic.kept[1] for topic in many)
+    assert budget.bytes < 20_000 + 10 * 1100
+    for topic in many:
+        assert topic.since(98, 1)
+        topic.clear()
+    assert budget.bytes == 0

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reenact._runtime import codec
 from reenact.actors.feed.compaction import Compaction
@@ -40,6 +40,8 @@ session_ids = st.sampled_from(SESSIONS)
 client_ids = st.sampled_from(CLIENTS)
 positions = st.none() | st.integers(0, 60)
 """How far before the end to begin; None leaves it to what is acknowledged."""
+picks = st.integers(0, 11)
+"""Which of those who are there, in turn."""
 
 
 class Told(NamedTuple):
@@ -58,19 +60,22 @@ class Published(NamedTuple):
 
 
 class Follower:
-    """A subscription by itself or in the group, and up to where it has heard its session."""
+    """A subscription by itself, or one in the group under this name, and up to where it has heard its session."""
 
-    def __init__(self, session_id: str, client_id: str | None, place: int, subscription: Subscription | None) -> None:
+    def __init__(self, session_id: str, client_id: str | None, place: int, of: Subscription | str) -> None:
         self.session_id = session_id
         self.client_id = client_id
         self.place = place
-        self.subscription = subscription
+        self.subscription = of if isinstance(of, Subscription) else None
+        self.name = of if isinstance(of, str) else ""
+
+
+def anybody_is_here(machine: DeliveryMachine) -> bool:
+    return bool(machine.here)
 
 
 class DeliveryMachine(RuleBasedStateMachine):
     """Do anything, and hold what every follower hears against the lists."""
-
-    followers = Bundle[Follower]("followers")
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +90,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         """Turns whose deltas may be gone."""
         self.acknowledged: dict[tuple[str, str], int] = {}
         self.seen_at: dict[tuple[str, str], int] = {}
-        self.here: dict[str, Follower] = {}
+        self.here: list[Follower] = []
         self._open()
 
     @initialize()
@@ -125,29 +130,30 @@ class DeliveryMachine(RuleBasedStateMachine):
 
         self._journal.recover(f"session/{session_id}")
 
-    @rule(written=st.booleans(), session_id=session_ids)
-    def it_crashes_in_a_commit(self, session_id: str, *, written: bool) -> None:
-        if written:
-            self._journal.crash_after_next_append()
-        else:
-            self._journal.crash_before_next_append()
+    @rule(session_id=session_ids, how=st.sampled_from(["closed", "killed before a commit", "killed behind a commit"]))
+    def it_is_started_anew(self, session_id: str, how: str) -> None:
+        match how:
+            case "closed":
+                for follower in tuple(self.here):
+                    self._leave(follower)
+            case "killed before a commit":
+                self._journal.crash_before_next_append()
+                assert not self._publish(session_id, *["text_delta"] * 3)
+            case _:
+                self._journal.crash_after_next_append()
+                assert not self._publish(session_id, *["text_delta"] * 3, written=True)
 
-        assert not self._publish(session_id, *["text_delta"] * 3, written=written)
-
-        self._close()
-        self._open()
-
-    @rule()
-    def it_is_closed_and_opened(self) -> None:
-        for name in list(self.here):
-            self._leave(name)
         self._close()
         self._open()
 
     # What is let go of.
 
-    @rule()
-    def old_deltas_are_compacted(self) -> None:
+    @rule(after=st.sampled_from(["nothing", "the ends of all turns, long ago"]))
+    def old_deltas_are_compacted(self, after: str) -> None:
+        if after != "nothing":
+            for session_id in SESSIONS:
+                self.a_turn_ends(session_id)
+            self._clock.advance(49 * HOUR)
         before = self._clock() - 48 * HOUR * 1_000_000
 
         dropped = Compaction(self._feed.journal, lambda: False).compact(before=before)
@@ -161,10 +167,11 @@ class DeliveryMachine(RuleBasedStateMachine):
         )
         self.gone |= old
 
-    @rule()
-    def consumers_are_forgotten(self) -> None:
+    @rule(after=st.sampled_from([0, 7, 25]))
+    def consumers_are_forgotten(self, after: int) -> None:
+        self._clock.advance(after * HOUR)
         before = self._clock() - 24 * HOUR * 1_000_000
-        for follower in self.here.values():
+        for follower in self.here:
             self._is_seen(follower)
 
         forgotten = self._feed.consumers.forget(before=before)
@@ -177,35 +184,42 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     # Who follows.
 
-    @rule(target=followers, session_id=session_ids, client_id=st.none() | client_ids, back=positions)
-    def follow(self, session_id: str, client_id: str | None, back: int | None) -> Follower:
+    @rule(session_id=session_ids, client_id=st.none() | client_ids, back=positions)
+    def follow(self, session_id: str, client_id: str | None, back: int | None) -> None:
         after, begin = self._begin(session_id, client_id, back)
 
         subscription = self._feed.subscribe(session_id, client_id, after)
 
         assert subscription.cursor == begin
-        return self._comes(Follower(session_id, client_id, begin, subscription))
+        self._comes(Follower(session_id, client_id, begin, subscription))
 
-    @rule(target=followers, session_id=session_ids, client_id=st.none() | client_ids, back=positions)
-    def join_the_group(self, session_id: str, client_id: str | None, back: int | None) -> Follower:
+    @rule(session_id=session_ids, client_id=st.none() | client_ids, back=positions)
+    def join_the_group(self, session_id: str, client_id: str | None, back: int | None) -> None:
         after, begin = self._begin(session_id, client_id, back)
-        follower = Follower(session_id, client_id, begin, None)
+        name = f"follower {next(self._numbers)}"
 
-        assert self._loop.run(self._group.add(_name(follower), session_id, client_id, after)) == begin
+        assert self._loop.run(self._group.add(name, session_id, client_id, after)) == begin
 
-        return self._comes(follower)
+        self._comes(Follower(session_id, client_id, begin, name))
 
-    @rule(follower=followers, limit=st.integers(1, 50))
-    def take(self, follower: Follower, limit: int) -> None:
-        if self._is_here(follower) and follower.subscription is not None:
-            heard = _told(follower.subscription.take(limit))
+    @precondition(anybody_is_here)
+    @rule(pick=picks, limit=st.integers(1, 50))
+    def take(self, pick: int, limit: int) -> None:
+        follower = self._pick(pick)
+        if follower.subscription is None:
+            if self._is_behind():
+                self._take_in_group(100 * limit)
+            return
+        heard = _told(follower.subscription.take(limit))
 
-            self._check(follower, heard)
-            assert len(heard) == limit or follower.place == self._end(follower.session_id)
+        self._check(follower, heard)
+        assert len(heard) == limit or follower.place == self._end(follower.session_id)
 
-    @rule(follower=followers)
-    def next_one(self, follower: Follower) -> None:
-        if self._is_here(follower) and follower.subscription is not None:
+    @precondition(anybody_is_here)
+    @rule(pick=picks)
+    def next_one(self, pick: int) -> None:
+        follower = self._pick(pick)
+        if follower.subscription is not None:
             is_more = follower.place < self._end(follower.session_id)
 
             event = follower.subscription.next(PATIENCE if is_more else 0)
@@ -213,43 +227,41 @@ class DeliveryMachine(RuleBasedStateMachine):
             assert (event is not None) == is_more
             self._check(follower, _told([event] if event else []))
 
-    @rule(limit=st.integers(1, 20_000), times=st.integers(1, 5))
-    def the_group_takes(self, limit: int, times: int) -> None:
-        for _ in range(times):
-            if not self._group_is_behind():
-                break
-            self._take_in_group(limit)
-
-    @rule(follower=followers, back=st.integers(0, 20))
-    def acknowledge(self, follower: Follower, back: int) -> None:
-        if self._is_here(follower) and follower.client_id is not None:
+    @precondition(anybody_is_here)
+    @rule(pick=picks, back=st.integers(0, 20))
+    def acknowledge(self, pick: int, back: int) -> None:
+        follower = self._pick(pick)
+        if follower.client_id is not None:
             cursor = max(0, follower.place - back)
 
             if follower.subscription is None:
-                self._loop.run(self._group.ack(_name(follower), cursor))
+                self._loop.run(self._group.ack(follower.name, cursor))
             else:
                 follower.subscription.ack(cursor)
 
             key = follower.session_id, follower.client_id
             self.acknowledged[key] = max(self.acknowledged.get(key, 0), cursor)
 
-    @rule(follower=consumes(followers))
-    def leave(self, follower: Follower) -> None:
-        if self._is_here(follower):
-            self._leave(_name(follower))
-            if follower.subscription is not None:
-                assert follower.subscription.closed
-                assert follower.subscription.take() == []
+    @precondition(anybody_is_here)
+    @rule(pick=picks)
+    def leave(self, pick: int) -> None:
+        follower = self._pick(pick)
+
+        self._leave(follower)
+
+        if follower.subscription is not None:
+            assert follower.subscription.closed
+            assert follower.subscription.take() == []
 
     @invariant()
     def a_subscription_stands_where_it_has_heard_to(self) -> None:
-        for follower in self.here.values():
+        for follower in self.here:
             assert follower.subscription is None or follower.subscription.cursor == follower.place
 
     def teardown(self) -> None:
-        while self._group_is_behind():
+        while self._is_behind():
             self._take_in_group(100_000)
-        for follower in self.here.values():
+        for follower in self.here:
             if follower.subscription is not None:
                 self._check(follower, _told(follower.subscription.take(100_000)))
                 assert follower.place == self._end(follower.session_id)
@@ -308,39 +320,37 @@ class DeliveryMachine(RuleBasedStateMachine):
             return max(0, self._end(session_id) - back), max(0, self._end(session_id) - back)
         return None, self.acknowledged.get((session_id, client_id), 0) if client_id else 0
 
-    def _comes(self, follower: Follower) -> Follower:
-        self.here[_name(follower)] = follower
+    def _comes(self, follower: Follower) -> None:
+        self.here.append(follower)
         self._is_seen(follower)
-        return follower
 
-    def _leave(self, name: str) -> None:
-        follower = self.here.pop(name)
+    def _pick(self, pick: int) -> Follower:
+        return self.here[pick % len(self.here)]
+
+    def _leave(self, follower: Follower) -> None:
+        self.here.remove(follower)
         if follower.subscription is None:
-            self._group.remove(name)
+            self._group.remove(follower.name)
         else:
             follower.subscription.unsubscribe()
         self._is_seen(follower)
-
-    def _is_here(self, follower: Follower) -> bool:
-        return _name(follower) in self.here
 
     def _is_seen(self, follower: Follower) -> None:
         if follower.client_id is not None:
             self.seen_at[follower.session_id, follower.client_id] = self._clock()
 
-    def _group_is_behind(self) -> bool:
-        return any(
-            follower.subscription is None and follower.place < self._end(follower.session_id)
-            for follower in self.here.values()
-        )
+    def _is_behind(self) -> bool:
+        """Tell whether somebody in the group has yet to hear something."""
+        return any(one.subscription is None and one.place < self._end(one.session_id) for one in self.here)
 
     def _take_in_group(self, limit: int) -> None:
         async def take() -> list[tuple[str, list[bytes]]]:
             async with asyncio.timeout(PATIENCE):
                 return [(batch.id, batch.events) for batch in await self._group.take(limit)]
 
+        by_name = {follower.name: follower for follower in self.here}
         for name, lines in self._loop.run(take()):
-            self._check(self.here[name], _told(msgspec.json.decode(line, type=_Line) for line in lines))
+            self._check(by_name[name], _told(msgspec.json.decode(line, type=_Line) for line in lines))
 
     def _open(self) -> None:
         def listen(publications: Any) -> None:  # noqa: ANN401 - passed on as it is
@@ -352,7 +362,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self._group: Group = self._feed.group(self._loop.get_loop())
 
     def _close(self) -> None:
-        self.here = {}
+        self.here = []
         self._group.close()
         self._feed.close()
         self._journal.close()
@@ -364,10 +374,6 @@ class _Line(msgspec.Struct):
     cursor: int
     type: str
     data: dict[str, Any]
-
-
-def _name(follower: Follower) -> str:
-    return str(id(follower))
 
 
 def _told(events: Iterable[Envelope | _Line]) -> list[Told]:
@@ -390,4 +396,4 @@ def _data(type_: str, turn: int, number: int) -> dict[str, Any]:
 
 
 TestDelivery = DeliveryMachine.TestCase
-TestDelivery.settings = settings(max_examples=40, stateful_step_count=40)
+TestDelivery.settings = settings(max_examples=80, stateful_step_count=80)
