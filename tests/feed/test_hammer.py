@@ -141,7 +141,7 @@ def test_everybody_has_everything_once_and_in_order(tmp_path: Path) -> None:
         for session in SESSIONS * 2:
             got.append([])
             following.append(asyncio.create_task(by_subscription(feed, session, got[-1])))
-        threads = []
+        threads: list[threading.Thread] = []
         for session in SESSIONS:
             got.append([])
             threads.append(threading.Thread(target=by_thread, args=(feed, session, got[-1])))
