@@ -222,7 +222,7 @@ async def _opened(path: Path, clock: Callable[[], int]) -> AsyncRuntime:
 
 def test_a_subscription_can_be_awaited_entered_or_iterated_over_at_once() -> None:
     async def follow() -> list[list[str]]:
-        async with AsyncRuntime.in_memory(environment=MockEnvironmentFactory(delays=False)) as runtime:
+        async with AsyncRuntime.in_memory() as runtime:
             await runtime.containers.create(container_id="c")
             await runtime.images.register(Image(id="i"))
             await runtime.sessions.create("c", "i", session_id="s")
