@@ -77,7 +77,9 @@ class Feed:
         for waker, waiters in woken.items():
             waker.wake(waiters)
 
-    def subscribe(self, topic: str, client_id: str | None = None, after: int | None = None) -> Subscription:
+    def subscribe(
+        self, topic: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = False
+    ) -> Subscription:
         """Return the events of a session from behind a cursor on: `after`, or what the client has acknowledged, or 0.
 
         Raises:
@@ -86,7 +88,7 @@ class Feed:
             StorageError: the log cannot be read.
             RuntimeClosedError: the runtime is closed.
         """
-        return Subscription(self.place(topic, client_id, after), self)
+        return Subscription(self.place(topic, client_id, after), self, auto_ack=auto_ack)
 
     def place(self, session_id: str, client_id: str | None, after: int | None) -> Place:
         """Return a follower's place, as `subscribe` says; it has to leave. Reads the log."""

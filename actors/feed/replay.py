@@ -21,7 +21,9 @@ FIRST_ROWS: Final = 16
 MOST_ROWS: Final = 256
 ENOUGH_BYTES: Final = 64 * 1024
 ENOUGH_EVENTS: Final = 512
-"""How many rows are read at a time: at first, and at the most; what they ought to take in the log, and hold."""
+"""How many rows make a page: at first, and at the most; what they ought to take in the log, and hold."""
+STEP: Final = 32
+"""So many rows are read at a time: nobody knows before how much they hold."""
 SHARED_PAGES: Final = 16
 """So many pages, those read last of all topics, are kept for others who come to the same place."""
 AT_A_TIME: Final = 16
@@ -139,7 +141,18 @@ class Replay:
         return None
 
     def _rows(self, topic: str, after: int, limit: int) -> list[FeedRow]:
-        rows = self._journal.read_feed(topic, after=after, limit=limit)
+        rows: list[FeedRow] = []
+        events, cursor = 0, after
+        while events < ENOUGH_EVENTS and len(rows) < limit:
+            step = min(limit - len(rows), STEP)
+            more = self._journal.read_feed(topic, after=cursor, limit=step)
+            for row in more:
+                if events < ENOUGH_EVENTS:
+                    rows.append(row)
+                    *_, (cursor, _, _) = numbered(row)
+                    events += sum(len(segment.entries) for segment in row.segments)
+            if len(more) < step:
+                break
         if not rows:
             message = f"the feed of {topic!r} ends at {after}, and had more; verify the log, and restore a copy of it"
             raise LogUnusableError(message)

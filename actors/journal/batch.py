@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -29,6 +30,8 @@ from reenact.actors.journal.requests import (
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
 
+MOST_PACKED: Final = 500
+"""A row of a feed that holds so many entries takes no more: whoever reads one has all of it in memory."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -58,6 +61,7 @@ class Batch:
         self._encode = codec.encode
         self._events: Values = []
         self._packings: dict[str, _Packing] = {}
+        self._feed: Values = []
         self._snapshots: dict[tuple[str, int], Row] = {}
         self._tracking: dict[str, int] = {}
         self._latest: dict[str, Snapshot] = {}
@@ -86,7 +90,7 @@ class Batch:
     def changes(self) -> Changes:
         """Return what is to be written."""
         latest = self._latest
-        feed: Values = []
+        feed = self._feed
         for topic, packing in self._packings.items():
             feed += self._seal(topic, packing)
         snapshots: Values = []
@@ -186,6 +190,8 @@ class Batch:
         if packing is None:
             packing = self._packings[topic] = _Packing(*self._heads.topics.get(topic))
         self.publications.append(Publication(topic, packing.add(segment), segment))
+        if packing.count >= MOST_PACKED:
+            self._feed += self._seal(topic, self._packings.pop(topic))
 
     def _seal(self, topic: str, packing: _Packing) -> tuple[str, int, int, bytes, bytes]:
         segments = _encode(packing.segments)

@@ -310,9 +310,13 @@ class AsyncEvents:
         """See `Events.on_all`."""
         return AsyncSubscription(self._of.on_all(on_loop(handler)))
 
-    def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Subscribing[Following]:
+    def subscribe(
+        self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
+    ) -> Subscribing[Following]:
         """See `Events.subscribe`: iterate with `async for`, acknowledge with `aack`."""
-        return Subscribing(lambda: self._threads.call(self._of.subscribe, session_id, client_id, after))
+        return Subscribing(
+            lambda: self._threads.call(self._of.subscribe, session_id, client_id, after, auto_ack=auto_ack)
+        )
 
     def stream(self, session_id: str, after: int = 0) -> Subscribing[Following]:
         """See `Events.stream`: iterate with `async for`."""

@@ -493,3 +493,65 @@ def test_that_a_client_was_here_need_not_be_recorded(book: Book, feed: Feed, cap
 
     assert "the disk is full" in caplog.text
     assert feed.consumers.here() == []
+
+
+# Acknowledging by itself.
+
+
+@pytest.fixture
+def itself(feed: Feed) -> Subscription:
+    return feed.subscribe("s", "me", auto_ack=True)
+
+
+def test_what_was_handed_out_is_acknowledged_when_there_is_nothing_else_to_do(
+    book: Book, feed: Feed, itself: Subscription
+) -> None:
+    say(book, feed, "a", "b")
+
+    assert [itself.next(0), itself.next(0)] != [None, None]
+    before = feed.subscribe("s", "me").cursor
+    itself.next(0)
+    assert itself.next(0) is None
+
+    assert (before, feed.subscribe("s", "me").cursor) == (0, 3)
+
+
+def test_many_are_acknowledged_together_but_for_the_last_of_which_nobody_knows_how_it_went(
+    book: Book, feed: Feed, itself: Subscription
+) -> None:
+    say(book, feed, *["more"] * 300)
+
+    for _ in range(250):
+        next(itself)
+    gathered = feed.subscribe("s", "me").cursor
+    itself.unsubscribe()
+
+    assert 100 < gathered < 250
+    assert feed.subscribe("s", "me").cursor == 249
+
+
+def test_who_takes_has_dealt_with_what_it_took_before(book: Book, feed: Feed, itself: Subscription) -> None:
+    say(book, feed, "a", "b")
+
+    itself.take(2)
+    itself.take(1)
+    itself.take(1)
+
+    assert feed.subscribe("s", "me").cursor == 3
+
+
+def test_an_acknowledgement_by_itself_that_fails_is_made_up_for_later(
+    book: Book, feed: Feed, itself: Subscription, caplog: pytest.LogCaptureFixture
+) -> None:
+    itself.take()
+    book.failing = StorageError("the disk is full")
+    itself.take()
+    book.failing = None
+    said = caplog.text
+    say(book, feed, "a")
+
+    itself.take()
+    itself.take()
+
+    assert "the disk is full" in said
+    assert feed.subscribe("s", "me").cursor == 2

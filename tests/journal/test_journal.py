@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Publication, Segment, Synchronous
+from reenact.actors.journal.batch import MOST_PACKED
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
@@ -192,6 +193,20 @@ def test_a_feed_is_read_backwards_as_far_as_one_goes(journal: StoredJournal) -> 
     assert next(backwards).first_cursor == 40
     assert [row.first_cursor for row in backwards] == list(range(39, 0, -1))
     assert list(journal.read_feed_backwards("unknown")) == []
+
+
+def test_a_row_of_a_feed_holds_no_more_than_one_may_have_to_read_at_once(journal: StoredJournal, log: Log) -> None:
+    words = [f"{number}" for number in range(3 * MOST_PACKED)]
+    parts = [said(*words[begin : begin + 70]) for begin in range(0, len(words), 70)]
+
+    commit(journal, step("s1", None, kept=parts[:-2]), step("s1", None, kept=parts[-2:]))
+
+    rows = journal.read_feed("s1")
+    assert all(sum(len(segment.entries) for segment in row.segments) < MOST_PACKED + 70 for row in rows)
+    assert len(rows) <= 4
+    assert list(words_of(journal, "s1").items()) == list(enumerate(words, start=1))
+    assert journal.feed_end("s1") == len(words)
+    assert log.verify() == []
 
 
 def test_what_arrives_together_is_packed_into_one_row(journal: StoredJournal) -> None:

@@ -156,7 +156,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             self._clock.advance(49 * HOUR)
         before = self._clock() - 48 * HOUR * 1_000_000
 
-        dropped = Compaction(self._feed.journal, lambda: False).compact(before=before)
+        dropped = self._compaction.compact(before=before)
 
         old = {turn for turn, at in self.over_at.items() if at < before}
         going = old - self.gone
@@ -359,6 +359,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         journal = SqliteJournal.open(self._directory / "log.db", codec(), listener=listen, synchronous="OFF")
         self._journal = FaultyJournal(journal)
         self._feed = Feed(self._journal, new_id=lambda prefix: f"{prefix}_{next(self._numbers)}", now=self._clock)
+        self._compaction = Compaction(self._journal, replaced=self._feed.replay.forget, is_over=lambda: False)
         self._group: Group = self._feed.group(self._loop.get_loop())
 
     def _close(self) -> None:

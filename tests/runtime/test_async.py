@@ -218,3 +218,22 @@ def test_a_runtime_whose_opening_was_cancelled_is_closed_again(tmp_path: Path) -
 
 async def _opened(path: Path, clock: Callable[[], int]) -> AsyncRuntime:
     return await AsyncRuntime.open(path, clock=clock, default_image=Image(id="i"))
+
+
+def test_a_subscription_can_be_awaited_entered_or_iterated_over_at_once() -> None:
+    async def follow() -> list[list[str]]:
+        async with AsyncRuntime.in_memory() as runtime:
+            await runtime.containers.create(container_id="c")
+            await runtime.images.register(Image(id="i"))
+            await runtime.sessions.create("c", "i", session_id="s")
+            await runtime.sessions.delete("s")
+            awaited = await runtime.events.subscribe("s", "me")
+            async with awaited, runtime.events.stream("s") as entered:
+                return [
+                    [event.type async for event in awaited],
+                    [event.type async for event in entered],
+                    [event.type async for event in runtime.events.stream("s", after=1)],
+                ]
+
+    told = ["session_created", "session_deleted"]
+    assert asyncio.run(follow()) == [told, told, told[1:]]
