@@ -22,6 +22,7 @@ from reenact.domain.errors import (
     AlreadyExistsError,
     ContainerNotFoundError,
     InvalidInputError,
+    LogUnusableError,
     ReenactError,
     RequestReusedError,
     RequestTimeoutError,
@@ -116,7 +117,11 @@ class Requests:
 
     def _respond_again(self, request: asked.Request, context: Context, remembered: Remembered) -> Envelope:
         """Answer the request as it was answered when it was carried out."""
-        result = msgspec.msgpack.decode(remembered.note, type=_ANSWERS[request.event_type])
+        try:
+            result = msgspec.msgpack.decode(remembered.note, type=_ANSWERS[request.event_type])
+        except (msgspec.MsgspecError, UnicodeError) as damaged:
+            msg = f"what is remembered of the answer to request {remembered.id!r} is damaged ({damaged})"
+            raise LogUnusableError(f"{msg}; restore a copy of the log, or ask under another id") from damaged
         if isinstance(request, asked.ImageRegisterRequest):
             result = self._do.image_at(*result)
         elif isinstance(request, asked.MessageSendRequest):
