@@ -134,7 +134,8 @@ class Outbox:
         for batch in batches:
             followed = self._followed.get(batch.id)
             if followed is not None:
-                await followed.told.wait()
+                if not followed.told.is_set():
+                    await followed.told.wait()
                 if batch.id in self._followed:
                     told.append((followed, batch))
         await self._flush()  # with the word that they stand
