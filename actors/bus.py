@@ -20,7 +20,7 @@ import msgspec
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.commands import CATALOGUE, Request, Response
 from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
-from reenact.domain.events import Context, Envelope, EventData
+from reenact.domain.events import ContainerCreated, Context, Envelope, EventData, ImageRegistered
 from reenact.domain.messages import instant
 
 logger = logging.getLogger("reenact.events")
@@ -348,10 +348,16 @@ def enveloped(
 
 
 def _passing_id(entry: Entry, new_id: Callable[[str], str]) -> str:
-    data = entry.data
-    if isinstance(data, Request | Response):
-        return f"{data.request_id}:{data.intent}"
-    return new_id("evt")
+    """Return the same id to all who tell of the event, wherever what it is about says which one it is."""
+    match entry.data:
+        case Request() | Response() as said:
+            return f"{said.request_id}:{said.intent}"
+        case ContainerCreated() as created:
+            return f"container/{created.container_id}:1"
+        case ImageRegistered() as registered:
+            return f"image/{registered.image_id}:{registered.revision}"
+        case _:
+            return new_id("evt")
 
 
 def typed(kind: type[EventData], data: Any) -> EventData:  # noqa: ANN401 - builtins as they come out of the log

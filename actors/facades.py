@@ -316,11 +316,14 @@ class Events:
         self._check()
         return self._bus.subscribe(None, _callable(handler))
 
-    def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Following:
+    def subscribe(
+        self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
+    ) -> Following:
         """Follow a session under a name: what it was told, then what it is told, each event once and in order.
 
         It begins behind the cursor `after`; without it behind what was acknowledged under this name, in this session;
-        or else with the first event. What is acknowledged is kept, also when the runtime is closed.
+        or else with the first event. What is acknowledged is kept, also when the runtime is closed. With `auto_ack`,
+        events are acknowledged by themselves, many at a time, when one behind them is asked for.
 
         Raises:
             SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
@@ -329,7 +332,7 @@ class Events:
             RuntimeClosedError: the runtime is closed.
         """
         self._check()
-        return self._feed.subscribe(session_id, check_text("the client id", client_id), after)
+        return self._feed.subscribe(session_id, check_text("the client id", client_id), after, auto_ack=auto_ack)
 
     def stream(self, session_id: str, after: int = 0) -> Following:
         """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on."""

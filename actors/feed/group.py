@@ -245,6 +245,7 @@ class Group:
         while self._ready and room > 0:
             seat = self._ready.popleft()
             if seat.is_gone:
+                self._release_page(seat)
                 continue
             lines = seat.member.give(min(room, share))
             if lines:

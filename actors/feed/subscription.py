@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import math
+import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Final, ParamSpec, Protocol, Self, TypeVar
 
 from reenact.actors.feed.consumers import Consumer, acknowledged, check_ack
 from reenact.actors.feed.place import Need, Place
 from reenact.actors.feed.waking import THREADS, Alarm, Waiter, Waker, Wakers
-from reenact.domain.errors import InvalidInputError
+from reenact.actors.journal.api import Outcome
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.events import Envelope, SessionDeleted
+from reenact.domain.plain import seconds_of
 
+_logger = logging.getLogger("reenact.feed")
 P = ParamSpec("P")
 R = TypeVar("R")
+GATHERED: Final = 100
+"""So many events are acknowledged together, if that is done by itself; fewer when there is nothing else to do."""
 AT_ONCE: Final = 256
 """About how many events of those just published a subscription takes at a time."""
 REST: Final = 1024
@@ -50,7 +57,7 @@ class Subscription:
     more in the log when the runtime is closed, asking raises `RuntimeClosedError`.
     """
 
-    def __init__(self, place: Place, means: Means) -> None:
+    def __init__(self, place: Place, means: Means, *, auto_ack: bool = False) -> None:
         self.topic: Final = place.session_id
         """The session's id."""
         self.cursor = place.ahead
@@ -67,6 +74,8 @@ class Subscription:
         self._error: BaseException | None = None
         self._waiters: dict[Waiter, Waker] = {}
         self._restless = 0
+        self._auto_ack = auto_ack and place.consumer is not None
+        self._dealt_with = self._said = place.ahead
 
     @property
     def client_id(self) -> str | None:
@@ -84,6 +93,8 @@ class Subscription:
         return self
 
     def __next__(self) -> Envelope:
+        if self._auto_ack:
+            self._is_asked()
         envelope = self._pop()
         if envelope is None:
             envelope = self._come(None)
@@ -95,6 +106,8 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Envelope:
+        if self._auto_ack:
+            self._is_asked()
         envelope = self._pop()
         if envelope is None:
             envelope = await self._arrive()
@@ -110,7 +123,10 @@ class Subscription:
             RuntimeClosedError: the runtime is closed, and there is more in the log.
             InvalidInputError: the timeout is not a number.
         """
-        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
+        seconds = seconds_of(timeout)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        if self._auto_ack:
+            self._is_asked()
         return self._come(deadline)
 
     def take(self, limit: int = 1000) -> list[Envelope]:
@@ -122,6 +138,8 @@ class Subscription:
             InvalidInputError: the limit is not a number above 0.
         """
         _must_count(limit)
+        if self._auto_ack:
+            self._is_asked()
         taken: list[Envelope] = []
         while True:
             try:
@@ -131,6 +149,8 @@ class Subscription:
                     after = self._place.ahead
                     self._slice(taken, limit)
                 if len(taken) == limit or need is Need.NEWS or need is Need.OVER or (is_anew and self._is_all):
+                    if not taken:
+                        self._say()
                     return taken
                 if need is Need.LOG:
                     self._load(after)
@@ -164,6 +184,7 @@ class Subscription:
 
     def unsubscribe(self) -> None:
         """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
+        self._say()
         with self._lock:
             self._is_over = True
             self._buffer, self._index = [], 0
@@ -185,6 +206,21 @@ class Subscription:
     @property
     def _consumer(self) -> Consumer | None:
         return self._place.consumer
+
+    def _is_asked(self) -> None:
+        """Take what was handed out for dealt with; have it acknowledged when it is enough."""
+        self._dealt_with = self.cursor
+        if self._dealt_with - self._said >= GATHERED:
+            self._say()
+
+    def _say(self) -> None:
+        """Have what was dealt with acknowledged, some time; what goes wrong is said again later, or by `ack`."""
+        consumer, cursor = self._consumer, self._dealt_with
+        if not self._auto_ack or consumer is None or cursor <= self._said:
+            return
+        self._said = cursor
+        with contextlib.suppress(RuntimeClosedError):
+            consumer.send(cursor, partial(_heard, consumer, cursor))
 
     def _pop(self) -> Envelope | None:
         """Hand out the next event that is at hand."""
@@ -266,11 +302,13 @@ class Subscription:
                 case Need.LOG:
                     self._load(after)
                 case Need.NEWS:
+                    self._say()
                     seconds = None if deadline is None else deadline - time.monotonic()
                     if seconds is not None and seconds <= 0:
                         return None
                     self._wait(after, seconds)
                 case Need.OVER:
+                    self._say()
                     return None
 
     def _wait(self, after: int, seconds: float | None) -> None:
@@ -298,8 +336,11 @@ class Subscription:
                         await asyncio.sleep(0)
                 case Need.LOG | Need.NEWS:
                     self._restless = 0
+                    if need is Need.NEWS:
+                        self._say()
                     await self._await(need, after)
                 case Need.OVER:
+                    self._say()
                     return None
 
     async def _await(self, need: Need, after: int) -> None:
@@ -367,8 +408,8 @@ def _must_count(limit: object) -> None:
         raise InvalidInputError(message)
 
 
-def _seconds(timeout: object) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
-        message = f"a timeout is in seconds, not {timeout!r}"
-        raise InvalidInputError(message)
-    return timeout
+def _heard(consumer: Consumer, cursor: int, outcome: Outcome) -> None:
+    if isinstance(outcome, Exception):
+        _logger.warning("what was dealt with could not be acknowledged: %s", outcome)
+    else:
+        consumer.reached(cursor)

@@ -138,6 +138,11 @@ class Topic:
         with self._lock:
             self._followers.discard(weakref.ref(follower))
 
+    def prune(self) -> None:
+        """Count no more with those that were forgotten without a word."""
+        with self._lock:
+            self._followers = {ref for ref in self._followers if ref() is not None}
+
     def ends_at(self, end: int) -> None:
         """Take note that the log has the topic's events up to `end`."""
         with self._lock:

@@ -103,6 +103,10 @@ class EventCodec:
             )
             raise LogUnusableError(message) from error
 
+    def knows(self, topic: str) -> bool:
+        """Return whether the name is in the table, whatever the version."""
+        return str(topic).rpartition(":")[0] in self._forms
+
     def register(self, form: StoredForm) -> None:
         """Take one more form into the table; one that stands there already changes nothing.
 

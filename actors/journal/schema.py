@@ -14,6 +14,9 @@ APPLICATION_ID = 0x52454E41
 FORMAT_VERSION = 3
 """The version of the tables below. Format 1 had no timers, format 2 no consumers, no requests and no seals."""
 
+ASIDE = {"stored_snapshots": 1, "tracking": 1, "timers": 2, "consumers": 3, "requests": 3}
+"""The tables beside those of the events and the feeds, and the first version that has them."""
+
 FIRST_WITH_SEALS = 3
 """The first version in which rows of feeds can be sealed."""
 

@@ -22,6 +22,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
+_FIRST_EVENT = "SELECT topic FROM stored_events ORDER BY rowid LIMIT 1"
 _WAL_SIZE_LIMIT = 64 * 1024 * 1024
 
 _logger = logging.getLogger("reenact.journal")
@@ -42,22 +43,24 @@ class SqliteJournal(StoredJournal):
         listener: Listener | None = None,
         synchronous: Synchronous = "FULL",
         read_only: bool = False,
+        closed: bool = False,
     ) -> SqliteJournal:
         """Open the log in the file, or begin one if the file is missing or empty.
 
         With `read_only` the file is opened beside a process that writes it; it must be a log, and nothing can be
-        appended.
+        appended. The table of a `closed` codec is all that such a log can hold, so one that begins with an event of
+        another name is refused as it stands.
 
         Raises:
             LogLockedError: another process, or another journal of this one, is writing the log.
             LogTooNewError: a newer version has written it.
-            LogUnusableError: it is not a log, is damaged, or cannot be opened here.
+            LogUnusableError: it is not a log, is that of others, is damaged, or cannot be opened here.
             StorageFullError: there is no space to begin it.
         """
         resolved = os.path.realpath(path)
         with ExitStack() as cleanup, translated(resolved):
             check_file(resolved)
-            store = None if read_only else _open_store(resolved, synchronous, cleanup)
+            store = None if read_only else _open_store(resolved, synchronous, cleanup, codec if closed else None)
             writer = None if store is None else Writer(store, codec, listener=listener)
             reader = SqliteReader(resolved)
             cleanup.callback(reader.close)
@@ -87,13 +90,15 @@ class SqliteJournal(StoredJournal):
         return self._writer is not None or self._has_format(2)
 
 
-def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack) -> SqliteStore:
+def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack, only: EventCodec | None) -> SqliteStore:
     lock = WriterLock(path)
     cleanup.callback(lock.release)
     # Handed over to the writer's thread before anything is appended.
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     cleanup.callback(_close_connection, connection, path)
     is_log = check_format(connection, path)
+    if is_log and only is not None:
+        _check_owner(connection, path, only)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_SIZE_LIMIT}")
@@ -105,6 +110,17 @@ def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack) -> Sqli
     else:
         create_tables(connection)
     return SqliteStore(connection, path)
+
+
+def _check_owner(connection: sqlite3.Connection, path: str, codec: EventCodec) -> None:
+    # Damaged text need not be text any more; it is for those to complain of who read the events.
+    first: tuple[object] | None = connection.execute(_FIRST_EVENT).fetchone()
+    if first is not None and isinstance(first[0], str) and not codec.knows(first[0]):
+        message = (
+            f"{path} is the log of other actors: it begins with an event of type {first[0]!r}; open it with the "
+            "program that wrote it, or choose another file"
+        )
+        raise LogUnusableError(message)
 
 
 def _close_connection(connection: sqlite3.Connection, path: str) -> None:

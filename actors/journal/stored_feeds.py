@@ -119,11 +119,11 @@ class StoredFeeds:
     def mark(self, topic: str, client_id: str) -> Mark | None:
         """Return how far the consumer has come, None if nobody knows it."""
         rows = self._read_aside(_READ_MARK, (topic, client_id))
-        return Mark(*rows[0]) if rows else None
+        return self._mark(rows[0]) if rows else None
 
     def marks(self, topic: str) -> list[Mark]:
         """Return how far the topic's consumers have come, by their ids."""
-        return [Mark(*row) for row in self._read_aside(_READ_MARKS, (topic,))]
+        return [self._mark(row) for row in self._read_aside(_READ_MARKS, (topic,))]
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
         """Delete the marks that were last said before that time, but for those of the (topic, client id) in `keep`.
@@ -146,7 +146,7 @@ class StoredFeeds:
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if it has taken effect, and has not been forgotten."""
         rows = self._read_aside(_READ_REQUEST, (request_id,))
-        return Remembered(*rows[0]) if rows else None
+        return self._remembered(rows[0]) if rows else None
 
     def forget_requests(self, *, before: int) -> int:
         """Delete what took effect before that time; returns how many they were, once that is durable.
@@ -203,6 +203,22 @@ class StoredFeeds:
             return [FeedRow(topic, first_cursor, _decode_segments(segments)) for topic, first_cursor, segments in rows]
         except (msgspec.MsgspecError, TypeError) as error:
             raise self._damaged(error) from error
+
+    def _mark(self, row: tuple[object, ...]) -> Mark:
+        try:
+            return msgspec.convert(dict(zip(Mark.__struct_fields__, row, strict=True)), Mark)
+        except msgspec.ValidationError as error:
+            what = f"the row of consumer {row[1]!r} of {row[0]!r} in the table consumers"
+            raise self._damaged_row(what, error) from error
+
+    def _remembered(self, row: tuple[object, ...]) -> Remembered:
+        try:
+            return msgspec.convert(dict(zip(Remembered.__struct_fields__, row, strict=True)), Remembered)
+        except msgspec.ValidationError as error:
+            raise self._damaged_row(f"the row of request {row[0]!r} in the table requests", error) from error
+
+    def _damaged_row(self, what: str, error: Exception) -> LogUnusableError:
+        return LogUnusableError(f"{self.name}: {what} is damaged ({error}); restore a copy of the log")
 
     def _damaged(self, error: Exception) -> LogUnusableError:
         return LogUnusableError(f"{self.name}: a row of a feed cannot be decoded ({error}); restore a copy of the log")

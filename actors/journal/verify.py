@@ -9,9 +9,9 @@ from contextlib import closing
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
-from reenact.actors.journal.schema import FIRST_WITH_SEALS, format_of
+from reenact.actors.journal.schema import ASIDE, FIRST_WITH_SEALS, format_of
 from reenact.actors.journal.sqlite_reader import connect_to_read
-from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams
+from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams, check_tables
 
 __all__ = ["Finding", "verify"]
 
@@ -31,6 +31,7 @@ _COUNTS = """
     SELECT (SELECT count(*) FROM stored_events NOT INDEXED), coalesce(max(seq), 0)
     FROM sqlite_sequence WHERE name = 'stored_events'
 """
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
 
 def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
@@ -57,12 +58,15 @@ def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
 def _verify(connection: sqlite3.Connection) -> list[Finding]:
     connection.execute("BEGIN")
     try:
-        sealed = "CAST(sealed AS BLOB)" if format_of(connection) >= FIRST_WITH_SEALS else "NULL"
+        version = format_of(connection)
+        sealed = "CAST(sealed AS BLOB)" if version >= FIRST_WITH_SEALS else "NULL"
+        tables = {name for (name,) in connection.execute(_TABLES).fetchall()}
         counts: tuple[int, int] = connection.execute(_COUNTS).fetchone()
         return [
             *check_streams(connection.execute(_EVENTS)),
             *check_feeds(connection.execute(_FEED.format(sealed=sealed))),
             *check_counts(*counts),
+            *check_tables([name for name, since in ASIDE.items() if since <= version], tables),
         ]
     finally:
         connection.execute("ROLLBACK")

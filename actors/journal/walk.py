@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Literal, TypeAlias
@@ -23,7 +23,8 @@ Kind: TypeAlias = Literal["stream", "feed", "log"]
 class Finding(msgspec.Struct, frozen=True):
     """Something in the log that is not as it was written.
 
-    `name` is the stream or the topic, `at` the version or the first cursor of the record where it shows.
+    `name` is the stream or the topic, `at` the version or the first cursor of the record where it shows; or it is that
+    of a table.
     """
 
     kind: Kind
@@ -69,6 +70,13 @@ def check_feed(
         ):
             yield Finding("feed", name, first_cursor, "the sealed row or the one before it was changed")
         previous, expected = digest, first_cursor + count
+
+
+def check_tables(names: Iterable[str], there: Collection[str]) -> Iterator[Finding]:
+    """Yield the tables that a log of its format has, and this one lacks."""
+    for name in names:
+        if name not in there:
+            yield Finding("log", name, 0, "the table is missing")
 
 
 def check_counts(count: int, last: int) -> Iterator[Finding]:

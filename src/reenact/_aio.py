@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
@@ -42,6 +42,10 @@ C = TypeVar("C", bound=_Closable)
 A = TypeVar("A", bound="AsyncFacades")
 _THREADS: Final = 32
 """How many calls of one runtime may wait at a time; further ones queue."""
+
+
+_LOOKS: Final = 0.25
+"""Seconds after which a thread that waits for a loop looks whether it is still there."""
 
 
 class Threads:
@@ -310,9 +314,13 @@ class AsyncEvents:
         """See `Events.on_all`."""
         return AsyncSubscription(self._of.on_all(on_loop(handler)))
 
-    def subscribe(self, session_id: str, client_id: str, after: int | None = None) -> Subscribing[Following]:
+    def subscribe(
+        self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
+    ) -> Subscribing[Following]:
         """See `Events.subscribe`: iterate with `async for`, acknowledge with `aack`."""
-        return Subscribing(lambda: self._threads.call(self._of.subscribe, session_id, client_id, after))
+        return Subscribing(
+            lambda: self._threads.call(self._of.subscribe, session_id, client_id, after, auto_ack=auto_ack)
+        )
 
     def stream(self, session_id: str, after: int = 0) -> Subscribing[Following]:
         """See `Events.stream`: iterate with `async for`."""
@@ -430,9 +438,17 @@ def on_loop(handler: Handler) -> Handler:
     def pass_on(envelope: Envelope) -> None:
         work = handle(envelope)
         try:
-            asyncio.run_coroutine_threadsafe(work, loop).result()
+            handled = asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:  # the loop is closed: nobody is there to hear it
             work.close()
             raise
+        while not handled.done():
+            wait((handled,), timeout=_LOOKS)
+            if loop.is_closed() and not handled.done():  # it was closed before it came to that: it never will
+                handled.cancel()
+                work.close()
+                msg = "the event loop was closed while a handler was to run on it"
+                raise RuntimeError(msg)
+        handled.result()
 
     return pass_on

@@ -83,7 +83,7 @@ class Runtime(LocalRuntime):
         Raises:
             LogLockedError: another runtime, here or in another process, is writing the log.
             LogTooNewError: a newer version of Reenact has written it.
-            LogUnusableError: the file is no log, is damaged, or cannot be opened here.
+            LogUnusableError: the file is no log, is that of other actors, is damaged, or cannot be opened here.
             StorageFullError: there is no space to begin the log.
             ConfigurationError: the settings contradict each other, or the URL is of a kind that is not supported.
         """
@@ -220,7 +220,7 @@ class Runtime(LocalRuntime):
                 bus.publish(publications)
                 feed.publish(publications)
 
-            journal = SqliteJournal.open(path, codec(), listener=publish, synchronous=synchronous)
+            journal = SqliteJournal.open(path, codec(), listener=publish, synchronous=synchronous, closed=True)
             undo.callback(journal.close)
             feed = Feed(journal, new_id=new_id, now=clock)
             undo.callback(feed.close)

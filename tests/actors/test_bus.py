@@ -12,7 +12,7 @@ import pytest
 from reenact.actors import bus as buses
 from reenact.actors.bus import SystemBus
 from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
-from reenact.domain.events import Envelope, MessageStop, TextDelta
+from reenact.domain.events import ContainerCreated, Envelope, ImageRegistered, MessageStop, TextDelta
 
 PATIENCE = 10.0
 
@@ -56,6 +56,17 @@ def test_all_handlers_are_given_the_same_envelope(bus: SystemBus) -> None:
 
     assert heard[0] is heard[1]
     assert heard[0].context.session_id == "s"
+
+
+def test_whoever_tells_of_a_container_or_an_image_gives_the_event_the_same_id(bus: SystemBus) -> None:
+    heard: list[Envelope] = []
+    bus.subscribe(None, heard.append)
+
+    bus.say(0, ContainerCreated(container_id="lab"), {"container_id": "lab"})
+    bus.say(0, ImageRegistered(image_id="chat", revision=2), {"image_id": "chat"})
+    bus.close()
+
+    assert [event.id for event in heard] == ["container/lab:1", "image/chat:2"]
 
 
 def test_a_handler_that_does_not_return_holds_up_nobody_for_long_and_misses_nothing(bus: SystemBus) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import AsyncRuntime, InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
+from reenact.client import following
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
@@ -436,6 +437,24 @@ def test_by_itself_it_acknowledges_many_at_a_time(follow: Follow, monkeypatch: p
     assert line.is_silent()
 
 
+def test_acknowledgements_for_which_nobody_waits_are_not_hurried(
+    follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "APART", 3600.0)
+    subscription, line, id_ = follow()
+    subscription._following._acked_at = -3600.0
+    for cursor in range(1, 20):
+        line.events(id_, event(cursor))
+        assert cursors(subscription, 1) == [cursor]
+    assert subscription.next(0.01) is None
+    assert line.hear("ack")["cursor"] in range(1, 20)
+    assert line.is_silent()
+
+    subscription.unsubscribe()
+
+    assert line.hear("ack")["cursor"] == 19
+
+
 def test_by_itself_it_acknowledges_after_a_time(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHERED_FOR", 0.0)
     subscription, line, id_ = follow()
@@ -458,6 +477,7 @@ def test_what_was_dealt_with_is_acknowledged_at_the_end_and_the_last_one_is_not(
 
     assert line.hear("ack")["cursor"] == 2
     assert line.hear("unsubscribe")["id"] == id_
+    assert line.is_silent()
 
 
 def test_what_was_dealt_with_is_acknowledged_when_the_runtime_closes(talk: Talk, beyond: Beyond) -> None:

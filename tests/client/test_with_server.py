@@ -20,6 +20,7 @@ from reenact import (
     UnknownEventTypeError,
     tool,
 )
+from reenact.client import subscription as module
 from reenact.client.reconnect import Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import AuthenticationError, RequestReusedError, ServerUnreachableError
@@ -265,6 +266,23 @@ def test_many_clients_follow_one_session(server: Server, connect: Connect, mock:
             assert event is not None
             told.append(event)
         assert [event.cursor for event in told] == list(range(1, len(told) + 1))
+
+
+def test_a_consumer_with_little_room_gets_everything_nevertheless(
+    remote: RemoteRuntime, mock: MockEnvironmentFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST", 4)
+    mock.set_scenario("long-stream")
+    finish_turn(remote, "s", "Hello")
+    told: list[Envelope] = []
+
+    with remote.events.subscribe("s", "me") as following:
+        while not told or told[-1].type != "turn_completed":
+            event = following.next(10)
+            assert event is not None
+            told.append(event)
+
+    assert [event.cursor for event in told] == list(range(1, len(told) + 1))
 
 
 def test_asyncio_has_the_same(server: Server, local: Runtime, mock: MockEnvironmentFactory) -> None:

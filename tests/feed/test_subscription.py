@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
@@ -281,7 +282,7 @@ def test_a_wait_without_end_may_be_written_as_infinity(book: Book, feed: Feed) -
 def test_a_timeout_is_in_seconds(feed: Feed, timeout: float) -> None:
     subscription = feed.subscribe("s")
 
-    with pytest.raises(InvalidInputError, match="in seconds"):
+    with pytest.raises(InvalidInputError, match="seconds"):
         subscription.next(timeout)
 
 
@@ -493,3 +494,94 @@ def test_that_a_client_was_here_need_not_be_recorded(book: Book, feed: Feed, cap
 
     assert "the disk is full" in caplog.text
     assert feed.consumers.here() == []
+
+
+def test_who_subscribes_between_a_deletion_and_its_publication_hears_of_it(book: Book, feed: Feed) -> None:
+    follower = feed.subscribe("s")
+    book.write("s", deleted("s"))
+
+    late = feed.subscribe("s", after=1)
+    before = late.take(), late.closed
+    book.publish(feed)
+
+    assert before == ([], False)
+    assert [event.type for event in late] == ["session_deleted"]
+    assert len(follower.take()) == 2
+
+
+def test_a_subscription_that_is_forgotten_leaves_nothing_behind(book: Book, feed: Feed) -> None:
+    ended, forgotten = feed.subscribe("s", "ended"), feed.subscribe("s", "forgotten")
+    other = feed.subscribe("s", "forgotten")
+    ended.unsubscribe()
+
+    del forgotten
+    gc.collect()
+    with_one = [topic.name for topic in feed.topics], feed.consumers.here()
+    del other, ended
+    gc.collect()
+    with_none = feed.topics, feed.consumers.here()
+
+    assert with_one == (["session/s"], [("session/s", "forgotten")])
+    assert with_none == ((), [])
+
+
+# Acknowledging by itself.
+
+
+@pytest.fixture
+def itself(feed: Feed) -> Subscription:
+    return feed.subscribe("s", "me", auto_ack=True)
+
+
+def test_what_was_handed_out_is_acknowledged_when_there_is_nothing_else_to_do(
+    book: Book, feed: Feed, itself: Subscription
+) -> None:
+    say(book, feed, "a", "b")
+
+    assert [itself.next(0), itself.next(0)] != [None, None]
+    before = feed.subscribe("s", "me").cursor
+    itself.next(0)
+    assert itself.next(0) is None
+
+    assert (before, feed.subscribe("s", "me").cursor) == (0, 3)
+
+
+def test_many_are_acknowledged_together_but_for_the_last_of_which_nobody_knows_how_it_went(
+    book: Book, feed: Feed, itself: Subscription
+) -> None:
+    say(book, feed, *["more"] * 300)
+
+    for _ in range(250):
+        next(itself)
+    gathered = feed.subscribe("s", "me").cursor
+    itself.unsubscribe()
+
+    assert 100 < gathered < 250
+    assert feed.subscribe("s", "me").cursor == 249
+
+
+def test_who_takes_has_dealt_with_what_it_took_before(book: Book, feed: Feed, itself: Subscription) -> None:
+    say(book, feed, "a", "b")
+
+    itself.take(2)
+    itself.take(1)
+    itself.take(1)
+
+    assert feed.subscribe("s", "me").cursor == 3
+
+
+def test_an_acknowledgement_by_itself_that_fails_is_made_up_for_later(
+    book: Book, feed: Feed, itself: Subscription, caplog: pytest.LogCaptureFixture
+) -> None:
+    itself.take()
+    book.failing = StorageError("the disk is full")
+    itself.take()
+    book.failing = None
+    said = caplog.text
+    say(book, feed, "a")
+
+    itself.take()
+    itself.take()
+
+    assert "the disk is full" in said
+    assert feed.subscribe("s", "me").cursor == 2

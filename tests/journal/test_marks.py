@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from reenact.actors.journal.api import Committed, FeedJournal, Mark, Outcome
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import RuntimeClosedError, StorageError, UnstorableError
+from reenact.domain.errors import LogUnusableError, RuntimeClosedError, StorageError, UnstorableError
 from tests.journal.support import Added, Log, acknowledge, never, said, step
 
 _marks = st.lists(
@@ -140,3 +141,15 @@ def test_a_closed_journal_takes_no_marks(log: Log) -> None:
 
 def test_a_stored_journal_is_one_with_feeds(journal: StoredJournal) -> None:
     assert isinstance(journal, FeedJournal)
+
+
+@pytest.mark.parametrize(("column", "value"), [("cursor", "abc"), ("cursor", b"\x00"), ("seen_at", "now")])
+def test_a_mark_that_is_damaged_is_named(path: Path, column: str, value: str | bytes) -> None:
+    log = Log(str(path))
+    with log.open() as journal:
+        acknowledge(journal, Mark("s1", "phone", 3, 10))
+        log.tamper(f"UPDATE consumers SET {column} = ?", value)  # noqa: S608 - ours
+
+        for read in (lambda: journal.mark("s1", "phone"), lambda: journal.marks("s1")):
+            with pytest.raises(LogUnusableError, match=r"consumer 'phone' of 's1' in the table consumers is damaged"):
+                read()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from reenact.actors.journal.api import Append, Committed, Publication, Remembered, Snapshot
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import ConflictError, RequestReusedError, RuntimeClosedError, StorageError
+from reenact.domain.errors import ConflictError, LogUnusableError, RequestReusedError, RuntimeClosedError, StorageError
 from tests.journal.support import Added, Log, Unregistered, commit, said, settle, step, words_of
 
 
@@ -134,3 +136,14 @@ def test_a_closed_journal_forgets_nothing(log: Log) -> None:
         journal.forget_requests(before=1)
     with pytest.raises(RuntimeClosedError):
         journal.remembered("r1")
+
+
+@pytest.mark.parametrize(("column", "value"), [("note", "zz"), ("digest", 7), ("at", "now")])
+def test_a_request_that_is_damaged_is_named(path: Path, column: str, value: str | int) -> None:
+    log = Log(str(path))
+    with log.open() as journal:
+        commit(journal, carrying_out("s1", 0, asked("r1"), 1))
+        log.tamper(f"UPDATE requests SET {column} = ?", value)  # noqa: S608 - ours
+
+        with pytest.raises(LogUnusableError, match="request 'r1' in the table requests is damaged"):
+            journal.remembered("r1")

@@ -18,7 +18,8 @@ from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_dig
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import Finding, verify
 from reenact.domain.errors import LogUnusableError
-from tests.journal.support import CODEC, Added, Values, commit, said, step, tamper
+from tests.journal.conftest import postgres_log
+from tests.journal.support import CODEC, Added, Log, Values, commit, said, step, tamper
 
 _CELLS = {
     "stored_events": ("originator_id", "originator_version", "topic", "state", "digest"),
@@ -169,3 +170,16 @@ def test_moving_a_byte_from_one_part_to_the_next_is_another_record() -> None:
     assert event_digest(STREAM_GENESIS, b"ab", 1, b"c", b"d") != event_digest(STREAM_GENESIS, b"a", 1, b"bc", b"d")
     assert event_digest(STREAM_GENESIS, b"ab", 1, b"c", b"d") != event_digest(STREAM_GENESIS, b"ab", 1, b"", b"cd")
     assert feed_digest(FEED_GENESIS, b"ab", 1, 1, b"c") != feed_digest(FEED_GENESIS, b"a", 1, 1, b"bc")
+
+
+@pytest.mark.parametrize("table", ["stored_snapshots", "tracking", "timers", "consumers", "requests"])
+def test_a_table_that_is_gone_is_found(table: str, request: pytest.FixtureRequest, path: Path) -> None:
+    for log in (Log(str(path)), postgres_log(request)):
+        with log.open() as journal:
+            commit(journal, step("s1", 0, Added(1)))
+        whole = log.verify()
+
+        log.tamper(f"DROP TABLE {table}")
+
+        assert whole == []
+        assert log.verify() == [Finding("log", table, 0, "the table is missing")]

@@ -179,6 +179,11 @@ def an_exchange(**fields: object) -> str:
         (f"{HEAD}{an_exchange(number=2, follows=1)}]}}", "follows none"),
         (f"{HEAD}{an_exchange(setting=None)}]}}", "no setting"),
         (f"{HEAD}{an_exchange()},{an_exchange()}]}}", "two entries 1"),
+        (f"{HEAD}{an_exchange(events=[])}]}}", "exchange 1 is complete, and ends with no message_stop and no error"),
+        (
+            f"{HEAD}{an_exchange(events=[{'at': 0, 'type': 'text_delta', 'data': {'text': 'x'}}])}]}}",
+            "exchange 1 is complete, and ends with no",
+        ),
         (f'{HEAD}{{"kind":"cut","number":9}}]}}', "entry 9 is cut"),
         (f"{HEAD}\n{{broken,\n{an_exchange()}\n]}}\n", "damaged in line 2"),
         (f"{HEAD}{'[' * 100_000}", "no recording"),

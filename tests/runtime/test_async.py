@@ -21,6 +21,7 @@ from reenact import (
     SessionNotFoundError,
 )
 from reenact.events import Envelope
+from reenact.testing import wait_until
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import PATIENCE
 
@@ -218,3 +219,42 @@ def test_a_runtime_whose_opening_was_cancelled_is_closed_again(tmp_path: Path) -
 
 async def _opened(path: Path, clock: Callable[[], int]) -> AsyncRuntime:
     return await AsyncRuntime.open(path, clock=clock, default_image=Image(id="i"))
+
+
+def test_a_subscription_can_be_awaited_entered_or_iterated_over_at_once() -> None:
+    async def follow() -> list[list[str]]:
+        async with AsyncRuntime.in_memory() as runtime:
+            await runtime.containers.create(container_id="c")
+            await runtime.images.register(Image(id="i"))
+            await runtime.sessions.create("c", "i", session_id="s")
+            await runtime.sessions.delete("s")
+            awaited = await runtime.events.subscribe("s", "me")
+            async with awaited, runtime.events.stream("s") as entered:
+                return [
+                    [event.type async for event in awaited],
+                    [event.type async for event in entered],
+                    [event.type async for event in runtime.events.stream("s", after=1)],
+                ]
+
+    told = ["session_created", "session_deleted"]
+    assert asyncio.run(follow()) == [told, told, told[1:]]
+
+
+def test_a_handler_whose_loop_is_closed_before_it_runs_holds_nobody_up() -> None:
+    async def handler(event: Envelope) -> None:
+        raise AssertionError
+
+    async def begin() -> AsyncRuntime:
+        runtime = await AsyncRuntime.in_memory()
+        runtime.events.on("container_created", handler)
+        return runtime
+
+    loop = asyncio.new_event_loop()
+    runtime = loop.run_until_complete(begin())
+    runtime._runtime.containers.create(container_id="c")
+    wait_until(lambda: bool(vars(loop)["_ready"]))
+    loop.close()
+
+    asyncio.run(runtime.close())
+
+    assert not [thread for thread in threading.enumerate() if thread.name == "reenact-subscribers"]

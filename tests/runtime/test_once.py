@@ -19,6 +19,7 @@ from reenact import (
     ContainerNotFoundError,
     Image,
     InvalidInputError,
+    LogUnusableError,
     RequestTimeoutError,
     Runtime,
     SessionNotFoundError,
@@ -29,6 +30,7 @@ from reenact.domain.errors import RequestReusedError
 from reenact.domain.session import Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
+from tests.journal.support import tamper
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.deciding import RULES, Answer, Desk, agent_of, check
 from tests.runtime.witness import Ears, before_it_is_told, copy_files, journal_of
@@ -483,3 +485,14 @@ def test_data_that_can_be_compared_with_nothing_is_refused(runtime: Runtime) -> 
 
     with pytest.raises(InvalidInputError, match="agent_respond_request"):
         runtime.request("agent_respond_request", {"call_id": "t1", "value": endless, "request_id": "r"})
+
+
+@pytest.mark.parametrize("note", [b"\xc1", b"\x07", b"\xa1\xff"])
+def test_an_answer_that_is_damaged_in_the_log_is_named(opened: Open, note: bytes) -> None:
+    runtime = opened()
+    data = {"name": "home", "request_id": "r1"}
+    runtime.request("container_create_request", data)
+    tamper(Path(journal_of(runtime).name), "UPDATE requests SET note = ?", note)
+
+    with pytest.raises(LogUnusableError, match="the answer to request 'r1' is damaged"):
+        runtime.request("container_create_request", data)

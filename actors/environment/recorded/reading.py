@@ -13,6 +13,7 @@ import msgspec
 
 from reenact.actors.environment.recorded.form import FORMAT, VERSION, Cut, Entry, Exchange, ToolRun
 from reenact.domain.errors import InvalidInputError, RecordingError
+from reenact.domain.events import MessageStop, StreamError
 
 LARGEST: Final = 1 << 30
 """Bytes of the largest recording that is read."""
@@ -30,6 +31,8 @@ class _Whole(_Head):
 
 
 _ENDS: Final = frozenset({b"", b"]", b"]}"})
+_LAST_WORDS: Final = frozenset({MessageStop.event_type, StreamError.event_type})
+"""What ends an answer: one that says none of these would keep its turn waiting for ever."""
 
 
 def read(path: str) -> tuple[Entry, ...]:
@@ -114,8 +117,10 @@ def _check_events(path: str, entries: Iterable[Entry]) -> None:
 def _checked(path: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """Return the entries, if each of them names only such as there are."""
     seen: dict[int, Exchange | ToolRun] = {}
+    endless: dict[int, None] = {}
     for entry in entries:
         if isinstance(entry, Cut):
+            endless.pop(entry.number, None)
             found = seen.get(entry.number)
             if found is None:
                 raise RecordingError(f"the recording {path} is damaged: entry {entry.number} is cut, and is not there")
@@ -123,9 +128,14 @@ def _checked(path: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         if entry.number in seen:
             raise RecordingError(f"the recording {path} is damaged: it has two entries {entry.number}")
         seen[entry.number] = entry
+        if isinstance(entry, Exchange) and entry.complete and _LAST_WORDS.isdisjoint(one.type for one in entry.events):
+            endless[entry.number] = None
         before = entry.follows if isinstance(entry, Exchange) else None
         if isinstance(entry, Exchange) and before is None and entry.setting is None:
             raise RecordingError(f"the recording {path} is damaged: exchange {entry.number} has no setting")
         if before is not None and (before >= entry.number or not isinstance(seen.get(before), Exchange)):
             raise RecordingError(f"the recording {path} is damaged: exchange {entry.number} follows none that there is")
+    for number in endless:
+        msg = f"exchange {number} is complete, and ends with no message_stop and no error"
+        raise RecordingError(f"the recording {path} is damaged: {msg}")
     return entries

@@ -11,6 +11,9 @@ FORMAT_VERSION = 3
 requests and no seals; there was no format 2.
 """
 
+ASIDE = {"stored_snapshots": 1, "tracking": 1, "timers": 1, "consumers": 3, "requests": 3}
+"""The tables beside those of the events and the feeds, and the first version that has them."""
+
 FIRST_WITH_SEALS = 3
 """The first version in which rows of feeds can be sealed."""
 
@@ -118,7 +121,7 @@ def check_format(connection: Connection, address: Address) -> bool:
         LogTooNewError: a later version of the tables was written there.
         LogUnusableError: it belongs to something else.
     """
-    relations = {name for (name,) in connection.execute(_RELATIONS, (address.schema,)).fetchall()}
+    relations = relations_of(connection, address)
     if not relations:
         return False
     marker = connection.execute(spelled(_MARKER, address.schema)).fetchone() if "log" in relations else None
@@ -128,6 +131,11 @@ def check_format(connection: Connection, address: Address) -> bool:
         message = f"{address.name} has format {marker[1]}, newer than {FORMAT_VERSION}; upgrade to read it"
         raise LogTooNewError(message)
     return True
+
+
+def relations_of(connection: Connection, address: Address) -> set[str]:
+    """Return the names of the tables, and of what else is called like one, in the schema."""
+    return {name for (name,) in connection.execute(_RELATIONS, (address.schema,)).fetchall()}
 
 
 def create_tables(connection: Connection, address: Address) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.journal.postgres.schema import FIRST_WITH_SEALS, check_format, format_of
-from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams
+from reenact.actors.journal.postgres.schema import ASIDE, FIRST_WITH_SEALS, check_format, format_of, relations_of
+from reenact.actors.journal.walk import Finding, check_counts, check_feeds, check_streams, check_tables
 from reenact.domain.errors import LogUnusableError
 
 _EVENTS = """
@@ -36,12 +36,15 @@ def verify_postgres(url: str) -> list[Finding]:
             raise LogUnusableError(f"{address.name} holds no log yet")
         # All of it as it stands at one moment.
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        sealed = "sealed" if format_of(connection, address) >= FIRST_WITH_SEALS else "NULL::bytea"
+        version = format_of(connection, address)
+        sealed = "sealed" if version >= FIRST_WITH_SEALS else "NULL::bytea"
+        tables = relations_of(connection, address)
         ((count, last),) = connection.execute(spelled(_COUNTS, address.schema)).fetchall()
         return [
             *check_streams(_stream(connection, _EVENTS, address)),
             *check_feeds(_stream(connection, _FEED.format(sealed=sealed), address)),
             *check_counts(count, last),
+            *check_tables([name for name, since in ASIDE.items() if since <= version], tables),
         ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import Future
 from typing import Final, Protocol
 
@@ -15,6 +16,8 @@ from reenact.domain.frames import Ack, Acked, Refused, Subscribe, Subscribed, Un
 
 _DELETED: Final = "deleted"
 """Why a subscription ended that is not to be taken up again; for any other reason it is, on the next connection."""
+APART: Final = 0.1
+"""Seconds between two acknowledgements for which nobody waits."""
 
 
 class Taker(Protocol):
@@ -59,6 +62,8 @@ class Following:
         self._has_parted = False
         self._wanted = self._sent = self._durable = 0
         self._acks: list[tuple[int, Future[None]]] = []
+        self._acked_at = 0.0
+        self._reminder: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
         """Take note of a new connection."""
@@ -107,13 +112,14 @@ class Following:
         """Return the next frame; see `Speaker.say`."""
         if self._id is None:
             return self._say_anew()
-        if self._stands and self._wanted > self._sent:
+        if self._stands and self._wanted > self._sent and self._is_due():
             self._sent = self._wanted
             return msgspec.json.encode(Ack(id=self._id, cursor=self._wanted))
         if not self._acks and (self._deaf or (self._left and self._wanted == self._sent)):
             frame = msgspec.json.encode(Unsubscribe(id=self._id))
             self._drop()
             if self._left:
+                self._wanted = self._durable  # all that there was has been said, before this
                 self._part()
             return frame
         return None
@@ -136,6 +142,21 @@ class Following:
                 self._put_off()
                 if self._over:
                     self._taker.end(None)
+
+    def _is_due(self) -> bool:
+        """Return whether to acknowledge now; if it can wait for more, be asked again when it cannot any longer."""
+        loop = asyncio.get_running_loop()
+        wait = self._acked_at + APART - loop.time()
+        if wait > 0 and not (self._acks or self._left or self._deaf):
+            if self._reminder is None:
+                self._reminder = loop.call_later(wait, self._remind)
+            return False
+        self._acked_at = loop.time()
+        return True
+
+    def _remind(self) -> None:
+        self._reminder = None
+        self._link.speak(self)
 
     def _say_anew(self) -> bytes | None:
         unsaid = self._wanted > self._durable and not self._over

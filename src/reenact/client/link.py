@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from reenact.client.asking import Asked
-from reenact.client.dialing import CLOSING, Dialer, UnintelligibleError, why_closed
+from reenact.client.dialing import CLOSING, Dialer, ElsewhereError, UnintelligibleError, why_closed
 from reenact.client.incoming import Answered, Batch, Events, read_frame
 from reenact.client.reconnect import Reconnect
 from reenact.client.thread import ClientThread, closed
@@ -30,6 +30,8 @@ from reenact.domain.frames import BAD_FRAME, Acked, Ended, Refused, Subscribed, 
 
 _BLAMES: Final = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Codes with which a server ends a connection over what was sent to it."""
+_PAUSE: Final = 1.0
+"""Seconds between two attempts if what was to say how many has failed."""
 _log: Final = logging.getLogger("reenact.client")
 
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
@@ -177,7 +179,7 @@ class Link:
         self._task = asyncio.current_task()
         try:
             await self._keep()
-        except (AuthenticationError, ProtocolError) as error:
+        except ReenactError as error:
             self._end(error)
             await self._leaving.wait()
         finally:
@@ -189,20 +191,36 @@ class Link:
         while not self._leaving.is_set():
             try:
                 socket, welcome = await self._dialer.dial()
+                failures = 0 if await self._talk(socket, welcome) else failures
             except (UnintelligibleError, ServerUnreachableError) as error:
                 self.failure = error
-                if isinstance(error, UnintelligibleError) and not self.first.done():
+                if isinstance(error, UnintelligibleError | ElsewhereError) and not self.first.done():
                     raise
-            else:
-                failures = 0 if await self._talk(socket, welcome) else failures
+            except (AuthenticationError, ProtocolError):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
+                _log.exception("an attempt to reach %s failed", self._dialer.address)
+                self.failure = ServerUnreachableError(f"the attempt to reach {self._dialer.address} failed: {error!r}")
             if not self._leaving.is_set():
                 _log.debug("reconnecting, after %d failures: %s", failures, self.failure)
-                await self._reconnect.wait(self._reconnect.delay(failures))
+                await self._pause(failures)
             failures += 1
+
+    async def _pause(self, failures: int) -> None:
+        try:
+            await self._reconnect.wait(self._reconnect.delay(failures))
+        except Exception:  # noqa: BLE001 - it is of the user's making
+            _log.exception("waiting to reconnect failed; it is %s s now", _PAUSE)
+            await asyncio.sleep(_PAUSE)
 
     async def _talk(self, socket: ClientConnection, welcome: Welcome) -> bool:
         """Talk until the connection is lost or the link is to end; return whether anything came of it."""
-        self._begin(welcome)
+        try:
+            self._begin(welcome)
+        except BaseException:
+            self._welcome = None
+            socket.transport.abort()
+            raise
         talking = [asyncio.ensure_future(work) for work in (self._hear_all(socket), self._say_all(socket, welcome))]
         tasks = [*talking, asyncio.ensure_future(self._wait_for_leave())]
         try:

@@ -23,9 +23,9 @@ from reenact.domain.errors import (
 )
 from reenact.domain.events import Envelope
 
-MOST: Final = 1000
+MOST: Final = 5000
 """Events that a subscription holds until they are asked for; the server keeps the others."""
-MOST_BYTES: Final = 8 * 1024 * 1024
+MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes of JSON that it holds, and one event more."""
 GATHERED: Final = 100
 GATHERED_FOR: Final = 1.0

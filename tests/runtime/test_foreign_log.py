@@ -1,0 +1,67 @@
+"""The log of other actors is refused as it stands."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from reenact import ActorSystem, Event, EventSourcedActor, LogUnusableError, Runtime
+from tests.journal.test_golden import DATA
+
+
+class Counted(Event, frozen=True):
+    by: int
+
+
+class Counter(EventSourcedActor[int, int, Counted]):
+    category = "counter"
+    initial = 0
+    events = {"counted": Counted}  # noqa: RUF012 - as users write it
+
+    @staticmethod
+    def decide(state: int, by: int) -> list[Counted]:
+        return [Counted(by)]
+
+    @staticmethod
+    def evolve(state: int, event: Counted) -> int:
+        return state + event.by
+
+
+def content_of(directory: Path) -> dict[str, str]:
+    return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in directory.iterdir()}
+
+
+def count(path: Path, by: int) -> tuple[Counted, ...]:
+    with ActorSystem.open(path) as system:
+        return tuple(system.actor(Counter, "visits").ask(by))
+
+
+def test_the_log_of_other_actors_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "counters.db"
+    count(path, 4)
+    before = content_of(tmp_path)
+
+    with pytest.raises(LogUnusableError, match=r"counters\.db is the log of other actors.*'counted:1'"):
+        Runtime.open(path)
+
+    assert content_of(tmp_path) == before
+    assert count(path, 1) == (Counted(1),)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_log_of_other_actors_in_an_earlier_format_is_not_upgraded(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((DATA / f"log-format-{version}.sql").read_text(encoding="utf-8"))
+    before = content_of(tmp_path)
+
+    with pytest.raises(LogUnusableError, match="the log of other actors"):
+        Runtime.open(path)
+
+    after = content_of(tmp_path)
+    after.pop("old.db.lock")
+    assert after == before
