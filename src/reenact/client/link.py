@@ -32,6 +32,8 @@ _BLAMES: Final = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Codes with which a server ends a connection over what was sent to it."""
 _PAUSE: Final = 1.0
 """Seconds between two attempts if what was to say how many has failed."""
+_CLEARING: Final = 1.0
+"""Seconds after which it is looked whether somebody was abandoned."""
 _log: Final = logging.getLogger("reenact.client")
 
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
@@ -79,6 +81,9 @@ class Link:
         """Why there is no connection; None while there is one."""
         self.first: Future[None] = Future()
         """Done when there has been a connection; else with the error for which there will be none."""
+        self.abandoned: deque[Follower] = deque()
+        """Followers for whom nobody is there any more. They are put here by finalizers, which run in the middle of
+        anything and may wait for nothing; the link's thread has them leave."""
         self._dialer = dialer
         self._reconnect = reconnect
         self._asked: dict[str, list[Asked]] = {}
@@ -122,6 +127,7 @@ class Link:
 
     def join(self, follower: Follower) -> None:
         """Let the follower speak and hear from now on, if it does not yet. On the link's thread."""
+        self._clear_away()
         if self._over is not None:
             follower.fail(_again(self._over))
         elif follower not in self._followers:
@@ -151,6 +157,15 @@ class Link:
         """Let nobody hear under the id any more. On the link's thread."""
         self._routes.pop(id_, None)
 
+    def _clear_away(self) -> None:
+        while self.abandoned:
+            self.abandoned.popleft().leave()
+
+    async def _keep_clear(self) -> None:
+        while True:
+            await asyncio.sleep(_CLEARING)
+            self._clear_away()
+
     def _ask(self, asked: Asked) -> None:
         same = self._asked.setdefault(asked.id, [])
         if self._over is not None:
@@ -177,12 +192,14 @@ class Link:
 
     async def _run(self) -> None:
         self._task = asyncio.current_task()
+        clearing = asyncio.ensure_future(self._keep_clear())
         try:
             await self._keep()
         except ReenactError as error:
             self._end(error)
             await self._leaving.wait()
         finally:
+            clearing.cancel()
             self._end(closed())
 
     async def _keep(self) -> None:
