@@ -18,7 +18,7 @@ from reenact.client.asking import Asked
 from reenact.client.dialing import CLOSING, Dialer, ElsewhereError, UnintelligibleError, why_closed
 from reenact.client.incoming import Answered, Batch, Events, read_frame
 from reenact.client.reconnect import Reconnect
-from reenact.client.thread import ClientThread, closed
+from reenact.client.thread import ClientThread, closed, reject, resolve
 from reenact.domain.errors import (
     AuthenticationError,
     ProtocolError,
@@ -76,10 +76,10 @@ class Follower(Speaker, Protocol):
 class Link:
     """Keeps a connection until it is closed. What is not said to be of the link's thread may be used from any."""
 
-    def __init__(self, dialer: Dialer, reconnect: Reconnect) -> None:
+    def __init__(self, dialer: Dialer, reconnect: Reconnect, first: Future[None] | None = None) -> None:
         self.failure: ReenactError | None = ServerUnreachableError(f"{dialer.address} has not answered yet")
         """Why there is no connection; None while there is one."""
-        self.first: Future[None] = Future()
+        self.first: Future[None] = Future() if first is None else first
         """Done when there has been a connection; else with the error for which there will be none."""
         self.abandoned: deque[Follower] = deque()
         """Followers for whom nobody is there any more. They are put here by finalizers, which run in the middle of
@@ -267,8 +267,7 @@ class Link:
             speaker.queued = False
             speaker.begin()
             self.speak(speaker)
-        if not self.first.done():
-            self.first.set_result(None)
+        resolve(self.first, None)
 
     def _lose(self, why: Exception) -> None:
         """Tell everybody that the connection is gone, or raise what lets there be no other."""
@@ -293,8 +292,7 @@ class Link:
             raise error
 
     def _end(self, error: ReenactError) -> None:
-        if not self.first.done():
-            self.first.set_exception(error)
+        reject(self.first, error)
         self.failure = self._over = error
         speakers = self._speakers()
         self._followers.clear()
