@@ -137,6 +137,37 @@ def test_a_connection_whose_other_end_is_gone_ends(serve: Serve) -> None:
         assert all_of(connection)
 
 
+def test_pings_of_a_client_that_takes_no_answer_cost_no_memory(serve: Serve) -> None:
+    server = serve(rate=1e6, burst=10**6)
+    pings = (bytes((0x89, 0x80 | 125, 0, 0, 0, 0)) + bytes(125)) * 1000
+    with stalled(server) as connection:
+        wait_until(lambda: _number(server, "reenact_connections") == 1, PATIENCE, "the connection")
+        tracemalloc.start()
+        try:
+            for _ in range(60):
+                connection.sendall(pings)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert 60 * len(pings) > 7 * MIB
+    assert most < 4 * MIB
+
+
+def test_the_latest_ping_of_a_client_that_took_nothing_is_answered(serve: Serve) -> None:
+    server = serve(rate=1e6, burst=10**6)
+    pings = (bytes((0x89, 0x80 | 125, 0, 0, 0, 0)) + bytes(125)) * 12_000
+    with stalled(server) as connection:
+        connection.sendall(pings + bytes((0x89, 0x84, 0, 0, 0, 0)) + b"last")
+        received = b""
+        while not received.endswith(b"\x8a\x04last"):
+            piece = connection.recv(65536)
+            assert piece
+            received += piece
+
+    assert len(received) < 0.8 * len(pings)
+
+
 def test_a_page_of_events_that_nobody_reads_is_cut(serve: Serve, runtime: Runtime, session_id: str) -> None:
     server = serve(stall_timeout=0.3)
     flooded(runtime, session_id)
