@@ -334,8 +334,10 @@ class AsyncEvents:
 class Opening(Generic[A]):
     """What `AsyncRuntime.open` and its like return: await it, or enter it."""
 
-    def __init__(self, make: Callable[[], C], wrap: Callable[[C, Threads], A]) -> None:
-        self._open = partial(_open, make, wrap)
+    def __init__(
+        self, make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up: Callable[[], object] | None = None
+    ) -> None:
+        self._open = partial(_open, make, wrap, give_up)
         self._opened: A | None = None
 
     def __await__(self) -> Generator[Any, None, A]:
@@ -350,12 +352,14 @@ class Opening(Generic[A]):
             await self._opened.close()
 
 
-async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A]) -> A:
+async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up: Callable[[], object] | None) -> A:
     threads = Threads()
     opening = threads.submit(make)
     try:
         return wrap(await asyncio.wrap_future(opening), threads)
     except BaseException:
+        if give_up is not None:
+            give_up()
         opening.add_done_callback(_close_unwanted)  # cancelled: nobody else will close what is being opened
         threads.close()
         raise
@@ -412,8 +416,10 @@ class AsyncRuntime(AsyncFacades):
     def connect(url: str, **settings: Any) -> Opening[AsyncRemoteRuntime]:  # noqa: ANN401 - those of Runtime.connect
         """Connect to a runtime with the settings, and the errors, of `Runtime.connect`."""
         from reenact._remote import AsyncRemoteRuntime  # noqa: PLC0415 - when it is needed
+        from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
 
-        return Opening(partial(Runtime.connect, url, **settings), AsyncRemoteRuntime)
+        first: Future[None] = Future()
+        return Opening(partial(RemoteRuntime.connect, url, first=first, **settings), AsyncRemoteRuntime, first.cancel)
 
     @property
     def failure(self) -> StorageError | None:

@@ -436,6 +436,21 @@ def test_what_is_no_server_for_a_while_is_tried_again(talk: Talk, scripted: Scri
     assert len(waits.asked) == 3
 
 
+def test_a_connecting_that_is_cancelled_ends_at_once(mute: Callable[[bytes | None], Mute]) -> None:
+    silent = mute(None)
+
+    async def change_ones_mind() -> None:
+        connecting = asyncio.ensure_future(AsyncRuntime.connect(silent.url, timeout=None).__aenter__())
+        await asyncio.to_thread(wait_until, lambda: silent.count)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+
+    asyncio.run(change_ones_mind())
+
+    wait_until(lambda: not is_running(), timeout=5)
+
+
 def test_closing_says_goodbye_and_leaves_nothing(talk: Talk) -> None:
     runtime, line = talk()
     assert is_running()

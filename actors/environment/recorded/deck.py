@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from reenact.actors.environment.recorded.form import Cut, Entry, Exchange, Setting, ToolRun
+from reenact.actors.environment.recorded.hiding import Veil
 from reenact.actors.environment.recorded.matching import (
     NOTHING,
+    Asking,
     Digests,
     alike,
     difference,
@@ -20,6 +22,7 @@ from reenact.actors.environment.recorded.matching import (
     models_agree,
     normal,
     told,
+    without_keys,
 )
 from reenact.domain.errors import RecordingError
 from reenact.domain.messages import Said
@@ -53,9 +56,7 @@ class Deck:
         self._repeat = repeat
         self._lock = threading.Lock()
         self._exchanges, self._runs = _as_heard(entries)
-        self._settings: dict[int, Setting] = {}
-        self._by_key: dict[bytes, list[Exchange]] = defaultdict(list)
-        self._by_conversation: dict[bytes, list[Exchange]] = defaultdict(list)
+        self._veil = Veil(digest for exchange in self._exchanges.values() for digest in exchange.hidden)
         self._dealt: set[int] = set()
         self._loose = [run for run in self._runs if run.exchange is None]
         self._read()
@@ -66,13 +67,26 @@ class Deck:
         with self._lock:
             return len(self._exchanges) - len(self._dealt)
 
-    def deal(self, asked: Sequence[Said], digest: bytes, setting: Setting, *, session: str | None) -> Dealt:
+    def learn(self, key: str | None) -> None:
+        """Compare without this key from now on, on both sides, and show it in no message."""
+        with self._lock:
+            self._veil.learn(key)
+
+    def shown(self, text: str) -> str:
+        """Return the text without the keys that are known."""
+        with self._lock:
+            return self._veil.text(text)
+
+    def deal(self, asking: Asking, messages: Sequence[Said], *, session: str | None) -> Dealt:
         """Return what answers the request: of several alike, the first that is left, of that recorded session if any.
 
         Raises:
             RecordingError: none does; the message says what comes nearest, and where it differs.
         """
         with self._lock:
+            digest = asking.ask(messages, self._veil)
+            asked, setting = asking.messages, asking.setting
+            self._read_again()
             found = [
                 one
                 for one in self._by_key.get(key_of(digest, setting), ())
@@ -90,15 +104,17 @@ class Deck:
             self._dealt.add(chosen.number)
             return self._of(chosen)
 
-    def found_again(self, conversation: Sequence[Said]) -> Dealt:
+    def found_again(self, asking: Asking, conversation: Sequence[Said]) -> Dealt:
         """Return the exchange whose answer this conversation ends with, as after a restart; or all calls there are."""
-        if conversation:
-            *asked, answer = conversation
+        if not conversation:
+            return Dealt(None, self._runs)
+        with self._lock:
+            asking.ask(conversation, self._veil)
+            self._read_again()
+            *asked, answer = asking.messages
             before = asked[-1] if asked else None
-            with self._lock:
-                candidates = self._by_conversation.get(Digests().of(asked), ())
-            for one in candidates:
-                if normal(one.answer, before).content == normal(answer, before).content:
+            for one in self._by_conversation.get(Digests().of(asked), ()):
+                if normal(self._veil.said(one.answer), before).content == normal(answer, before).content:
                     return self._of(one)
         return Dealt(None, self._runs)
 
@@ -114,17 +130,28 @@ class Deck:
     def _of(self, exchange: Exchange) -> Dealt:
         return Dealt(exchange, (run for run in self._runs if run.exchange == exchange.number))
 
+    def _read_again(self) -> None:
+        if self._known is not self._veil.secrets:
+            self._read()
+
     def _read(self) -> None:
+        self._known = self._veil.secrets
+        self._messages: dict[int, tuple[Said, ...]] = {}
+        self._settings: dict[int, Setting] = {}
+        self._by_key: dict[bytes, list[Exchange]] = defaultdict(list)
+        self._by_conversation: dict[bytes, list[Exchange]] = defaultdict(list)
         digests: dict[int, bytes] = {}
         last: dict[int, Said | None] = {}
         for exchange in self._exchanges.values():
             follows, before, digest = exchange.follows, None, NOTHING
             if follows is not None:
                 digest, before = digests[follows], last[follows]
-            setting = exchange.setting or self._settings[follows or 0]
-            digest = digest_after(digest, exchange.messages, before)
+            given = exchange.setting
+            setting = self._settings[follows or 0] if given is None else without_keys(given, self._veil)
+            messages = self._messages[exchange.number] = tuple(map(self._veil.said, exchange.messages))
+            digest = digest_after(digest, messages, before)
             digests[exchange.number] = digest
-            last[exchange.number] = exchange.messages[-1] if exchange.messages else before
+            last[exchange.number] = messages[-1] if messages else before
             self._settings[exchange.number] = setting
             self._by_key[key_of(digest, setting)].append(exchange)
             self._by_conversation[digest].append(exchange)
@@ -133,7 +160,7 @@ class Deck:
         pieces: list[Sequence[Said]] = []
         one: Exchange | None = exchange
         while one is not None:
-            pieces.append(one.messages)
+            pieces.append(self._messages[one.number])
             one = None if one.follows is None else self._exchanges[one.follows]
         return [said for piece in reversed(pieces) for said in piece]
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig
+from reenact.actors.environment.recorded.hiding import Digest
 from reenact.domain.answer import Complete, gather
 from reenact.domain.events import MessageStart, MessageStop, StreamData, stream_event
 from reenact.domain.messages import Said
@@ -67,6 +68,7 @@ class Exchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", kw
 
     The conversation is that of the exchange which this one `follows`, and then `messages`; without a `setting`, that
     is the same too. One that is not `complete` was cut short, by an interrupt for instance, and never came to its end.
+    `hidden` are the keys that stood in the setting or the messages.
     """
 
     number: _Number
@@ -78,6 +80,7 @@ class Exchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", kw
     messages: tuple[Said, ...]
     events: tuple[Spoken, ...] = ()
     complete: bool = True
+    hidden: tuple[Digest, ...] = ()
 
     @property
     def answer(self) -> Said:

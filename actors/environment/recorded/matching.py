@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from reenact.actors.environment.recorded.form import Setting
+from reenact.actors.environment.recorded.hiding import Veil
 from reenact.domain.messages import Block, Said, TextBlock, ToolResultBlock, ToolUseBlock
 
 NOTHING: Final = b""
@@ -68,6 +69,36 @@ class Digests:
             self._messages.append(said)
             before = said
         return self._digests
+
+
+class Asking:
+    """What one agent asks, as it is compared with what was recorded: without keys."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._given = setting
+        self._known: tuple[str, ...] | None = None
+        self._raw: list[Said] = []
+        self._digests = Digests()
+        self.setting = setting
+        self.messages: list[Said] = []
+
+    def ask(self, messages: Sequence[Said], veil: Veil) -> bytes:
+        """Take this for the conversation, and return its digest; keys in it that can be recognised are known then."""
+        same = common(messages, self._raw)
+        if self._known is None:
+            veil.search(self._given)
+        veil.search(messages[same:])
+        if self._known is not veil.secrets:
+            self.setting, same = without_keys(self._given, veil), 0
+            self._known = veil.secrets
+        self._raw[same:] = messages[same:]
+        self.messages[same:] = map(veil.said, messages[same:])
+        return self._digests.of(self.messages)
+
+
+def without_keys(setting: Setting, veil: Veil) -> Setting:
+    """Return the setting as it is compared."""
+    return msgspec.json.decode(veil.line(setting), type=Setting)
 
 
 def common(these: Sequence[Said], those: Sequence[Said]) -> int:

@@ -24,7 +24,7 @@ from reenact.actors.environment.failures import failure
 from reenact.actors.environment.incoming import incoming
 from reenact.actors.environment.recorded.deck import Dealt, Deck
 from reenact.actors.environment.recorded.form import Exchange, setting_of
-from reenact.actors.environment.recorded.matching import Digests
+from reenact.actors.environment.recorded.matching import Asking
 from reenact.actors.environment.recorded.reading import read
 from reenact.domain.errors import ConfigurationError, RecordingError, ReenactError, RuntimeClosedError
 from reenact.domain.events import (
@@ -74,6 +74,7 @@ class ReplayFactory:
 
     def create(self, config: EnvironmentConfig) -> ReplayEnvironment:
         """Return a new environment, not yet connected."""
+        self._deck.learn(config.llm.api_key)
         return ReplayEnvironment(config, self._deck, factor=self._factor, run_tools=self._run_tools)
 
 
@@ -190,11 +191,10 @@ class Player:
     """Plays exchanges and results of calls, on the outside loop."""
 
     def __init__(self, config: EnvironmentConfig, deck: Deck, receptor: ReplayReceptor, factor: float) -> None:
-        self._setting = setting_of(config)
         self._deck = deck
         self._receptor = receptor
         self._factor = factor
-        self._digests = Digests()
+        self._asking = Asking(setting_of(config))
         self._session: str | None = None
         self._asked: _Calls | None = None
 
@@ -202,8 +202,7 @@ class Player:
         """Say what answers the conversation, or in an `error` why nothing does."""
         began = asyncio.get_running_loop().time()
         try:
-            digest = self._digests.of(messages)
-            dealt = self._deck.deal(messages, digest, self._setting, session=self._session)
+            dealt = self._deck.deal(self._asking, messages, session=self._session)
         except RecordingError as mismatch:
             self._receptor.emit((failure(MISMATCH, str(mismatch)),), turn_id)
             return
@@ -214,11 +213,11 @@ class Player:
 
     async def call(self, turn_id: str, call: ToolStarted, conversation: Sequence[Said]) -> None:
         """Say what came of the call, when all has come that came before it."""
-        calls = self._asked = self._asked or _Calls(self._deck.found_again(conversation))
+        calls = self._asked = self._asked or _Calls(self._deck.found_again(self._asking, conversation))
         place = calls.dealt.take(call.id, call.name, call.input)
         run = self._deck.loose(call.id, call.name, call.input) if place is None else calls.dealt.runs[place]
         if run is None:
-            arguments = msgspec.json.encode(call.input).decode()
+            arguments = self._deck.shown(msgspec.json.encode(call.input).decode())
             why = f"{MISMATCH}: the recording {self._deck.path} holds no result of {call.name}({arguments})"
             result = ToolResult(id=call.id, name=call.name, result=f"{why}; see run_tools=True", is_error=True)
             self._receptor.emit((result,), turn_id)

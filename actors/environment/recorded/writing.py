@@ -9,9 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from reenact.actors.environment.recorded.form import (
     FORMAT,
@@ -24,14 +22,21 @@ from reenact.actors.environment.recorded.form import (
     ToldTool,
     ToolRun,
 )
+from reenact.actors.environment.recorded.hiding import Digest, Veil
+from reenact.actors.environment.recorded.pieces import without_keys
 from reenact.domain.errors import RecordingError
 
 _HEAD: Final = f'{{"format":"{FORMAT}","version":{VERSION},"entries":['.encode()
 _TAIL: Final = b"\n]}\n"
-_HIDDEN: Final = "***"
-_SHORTEST_SECRET: Final = 6
 _FIELDS: Final = frozenset(
-    {"kind", *(name for one in (Exchange, ToolRun, Cut, Setting, Spoken, ToldTool) for name in one.__struct_fields__)}
+    {
+        "kind",
+        *(
+            name
+            for one in (Exchange, ToolRun, Cut, Setting, Spoken, ToldTool, Digest)
+            for name in one.__struct_fields__
+        ),
+    }
 )
 _log = logging.getLogger("reenact.environment")
 
@@ -55,7 +60,7 @@ class RecordingFile:
             raise RecordingError(f"{path} cannot be written: it is a directory")
         self.path = path
         self._lock = threading.Lock()
-        self._secrets: frozenset[str] = frozenset()
+        self._veil = Veil(names=_FIELDS)
         self._first = list(entries)
         self._unwritten: list[bytes] = []
         self._file: int | None = None
@@ -71,9 +76,8 @@ class RecordingFile:
 
     def hide(self, secret: str | None) -> None:
         """Write `***` wherever an entry holds this text; one of a few characters is taken for no secret."""
-        if secret is not None and len(secret) >= _SHORTEST_SECRET:
-            with self._lock:
-                self._secrets |= {secret}
+        with self._lock:
+            self._veil.learn(secret)
 
     def add(self, entry: Entry) -> None:
         """Write the entry. If that fails it is logged, and tried again with the next one and at the end."""
@@ -106,11 +110,7 @@ class RecordingFile:
                     self._file = None
 
     def _line(self, entry: Entry) -> bytes:
-        line = msgspec.json.encode(entry)
-        for secret in self._secrets:
-            if msgspec.json.encode(secret)[1:-1] in line:
-                line = msgspec.json.encode(_without(secret, msgspec.json.decode(line)))
-        return line
+        return self._veil.line(without_keys(entry, self._veil) if isinstance(entry, Exchange) else entry)
 
     def _write(self) -> None:
         if not self._unwritten:
@@ -145,23 +145,6 @@ class RecordingFile:
         _write_all(self._file, body + _TAIL, self._end)
         os.fsync(self._file)
         self._end += len(body)
-
-
-def _without(secret: str, value: Any) -> Any:  # noqa: ANN401 - decoded JSON
-    """Return the JSON value without the secret; names of fields that are the form's own stay what they are."""
-    match value:
-        case str():
-            return value.replace(secret, _HIDDEN)
-        case list():
-            return [_without(secret, one) for one in msgspec.convert(value, list[Any])]
-        case dict():
-            fields = msgspec.convert(value, dict[str, Any])
-            return {
-                name if name in _FIELDS else name.replace(secret, _HIDDEN): _without(secret, one)
-                for name, one in fields.items()
-            }
-        case _:
-            return value
 
 
 def _write_all(file: int, data: bytes, at: int) -> None:

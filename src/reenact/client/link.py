@@ -18,7 +18,7 @@ from reenact.client.asking import Asked
 from reenact.client.dialing import CLOSING, Dialer, ElsewhereError, UnintelligibleError, why_closed
 from reenact.client.incoming import Answered, Batch, Events, read_frame
 from reenact.client.reconnect import Reconnect
-from reenact.client.thread import ClientThread, closed
+from reenact.client.thread import ClientThread, closed, reject, resolve
 from reenact.domain.errors import (
     AuthenticationError,
     ProtocolError,
@@ -32,6 +32,8 @@ _BLAMES: Final = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Codes with which a server ends a connection over what was sent to it."""
 _PAUSE: Final = 1.0
 """Seconds between two attempts if what was to say how many has failed."""
+_CLEARING: Final = 1.0
+"""Seconds after which it is looked whether somebody was abandoned."""
 _log: Final = logging.getLogger("reenact.client")
 
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
@@ -74,11 +76,14 @@ class Follower(Speaker, Protocol):
 class Link:
     """Keeps a connection until it is closed. What is not said to be of the link's thread may be used from any."""
 
-    def __init__(self, dialer: Dialer, reconnect: Reconnect) -> None:
+    def __init__(self, dialer: Dialer, reconnect: Reconnect, first: Future[None] | None = None) -> None:
         self.failure: ReenactError | None = ServerUnreachableError(f"{dialer.address} has not answered yet")
         """Why there is no connection; None while there is one."""
-        self.first: Future[None] = Future()
+        self.first: Future[None] = Future() if first is None else first
         """Done when there has been a connection; else with the error for which there will be none."""
+        self.abandoned: deque[Follower] = deque()
+        """Followers for whom nobody is there any more. They are put here by finalizers, which run in the middle of
+        anything and may wait for nothing; the link's thread has them leave."""
         self._dialer = dialer
         self._reconnect = reconnect
         self._asked: dict[str, list[Asked]] = {}
@@ -122,6 +127,7 @@ class Link:
 
     def join(self, follower: Follower) -> None:
         """Let the follower speak and hear from now on, if it does not yet. On the link's thread."""
+        self._clear_away()
         if self._over is not None:
             follower.fail(_again(self._over))
         elif follower not in self._followers:
@@ -151,6 +157,15 @@ class Link:
         """Let nobody hear under the id any more. On the link's thread."""
         self._routes.pop(id_, None)
 
+    def _clear_away(self) -> None:
+        while self.abandoned:
+            self.abandoned.popleft().leave()
+
+    async def _keep_clear(self) -> None:
+        while True:
+            await asyncio.sleep(_CLEARING)
+            self._clear_away()
+
     def _ask(self, asked: Asked) -> None:
         same = self._asked.setdefault(asked.id, [])
         if self._over is not None:
@@ -177,12 +192,14 @@ class Link:
 
     async def _run(self) -> None:
         self._task = asyncio.current_task()
+        clearing = asyncio.ensure_future(self._keep_clear())
         try:
             await self._keep()
         except ReenactError as error:
             self._end(error)
             await self._leaving.wait()
         finally:
+            clearing.cancel()
             self._end(closed())
 
     async def _keep(self) -> None:
@@ -250,8 +267,7 @@ class Link:
             speaker.queued = False
             speaker.begin()
             self.speak(speaker)
-        if not self.first.done():
-            self.first.set_result(None)
+        resolve(self.first, None)
 
     def _lose(self, why: Exception) -> None:
         """Tell everybody that the connection is gone, or raise what lets there be no other."""
@@ -276,8 +292,7 @@ class Link:
             raise error
 
     def _end(self, error: ReenactError) -> None:
-        if not self.first.done():
-            self.first.set_exception(error)
+        reject(self.first, error)
         self.failure = self._over = error
         speakers = self._speakers()
         self._followers.clear()

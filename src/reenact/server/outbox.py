@@ -16,6 +16,8 @@ from reenact.server.counts import Counts
 
 MOST_WAITING: Final = 64
 """Frames that may wait before no more are read from the client."""
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of frames that may wait before no more are read from the client, and no more requests are carried out."""
 BATCH: Final = 64 * 1024
 """Bytes of events that go into one frame, about."""
 PACE: Final = 0.01
@@ -71,6 +73,7 @@ class Outbox:
         self.on_ended: Callable[[Followed], None] = _nobody
         """Is told that a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
+        self._size = 0
         self._followed: dict[str, Followed] = {}
         self._closed = False
         self._news = asyncio.Event()
@@ -91,8 +94,10 @@ class Outbox:
         """Have a frame sent, before any events that have not been taken yet; once it is closed, forget it."""
         if self._closed:
             return
-        self._frames.append(frame if isinstance(frame, bytes) else msgspec.json.encode(frame))
-        if len(self._frames) >= MOST_WAITING:
+        encoded = frame if isinstance(frame, bytes) else msgspec.json.encode(frame)
+        self._frames.append(encoded)
+        self._size += len(encoded)
+        if self._is_full():
             self._room.clear()
         self._news.set()
 
@@ -103,7 +108,7 @@ class Outbox:
         self._room.set()
 
     async def room(self) -> None:
-        """Wait until not too many frames wait."""
+        """Wait until not too many frames wait, nor too many bytes of them; or until it is closed."""
         await self._room.wait()
 
     async def run(self) -> None:
@@ -137,9 +142,14 @@ class Outbox:
 
     async def _flush(self) -> None:
         while self._frames:
-            await self._send(self._frames.popleft())
-            if len(self._frames) < MOST_WAITING:
+            frame = self._frames.popleft()
+            await self._send(frame)
+            self._size -= len(frame)
+            if not self._is_full():
                 self._room.set()
+
+    def _is_full(self) -> bool:
+        return not self._closed and (len(self._frames) >= MOST_WAITING or self._size >= MOST_BYTES)
 
     async def _pass_on(self, batches: Iterable[Taken]) -> int:
         """Send events, and return about how many bytes they were."""
