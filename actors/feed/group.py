@@ -113,6 +113,11 @@ class Group:
         self._closed = False
         source.await_end(self._waker, self._wake)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a subscription is on its way through the log to what is published now."""
+        return self._pages > 0 or bool(self._behind)
+
     async def add(self, id: str, topic: str, client_id: str | None = None, after: int | None = None) -> int:  # noqa: A002
         """Subscribe to the session `topic`; return the cursor that it begins behind.
 

@@ -21,7 +21,7 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 BATCH: Final = 64 * 1024
 """Bytes of events that go into one frame, about."""
 PACE: Final = 0.01
-"""Seconds until the next frame of events behind two that are not half full: so many events come in few frames."""
+"""Seconds from a frame of new events that is not half full to the next one: so that many events come in few frames."""
 PAUSE: Final = 1.0
 """Seconds until events are read again that could not be read."""
 _log: Final = logging.getLogger("reenact.server")
@@ -40,6 +40,11 @@ class Taken(Protocol):
 
 class Source(Protocol):
     """Where the events come from."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether what comes next is old, and somebody waits for it."""
+        ...
 
     async def take(self, limit_bytes: int = BATCH) -> Iterable[Taken]:
         """Return events when there are some."""
@@ -114,7 +119,6 @@ class Outbox:
     async def run(self) -> None:
         """Send until cancelled, or until the connection or the source is lost."""
         taking: asyncio.Task[Iterable[Taken]] | None = None
-        is_small = False
         try:
             while True:
                 if taking is None and self._pause is None:
@@ -123,8 +127,7 @@ class Outbox:
                 await self._flush()
                 if taking is not None and taking.done():
                     batches, taking = taking.result(), None
-                    was_small, is_small = is_small, await self._pass_on(batches) < BATCH // 2
-                    if was_small and is_small:  # one alone may be the end of a page of the log
+                    if await self._pass_on(batches) < BATCH // 2 and not self._source.is_behind:
                         self._pause = asyncio.get_running_loop().call_later(PACE, self._go_on)
                 else:
                     await self._news.wait()
