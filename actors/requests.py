@@ -32,6 +32,7 @@ from reenact.domain.events import Context, Envelope
 from reenact.domain.image_travel import image_of
 from reenact.domain.messages import check_text
 from reenact.domain.once import Once, digest_of
+from reenact.domain.plain import seconds_of
 from reenact.domain.session import SessionInfo
 
 DEFAULT_CONTAINER = "default"
@@ -76,7 +77,7 @@ class Requests:
             ReenactError: what the facade's method raises; a response that says so is published first.
         """
         self._do.check_open()
-        request = self._read(type, data, timeout)
+        request, timeout = self._read(type, data), seconds_of(timeout)
         if request.request_id is None or type not in _ANSWERS:
             return self._respond(request, request.request_id or self._new_id("req"), timeout, None)
         once = Once(request.request_id, digest_of(type, request))
@@ -134,14 +135,11 @@ class Requests:
         self._bus.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
         return context
 
-    def _read(self, type_: object, given: object, timeout: object) -> asked.Request:
+    def _read(self, type_: object, given: object) -> asked.Request:
         kind = asked.REQUESTS.get(type_) if isinstance(type_, str) else None
         if kind is None:
             raise UnknownCommandError(type_)
         data = _by_name(given)
-        if timeout is not None and not isinstance(timeout, int | float):
-            msg = f"a timeout is a number of seconds, not {type(timeout).__name__}"
-            raise InvalidInputError(msg)
         unknown = sorted(set(data) - set(kind.__struct_fields__))
         if unknown:
             msg = f"{type_} has no field {unknown[0]!r}; it has {', '.join(kind.__struct_fields__)}"

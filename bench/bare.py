@@ -8,12 +8,14 @@ for its memory.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from websockets.asyncio.server import ServerConnection, broadcast, serve
+from websockets.exceptions import ConnectionClosed
 
 from bench.children import order, resident, say
 
@@ -46,10 +48,11 @@ def _frames(file: str) -> list[bytes]:
 
 async def _greet(connection: ServerConnection) -> None:
     """Say that each subscription stands, and nothing more."""
-    async for message in connection:
-        asked = msgspec.json.decode(message)
-        if asked["type"] == "subscribe":
-            await connection.send(f'{{"type":"subscribed","id":"{asked["id"]}"}}')
+    with contextlib.suppress(ConnectionClosed):
+        async for message in connection:
+            asked = msgspec.json.decode(message)
+            if asked["type"] == "subscribe":
+                await connection.send(f'{{"type":"subscribed","id":"{asked["id"]}"}}')
 
 
 async def _broadcast(connections: Any, rate: float, count: int, each: int, size: int) -> int:  # noqa: ANN401 - a set that changes

@@ -19,6 +19,9 @@ CLIENTS: Final = 20
 SESSIONS: Final = 100
 RATE: Final = 5_000
 MEGA: Final = 1_000_000
+TURN: Final = 500
+"""Deltas of an answer, where nothing says how many."""
+WARMED: Final = 3
 
 
 def workloads(*, quick: bool) -> Sequence[Workload]:
@@ -51,7 +54,7 @@ def _stream_ours(directory: Path, seconds: int) -> dict[str, Any]:
         url = server.hear()["url"]
         with Child("bench.receivers", url=url, clients=CLIENTS, topics=topics, deltas=deltas) as clients:
             clients.hear()
-            server.ask(say={"sessions": SESSIONS, "count": deltas // SESSIONS, "rate": RATE // SESSIONS})
+            server.ask(say={"sessions": SESSIONS, "turns": 1, "count": deltas // SESSIONS, "rate": RATE // SESSIONS})
             measured = clients.hear()
     return {**measured, "deltas": deltas * CLIENTS}
 
@@ -73,7 +76,7 @@ def _catching_up(events: int) -> Workload:
         kept = str(directory / "frames")
         with Child("bench.served", log=str(directory / "bench.db"), sessions=1, synchronous="NORMAL") as server:
             url = server.hear()["url"]
-            server.ask(say={"sessions": 1, "count": events, "rate": 0})
+            server.ask(say={"sessions": 1, "turns": events // TURN, "count": TURN, "rate": 0})
             ours = _receive_all(url, events, keep=kept)
         with Child("bench.bare") as server, _receiver(server.hear()["url"], events) as client:
             client.hear()
@@ -98,26 +101,24 @@ def _receive_all(url: str, deltas: int, *, keep: str | None) -> dict[str, Any]:
 def _stalling(events: int) -> Workload:
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
         with Child("bench.served", log=str(directory / "bench.db"), sessions=1, synchronous="NORMAL") as server:
-            ours = _growth(server, {"say": {"sessions": 1, "count": events, "rate": 0}})
-        how = {"rate": 10 * MEGA, "count": events, "each": 50, "size": 300}
+            ours = _growth(server, {"say": {"sessions": 1, "turns": events // TURN, "count": TURN, "rate": 0}})
+        how = {"rate": 10 * MEGA, "count": events, "each": 50, "size": 500}
         with Child("bench.bare") as server:
             peer = _growth(server, {"broadcast": how})
         return (Sample(ours / MEGA, peer / MEGA),)
 
-    return Workload(
-        (Line(f"memory taken by a client that stalls for {events:,} events", "MB", BARE, at_most(4)),), measure
-    )
+    name = f"memory that a stalled client takes, {events:,} events"
+    return Workload((Line(name, "MB", BARE, at_most(4)),), measure)
 
 
 def _growth(server: Child, produce: dict[str, Any]) -> float:
-    """Return by how many bytes the server grows more with a client that reads nothing than without one."""
+    """Return by how many bytes the server grows when a client reads nothing of what it produces."""
     url = server.hear()["url"]
-    server.ask(**produce)  # what is made once, is made
+    for _ in range(WARMED):  # what is made once, is made
+        server.ask(**produce)
     before = server.ask(resident=True)["resident"]
-    server.ask(**produce)
-    without = server.ask(resident=True)["resident"]
     with Child("bench.receivers", url=url, clients=1, topics=["s000"], deltas=1, stall=True) as client:
         client.hear()
         server.ask(**produce)
-        growth: float = server.ask(resident=True)["resident"] - without - (without - before)
+        growth: float = server.ask(resident=True)["resident"] - before
     return growth

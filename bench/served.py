@@ -1,13 +1,13 @@
 """Reenact's server on a log, with a model that says so much in so much time, in a process of its own.
 
-Orders: `{"say": {"sessions": N, "count": N, "rate": N}}` has the first so many sessions answer in so many deltas each,
-at so many a second (0: as fast as it can), and tells when all turns are over; `{"resident": true}` asks for its memory.
+Orders: `{"say": {"sessions": N, "turns": N, "count": N, "rate": N}}` has the first so many sessions answer so often, in
+so many deltas each time, at so many a second (0: as fast as it can), and tells when all turns are over; `{"resident":
+true}` asks for its memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -44,13 +44,13 @@ def main(log: str, sessions: int, synchronous: Literal["FULL", "NORMAL"]) -> Non
                 match told:
                     case {"say": how}:
                         chosen = agents[: how["sessions"]]
-                        for agent in chosen:
-                            runtime.agents.receive(agent, f"{how['count']} {how['rate']}")
-                        for _ in chosen:
-                            completed.acquire()
-                        say(said=how["count"] * len(chosen))
+                        for _ in range(how["turns"]):
+                            for agent in chosen:
+                                runtime.agents.receive(agent, f"{how['count']} {how['rate']}")
+                            for _ in chosen:
+                                completed.acquire()
+                        say(said=how["turns"] * how["count"] * len(chosen))
                     case _:
-                        gc.collect()
                         say(resident=resident())
 
 

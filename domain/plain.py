@@ -77,3 +77,21 @@ def _is_scalar(value: object) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     return value is None or (isinstance(value, int) and _LEAST <= value <= _GREATEST)
+
+
+LONGEST: Final = 1e9
+"""What is more seconds than these, 31 years, is for ever: no clock is asked to wait so long."""
+
+
+def seconds_of(timeout: object) -> float | None:
+    """Return a time to wait in seconds, None for ever.
+
+    Raises:
+        InvalidInputError: it is no number.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124 - NaN
+        message = f"a timeout is a number of seconds, or None for none, not {timeout!r:.100}"
+        raise InvalidInputError(message)
+    return None if timeout > LONGEST else max(0.0, float(max(timeout, -LONGEST)))

@@ -40,7 +40,7 @@ class Consumers:
         try:
             mark = self._journal.mark(topic, client_id)
         except BaseException:
-            self._part(consumer)
+            self.part(consumer)
             raise
         if mark is not None:
             consumer.reached(mark.cursor)
@@ -50,7 +50,14 @@ class Consumers:
     def leave(self, consumer: Consumer) -> None:
         """Take note that the client is gone, once. What it has acknowledged is kept."""
         self._say(consumer)
-        self._part(consumer)
+        self.part(consumer)
+
+    def part(self, consumer: Consumer) -> None:
+        """Take note that the client is gone, once, and was not heard of since it came or acknowledged something."""
+        with self._lock:
+            consumer.times_here -= 1
+            if not consumer.times_here:
+                del self._here[consumer.topic, consumer.client_id]
 
     def here(self) -> list[tuple[str, str]]:
         """Return the topics and ids of those who are there."""
@@ -74,12 +81,6 @@ class Consumers:
     def record(self, topic: str, client_id: str, cursor: int, done: Done) -> None:
         """Begin to record how far the client has come."""
         self._journal.acknowledge((Mark(topic, client_id, cursor, self._now()),), done)
-
-    def _part(self, consumer: Consumer) -> None:
-        with self._lock:
-            consumer.times_here -= 1
-            if not consumer.times_here:
-                del self._here[consumer.topic, consumer.client_id]
 
     def _say(self, consumer: Consumer) -> None:
         """Record that the client is heard of; it is no harm if that does not work."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
@@ -11,8 +13,8 @@ from typing import Final, ParamSpec, TypeVar
 from reenact.actors.feed.consumers import Consumers, check_cursor
 from reenact.actors.feed.everything import Everything, is_told
 from reenact.actors.feed.group import Group
-from reenact.actors.feed.place import Place
-from reenact.actors.feed.replay import Log, Pages, Replay, is_deleted
+from reenact.actors.feed.place import Place, Stay
+from reenact.actors.feed.replay import Log, Pages, Replay, deleted_at
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.topic import Budget, Chunk, Topic
 from reenact.actors.feed.waking import Waiter, Waiting, Waker, Wakers
@@ -38,6 +40,7 @@ class Feed:
         self.replay = Replay(journal, new_id)
         self._lock = threading.Lock()
         self._topics: dict[str, Topic] = {}
+        self._gone: deque[Stay] = deque()
         self._budget = Budget()
         self._waiting_for_end = Waiting()
         self._pool: ThreadPoolExecutor | None = None
@@ -51,11 +54,14 @@ class Feed:
     @property
     def topics(self) -> tuple[Topic, ...]:
         """The topics that are followed."""
+        self.clear_away()
         with self._lock:
             return tuple(self._topics.values())
 
     def publish(self, publications: Iterable[Publication]) -> None:
         """Let this be heard after all that was published before. It is durable; commits come one after the other."""
+        if self._gone:
+            self.clear_away()
         topics, everything = self._topics, self.everything
         if not topics and not everything.is_heard:
             return
@@ -107,7 +113,7 @@ class Feed:
             consumer = None if client_id is None else self.consumers.come(name, client_id)
             begin = after if after is not None else 0 if consumer is None else min(consumer.acknowledged, end)
             place.begin(begin, consumer, is_over=False)
-            if begin == end and is_deleted(self.journal, name):
+            if begin == end and deleted_at(self.journal, name) == begin:
                 place.is_over = True
         except BaseException:
             place.leave()
@@ -154,6 +160,21 @@ class Feed:
         with self._lock:
             self._waiting_for_end.discard(waker, waiter)
 
+    def clear_away(self) -> None:
+        """Give up what those have left behind who were forgotten without a word."""
+        while self._gone:
+            try:
+                stay = self._gone.popleft()
+            except IndexError:  # another thread is at it
+                return
+            if stay.is_over:
+                continue
+            stay.topic.prune()
+            with self._lock:
+                self._let_go(stay.topic)
+            if stay.consumer is not None:
+                self.consumers.part(stay.consumer)
+
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` once the feed is closed."""
         if self._closed:
@@ -183,13 +204,15 @@ class Feed:
                 topic = self._topics[name] = Topic(name, self._budget)
             place = Place(topic, session_id, self.pages(name), self._leave)
             topic.join(place)
+        # Whoever collects garbage may hold any lock: nothing is done there but to leave word.
+        weakref.finalize(place, self._gone.append, place.stay).atexit = False
         return place
 
     def _leave(self, place: Place) -> None:
         with self._lock:
-            if place.has_left:
+            if place.stay.is_over:
                 return
-            place.has_left = True
+            place.stay.is_over = True
             place.topic.part(place)
             self._let_go(place.topic)
         if place.consumer is not None:

@@ -19,6 +19,17 @@ class Need(Enum):
     OVER = auto()
 
 
+class Stay:
+    """What is to be given up when a follower is gone, also if it is forgotten without a word."""
+
+    __slots__ = ("consumer", "is_over", "topic")
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.consumer: Consumer | None = None
+        self.is_over = False
+
+
 class Place:
     """Where one follower stands. Not thread-safe but for `leave`."""
 
@@ -26,17 +37,21 @@ class Place:
         self.topic = topic
         self.session_id = session_id
         self.ahead = 0
-        self.consumer: Consumer | None = None
+        self.stay = Stay(topic)
         self.is_over = False
         """Whether nothing can come any more: the session was deleted, and that was told."""
-        self.has_left = False
         self._pages = pages
         self._leave = leave
+
+    @property
+    def consumer(self) -> Consumer | None:
+        """Under whose name it stands there."""
+        return self.stay.consumer
 
     def begin(self, after: int, consumer: Consumer | None, *, is_over: bool) -> None:
         """Stand behind this cursor."""
         self.ahead = after
-        self.consumer = consumer
+        self.stay.consumer = consumer
         self.is_over = is_over
 
     def look(self, at_once: int) -> tuple[Need, list[Chunk]]:

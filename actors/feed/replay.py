@@ -175,11 +175,13 @@ class Pages:
         return page, index
 
 
-def is_deleted(journal: Log, topic: str) -> bool:
-    """Return whether the topic's last event says that its session is no more."""
+def deleted_at(journal: Log, topic: str) -> int | None:
+    """Return the cursor of the topic's last event if that says that its session is no more."""
     for row in journal.read_feed_backwards(topic):
-        return row.segments[-1].entries[-1].type == SessionDeleted.event_type
-    return False
+        if row.segments[-1].entries[-1].type == SessionDeleted.event_type:
+            return max(cursor for cursor, _, _ in numbered(row))
+        break
+    return None
 
 
 def _cursor_of(envelope: Envelope) -> int:

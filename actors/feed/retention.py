@@ -89,15 +89,16 @@ class Sweeper:
             StorageError: the log cannot be read or written; what was let go of until then is gone.
             RuntimeClosedError: it is closed.
         """
-        retention, feed, now = self._retention, self._feed, self._now()
+        retention, feed = self._retention, self._feed
+        feed.clear_away()
         with self._sweeping:
             deltas = consumers = requests = 0
             if retention.deltas is not None:
-                deltas = self._compaction.compact(before=now - retention.deltas // _MICROSECOND)
+                deltas = self._compaction.compact(before=self._ago(retention.deltas))
             if retention.consumers is not None:
-                consumers = feed.consumers.forget(before=now - retention.consumers // _MICROSECOND)
+                consumers = feed.consumers.forget(before=self._ago(retention.consumers))
             if retention.requests is not None:
-                requests = feed.journal.forget_requests(before=now - retention.requests // _MICROSECOND)
+                requests = feed.journal.forget_requests(before=self._ago(retention.requests))
         return Compacted(deltas=deltas, consumers=consumers, requests=requests)
 
     def close(self) -> None:
@@ -106,6 +107,9 @@ class Sweeper:
             self._closed = True
             if self._next is not None:
                 self._next.cancel()
+
+    def _ago(self, span: timedelta) -> int:
+        return max(0, self._now() - span // _MICROSECOND)
 
     def _schedule(self) -> None:
         with self._scheduling:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from reenact.actors.feed.waking import THREADS, Alarm, Waiter, Waker, Wakers
 from reenact.actors.journal.api import Outcome
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.events import Envelope, SessionDeleted
+from reenact.domain.plain import seconds_of
 
 _logger = logging.getLogger("reenact.feed")
 P = ParamSpec("P")
@@ -123,7 +123,8 @@ class Subscription:
             RuntimeClosedError: the runtime is closed, and there is more in the log.
             InvalidInputError: the timeout is not a number.
         """
-        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
+        seconds = seconds_of(timeout)
+        deadline = None if seconds is None else time.monotonic() + seconds
         if self._auto_ack:
             self._is_asked()
         return self._come(deadline)
@@ -412,10 +413,3 @@ def _heard(consumer: Consumer, cursor: int, outcome: Outcome) -> None:
         _logger.warning("what was dealt with could not be acknowledged: %s", outcome)
     else:
         consumer.reached(cursor)
-
-
-def _seconds(timeout: object) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
-        message = f"a timeout is in seconds, not {timeout!r}"
-        raise InvalidInputError(message)
-    return timeout

@@ -138,6 +138,11 @@ class Topic:
         with self._lock:
             self._followers.discard(weakref.ref(follower))
 
+    def prune(self) -> None:
+        """Count no more with those that were forgotten without a word."""
+        with self._lock:
+            self._followers = {ref for ref in self._followers if ref() is not None}
+
     def ends_at(self, end: int) -> None:
         """Take note that the log has the topic's events up to `end`."""
         with self._lock:
@@ -172,12 +177,8 @@ class Topic:
                 return None
             if cursor + 1 >= self._firsts[-1]:
                 return chunks[-1:]
-            start = stop = bisect_right(self._firsts, cursor + 1) - 1
-            events = 0
-            while stop < len(chunks) and events < at_once:
-                events += len(chunks[stop])
-                stop += 1
-            return chunks[start:stop]
+            start = bisect_right(self._firsts, cursor + 1) - 1
+            return chunks[start : bisect_right(self._firsts, cursor + at_once, lo=start + 1)]
 
     def wait(self, waker: Waker, waiter: Waiter, cursor: int) -> bool:
         """Have the waiter called when there is something behind the cursor; False if there is, or nothing will be."""

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
@@ -42,6 +42,10 @@ C = TypeVar("C", bound=_Closable)
 A = TypeVar("A", bound="AsyncFacades")
 _THREADS: Final = 32
 """How many calls of one runtime may wait at a time; further ones queue."""
+
+
+_LOOKS: Final = 0.25
+"""Seconds after which a thread that waits for a loop looks whether it is still there."""
 
 
 class Threads:
@@ -330,8 +334,10 @@ class AsyncEvents:
 class Opening(Generic[A]):
     """What `AsyncRuntime.open` and its like return: await it, or enter it."""
 
-    def __init__(self, make: Callable[[], C], wrap: Callable[[C, Threads], A]) -> None:
-        self._open = partial(_open, make, wrap)
+    def __init__(
+        self, make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up: Callable[[], object] | None = None
+    ) -> None:
+        self._open = partial(_open, make, wrap, give_up)
         self._opened: A | None = None
 
     def __await__(self) -> Generator[Any, None, A]:
@@ -346,12 +352,14 @@ class Opening(Generic[A]):
             await self._opened.close()
 
 
-async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A]) -> A:
+async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up: Callable[[], object] | None) -> A:
     threads = Threads()
     opening = threads.submit(make)
     try:
         return wrap(await asyncio.wrap_future(opening), threads)
     except BaseException:
+        if give_up is not None:
+            give_up()
         opening.add_done_callback(_close_unwanted)  # cancelled: nobody else will close what is being opened
         threads.close()
         raise
@@ -408,8 +416,10 @@ class AsyncRuntime(AsyncFacades):
     def connect(url: str, **settings: Any) -> Opening[AsyncRemoteRuntime]:  # noqa: ANN401 - those of Runtime.connect
         """Connect to a runtime with the settings, and the errors, of `Runtime.connect`."""
         from reenact._remote import AsyncRemoteRuntime  # noqa: PLC0415 - when it is needed
+        from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
 
-        return Opening(partial(Runtime.connect, url, **settings), AsyncRemoteRuntime)
+        first: Future[None] = Future()
+        return Opening(partial(RemoteRuntime.connect, url, first=first, **settings), AsyncRemoteRuntime, first.cancel)
 
     @property
     def failure(self) -> StorageError | None:
@@ -434,9 +444,17 @@ def on_loop(handler: Handler) -> Handler:
     def pass_on(envelope: Envelope) -> None:
         work = handle(envelope)
         try:
-            asyncio.run_coroutine_threadsafe(work, loop).result()
+            handled = asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:  # the loop is closed: nobody is there to hear it
             work.close()
             raise
+        while not handled.done():
+            wait((handled,), timeout=_LOOKS)
+            if loop.is_closed() and not handled.done():  # it was closed before it came to that: it never will
+                handled.cancel()
+                work.close()
+                msg = "the event loop was closed while a handler was to run on it"
+                raise RuntimeError(msg)
+        handled.result()
 
     return pass_on

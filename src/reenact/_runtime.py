@@ -182,7 +182,7 @@ class Runtime(LocalRuntime):
         Raises:
             AuthenticationError: the server does not know the token.
             ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
-            ServerUnreachableError: nothing has answered in time.
+            ServerUnreachableError: nothing has answered in time, or who answers sends clients on, which never go there.
             ConfigurationError: no server can be at that address.
         """
         from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed

@@ -98,11 +98,15 @@ class Line:
 
 
 class Scripted:
-    """Listens. `line` gives the next connection, or the one after it; `statuses` are answered before any is taken."""
+    """Listens. `line` gives the next connection, or the one after it; `statuses` are answered before any is taken.
+
+    With them goes a `location`, if there is one.
+    """
 
     def __init__(self) -> None:
         self.lines: queue.SimpleQueue[Line] = queue.SimpleQueue()
         self.statuses: list[int] = []
+        self.location = ""
         self.tokens: list[str | None] = []
         self._all: list[Line] = []
         self._server = serve(self._take, "127.0.0.1", 0, process_request=self._look, compression=None)
@@ -138,7 +142,10 @@ class Scripted:
         if not self.statuses:
             return None
         status = HTTPStatus(self.statuses.pop(0))
-        return Response(status.value, status.phrase, Headers({"Content-Length": "0", "Connection": "close"}))
+        headers = Headers({"Content-Length": "0", "Connection": "close"})
+        if self.location:
+            headers["Location"] = self.location
+        return Response(status.value, status.phrase, headers)
 
 
 def event(

@@ -12,6 +12,8 @@ from typing import TypeAlias
 import pytest
 
 from reenact import AsyncRuntime, Runtime, RuntimeClosedError
+from reenact.client.dialing import Dialer
+from reenact.client.link import Link
 from reenact.client.reconnect import Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import AuthenticationError, ProtocolError, ReenactError, ServerUnreachableError
@@ -45,6 +47,11 @@ class Mute:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    @property
+    def count(self) -> int:
+        """How many connections have come."""
+        return len(self._taken)
 
     def stop(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
@@ -170,15 +177,109 @@ def test_a_web_server_is_no_server_of_ours(scripted: Scripted, status: int) -> N
     [
         b"220 mail.example.org ESMTP\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
-        b"HTTP/1.1 301 Moved Permanently\r\nLocation: ftp://example.org\r\n\r\n",
     ],
-    ids=["mail", "careless", "moved"],
+    ids=["mail", "careless"],
 )
 def test_what_does_not_speak_as_a_websocket_does_is_no_server_of_ours(
     mute: Callable[[bytes | None], Mute], answer: bytes
 ) -> None:
     with pytest.raises(ProtocolError, match="no Reenact server"):
         Runtime.connect(mute(answer).url)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("target", ["https://login.example/", "ftp://example.org", "/elsewhere", None])
+def test_who_sends_clients_on_is_no_server_of_ours(
+    mute: Callable[[bytes | None], Mute], status: int, target: str | None
+) -> None:
+    location = "" if target is None else f"Location: {target}\r\n"
+    relay = mute(f"HTTP/1.1 {status} Elsewhere\r\n{location}Content-Length: 0\r\n\r\n".encode())
+
+    with pytest.raises(ServerUnreachableError, match=f"no Reenact server: HTTP {status} sends clients on"):
+        Runtime.connect(relay.url)
+
+    assert relay.count == 1
+    assert not is_running()
+
+
+def test_nobody_is_followed_to_where_clients_are_sent_on_to(
+    scripted: Scripted, mute: Callable[[bytes | None], Mute]
+) -> None:
+    target = scripted.url.replace("http", "ws") + "/ws"
+    relay = mute(f"HTTP/1.1 307 Elsewhere\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    with pytest.raises(ServerUnreachableError):
+        Runtime.connect(relay.url, token="secret")  # noqa: S106 - of this test
+
+    assert scripted.tokens == []
+
+
+def test_a_client_that_was_sent_on_once_tries_again(talk: Talk, scripted: Scripted, beyond: Beyond) -> None:
+    runtime, line = talk()
+    scripted.statuses = [302, 301]
+    scripted.location = "https://login.example/"
+
+    line.drop()
+    line = scripted.line()
+
+    asking = beyond.call(runtime.agents.list)
+    line.answer(line.hear("request"), result=[])
+    assert asking.result() == []
+    assert scripted.statuses == []
+
+
+@pytest.mark.parametrize("where", ["dialing", "beginning"])
+def test_a_failure_that_nobody_has_thought_of_is_logged_and_tried_again(
+    talk: Talk, scripted: Scripted, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    runtime, line = talk()
+    owner, name = (Dialer, "_open") if where == "dialing" else (Link, "_begin")
+    wrapped, failures = getattr(owner, name), [ValueError("out of the blue"), LookupError("once more")]
+
+    def fail(self: object, *given: object) -> object:
+        if failures:
+            raise failures.pop(0)
+        return wrapped(self, *given)
+
+    monkeypatch.setattr(owner, name, fail)
+    line.drop()
+    if where == "beginning":
+        scripted.line()
+        scripted.line()
+    scripted.line()
+
+    wait_until(lambda: runtime.failure is None)
+    assert "out of the blue" in caplog.text
+    assert "once more" in caplog.text
+
+
+def test_waiting_that_fails_ends_nobody(
+    scripted: Scripted, connect: Connect, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(seconds: float) -> None:
+        raise ZeroDivisionError(seconds)
+
+    monkeypatch.setattr("reenact.client.link._PAUSE", 0.01)
+    connecting = beyond.call(lambda: connect(scripted.url, reconnect=Reconnect(wait=fail)))
+    line = scripted.line()
+    runtime = connecting.result()
+
+    line.drop()
+    scripted.line()
+
+    wait_until(lambda: runtime.failure is None)
+
+
+@pytest.mark.parametrize("limits", [{"max_message_size": -1}, {"max_message_size": 0}, {"max_subscriptions": -1}])
+def test_a_welcome_with_limits_that_cannot_be_is_none(
+    scripted: Scripted, connect: Connect, beyond: Beyond, limits: dict[str, int]
+) -> None:
+    connecting = beyond.call(lambda: connect(scripted.url))
+
+    scripted.ungreeted().greet(**limits)
+
+    with pytest.raises(ProtocolError, match="no Reenact server"):
+        connecting.result()
 
 
 def test_what_speaks_no_tls_cannot_be_trusted(mute: Callable[[bytes | None], Mute]) -> None:
@@ -333,6 +434,21 @@ def test_what_is_no_server_for_a_while_is_tried_again(talk: Talk, scripted: Scri
 
     wait_until(lambda: runtime.failure is None)
     assert len(waits.asked) == 3
+
+
+def test_a_connecting_that_is_cancelled_ends_at_once(mute: Callable[[bytes | None], Mute]) -> None:
+    silent = mute(None)
+
+    async def change_ones_mind() -> None:
+        connecting = asyncio.ensure_future(AsyncRuntime.connect(silent.url, timeout=None).__aenter__())
+        await asyncio.to_thread(wait_until, lambda: silent.count)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+
+    asyncio.run(change_ones_mind())
+
+    wait_until(lambda: not is_running(), timeout=5)
 
 
 def test_closing_says_goodbye_and_leaves_nothing(talk: Talk) -> None:

@@ -200,6 +200,7 @@ def test_a_handler_may_leave_join_and_ask_while_it_is_called(house: House, beyon
         listener()
         house.runtime.events.on("text_delta", ears)
 
+    house.add("text_delta", Ears())  # somebody is always there
     listener = house.add("text_delta", handle)
     house.tell(event(1), event(2))
     house.line.answer(house.line.hear("request"), result="agent")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import AsyncRuntime, InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
-from reenact.client import following
+from reenact.client import buffer, following
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
@@ -313,7 +314,7 @@ def test_taking_gives_what_is_there_and_waits_for_nothing(follow: Follow) -> Non
 
     line.events(id_, *(event(cursor) for cursor in range(1, 8)))
     first = subscription.next(10)
-    wait_until(lambda: len(subscription._events) == 6)
+    wait_until(lambda: len(subscription._buffer._events) == 6)
 
     assert first is not None
     assert [envelope.cursor for envelope in subscription.take(2)] == [2, 3]
@@ -587,7 +588,7 @@ def test_what_comes_in_the_very_moment_of_unsubscribing_is_dropped(follow: Follo
     subscription, _, _ = follow()
     subscription.unsubscribe()
 
-    assert subscription.offer(1, b"") is True
+    assert subscription._buffer.offer(1, b"") is True
 
     assert subscription.take() == []
 
@@ -595,9 +596,9 @@ def test_what_comes_in_the_very_moment_of_unsubscribing_is_dropped(follow: Follo
 def test_what_comes_in_the_very_moment_of_waiting_is_not_waited_for(follow: Follow) -> None:
     subscription, line, id_ = follow()
     line.events(id_, event(1))
-    wait_until(lambda: subscription._events)
+    wait_until(lambda: subscription._buffer._events)
 
-    asyncio.run(asyncio.wait_for(subscription._arrive(), 10))
+    asyncio.run(asyncio.wait_for(subscription._buffer.arrive(), 10))
 
     assert cursors(subscription, 1) == [1]
 
@@ -606,16 +607,101 @@ def test_who_is_woken_twice_is_woken_once() -> None:
     async def wake() -> None:
         waiter = asyncio.get_running_loop().create_future()
         for _ in range(2):
-            module._call_off(waiter)
+            buffer._call_off(waiter)
         await waiter
 
     asyncio.run(wake())
 
 
+def test_what_nobody_holds_any_more_is_unsubscribed_and_forgotten(
+    talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.client.link._CLEARING", 0.01)
+    runtime, line = talk()
+
+    def look() -> int | None:
+        for envelope in runtime.events.stream("s"):
+            return envelope.cursor
+        return None
+
+    for _ in range(3):
+        looking = beyond.call(look)
+        id_ = line.subscribed()["id"]
+        line.events(id_, event(1), event(2))
+        assert looking.result() == 1
+        assert line.hear("unsubscribe")["id"] == id_
+
+    wait_until(lambda: not runtime._link._followers)
+
+
+def test_what_was_abandoned_makes_way_for_the_next_subscription(
+    talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.client.link._CLEARING", 3600.0)
+    runtime, line = talk()
+    abandoned = [beyond.call(lambda: runtime.events.stream("s").cursor) for _ in range(2)]
+    ids = {line.subscribed()["id"] for _ in abandoned}
+    assert [call.result() for call in abandoned] == [0, 0]
+    wait_until(lambda: len(runtime._link.abandoned) == 2)
+
+    beyond.call(lambda: runtime.events.stream("t"))
+
+    assert {line.hear("unsubscribe")["id"] for _ in ids} == ids
+    assert line.subscribed()["topic"] == "t"
+
+
+def test_what_was_dealt_with_is_acknowledged_when_it_is_abandoned(
+    talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.client.link._CLEARING", 0.01)
+    runtime, line = talk()
+    looking = beyond.call(lambda: cursors(runtime.events.subscribe("s", "me"), 3))
+    id_ = line.subscribed()["id"]
+
+    line.events(id_, event(1), event(2), event(3))
+
+    assert looking.result() == [1, 2, 3]
+    acked = line.hear("ack")
+    assert (acked["id"], acked["cursor"]) == (id_, 2)
+    line.say("acked", id=id_, cursor=2)
+    assert line.hear("unsubscribe")["id"] == id_
+
+
+def test_a_subscription_may_be_let_go_of_in_the_middle_of_anything(
+    talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.client.link._CLEARING", 0.01)
+    runtime, line = talk()
+    held: list[RemoteSubscription] = []
+    subscribing = beyond.call(lambda: held.append(runtime.events.stream("s")))
+    id_ = line.subscribed()["id"]
+    subscribing.result()
+
+    with runtime._link._thread._lock, held[0]._buffer._changed:
+        held.clear()
+        gc.collect()
+
+    assert line.hear("unsubscribe")["id"] == id_
+
+
+def test_what_is_let_go_of_after_the_end_is_no_harm(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk()
+    held: list[RemoteSubscription] = []
+    subscribing = beyond.call(lambda: held.append(runtime.events.stream("s")))
+    line.subscribed()
+    subscribing.result()
+    runtime.close()
+
+    held.clear()
+    gc.collect()
+
+    assert len(runtime._link.abandoned) == 1
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subscriptions hold ten events."""
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(buffer, "MOST", 10)
 
 
 @pytest.mark.usefixtures("small")
@@ -649,7 +735,7 @@ def test_one_slow_consumer_holds_up_no_other_and_no_request(follow: Follow, talk
         assert cursors(quick, 1) == [cursor]
 
     assert line.hear("unsubscribe")["id"] == ids["slow"]
-    assert len(slow._events) == 10
+    assert len(slow._buffer._events) == 10
 
 
 @pytest.mark.usefixtures("small")
@@ -686,14 +772,14 @@ def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(follo
 
 
 def test_what_is_held_is_bounded_in_bytes(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 5000)
+    monkeypatch.setattr(buffer, "MOST_BYTES", 5000)
     subscription, line, id_ = follow(auto_ack=False)
 
     line.events(id_, *(event(cursor, data={"text": "x" * 1000}) for cursor in range(1, 31)))
     line.hear("unsubscribe")
 
-    assert 5000 <= subscription._bytes <= 6500
-    taken = cursors(subscription, len(subscription._events))
+    assert 5000 <= subscription._buffer._bytes <= 6500
+    taken = cursors(subscription, len(subscription._buffer._events))
     assert taken == list(range(1, len(taken) + 1))
     assert line.subscribed()["after"] == len(taken)
 
@@ -756,7 +842,7 @@ def test_an_asyncio_consumer_ends_with_the_runtime_and_may_be_cancelled(talk: Ta
         impatient.cancel()
         await asyncio.wait([impatient])
         assert impatient.cancelled()
-        assert stream._waiters == {}
+        assert stream._buffer._waiters == {}
         asyncio.get_running_loop().run_in_executor(None, runtime.close)
         return [envelope async for envelope in stream]
 
@@ -766,10 +852,10 @@ def test_an_asyncio_consumer_ends_with_the_runtime_and_may_be_cancelled(talk: Ta
 def test_a_loop_that_is_gone_is_no_harm(follow: Follow) -> None:
     subscription, line, id_ = follow()
     loop = asyncio.new_event_loop()
-    task = loop.create_task(subscription._arrive())
+    task = loop.create_task(subscription._buffer.arrive())
     loop.run_until_complete(asyncio.sleep(0))
     loop.call_soon(task.cancel)
-    subscription._waiters[loop.create_future()] = loop
+    subscription._buffer._waiters[loop.create_future()] = loop
     with pytest.raises(asyncio.CancelledError):
         loop.run_until_complete(task)
     loop.close()
@@ -785,7 +871,7 @@ def test_a_consumer_that_never_waits_lets_other_tasks_of_its_loop_go_on(
     monkeypatch.setattr(module, "REST", 10)
     subscription, line, id_ = follow()
     line.events(id_, *(event(cursor) for cursor in range(1, 101)))
-    wait_until(lambda: len(subscription._events) == 100)
+    wait_until(lambda: len(subscription._buffer._events) == 100)
 
     async def consume() -> list[int]:
         turns = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -98,6 +99,21 @@ def test_each_kind_of_delta_goes_and_what_is_between_stays(book: Book) -> None:
         (10, "message_stop"),
         (11, "turn_completed"),
     ]
+
+
+def test_a_consumer_that_was_forgotten_without_a_word_is_idle(book: Book, feed: Feed) -> None:
+    subscription = feed.subscribe("s", "gone")
+    del subscription
+    gc.collect()
+    book.now = 30 * HOUR
+    timetable = Timetable(ManualClock(book.now))
+    sweeper = Sweeper(feed, timetable, Retention(deltas=None, requests=timedelta.max), lambda: book.now)
+
+    swept = sweeper.sweep()
+    sweeper.close()
+    timetable.close()
+
+    assert swept == Compacted(consumers=1)
 
 
 def test_the_deltas_of_a_turn_that_is_not_over_stay(book: Book, feed: Feed) -> None:

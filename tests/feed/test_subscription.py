@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
@@ -281,7 +282,7 @@ def test_a_wait_without_end_may_be_written_as_infinity(book: Book, feed: Feed) -
 def test_a_timeout_is_in_seconds(feed: Feed, timeout: float) -> None:
     subscription = feed.subscribe("s")
 
-    with pytest.raises(InvalidInputError, match="in seconds"):
+    with pytest.raises(InvalidInputError, match="seconds"):
         subscription.next(timeout)
 
 
@@ -493,6 +494,35 @@ def test_that_a_client_was_here_need_not_be_recorded(book: Book, feed: Feed, cap
 
     assert "the disk is full" in caplog.text
     assert feed.consumers.here() == []
+
+
+def test_who_subscribes_between_a_deletion_and_its_publication_hears_of_it(book: Book, feed: Feed) -> None:
+    follower = feed.subscribe("s")
+    book.write("s", deleted("s"))
+
+    late = feed.subscribe("s", after=1)
+    before = late.take(), late.closed
+    book.publish(feed)
+
+    assert before == ([], False)
+    assert [event.type for event in late] == ["session_deleted"]
+    assert len(follower.take()) == 2
+
+
+def test_a_subscription_that_is_forgotten_leaves_nothing_behind(book: Book, feed: Feed) -> None:
+    ended, forgotten = feed.subscribe("s", "ended"), feed.subscribe("s", "forgotten")
+    other = feed.subscribe("s", "forgotten")
+    ended.unsubscribe()
+
+    del forgotten
+    gc.collect()
+    with_one = [topic.name for topic in feed.topics], feed.consumers.here()
+    del other, ended
+    gc.collect()
+    with_none = feed.topics, feed.consumers.here()
+
+    assert with_one == (["session/s"], [("session/s", "forgotten")])
+    assert with_none == ((), [])
 
 
 # Acknowledging by itself.

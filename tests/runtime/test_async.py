@@ -21,6 +21,7 @@ from reenact import (
     SessionNotFoundError,
 )
 from reenact.events import Envelope
+from reenact.testing import wait_until
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import PATIENCE
 
@@ -237,3 +238,23 @@ def test_a_subscription_can_be_awaited_entered_or_iterated_over_at_once() -> Non
 
     told = ["session_created", "session_deleted"]
     assert asyncio.run(follow()) == [told, told, told[1:]]
+
+
+def test_a_handler_whose_loop_is_closed_before_it_runs_holds_nobody_up() -> None:
+    async def handler(event: Envelope) -> None:
+        raise AssertionError
+
+    async def begin() -> AsyncRuntime:
+        runtime = await AsyncRuntime.in_memory()
+        runtime.events.on("container_created", handler)
+        return runtime
+
+    loop = asyncio.new_event_loop()
+    runtime = loop.run_until_complete(begin())
+    runtime._runtime.containers.create(container_id="c")
+    wait_until(lambda: bool(vars(loop)["_ready"]))
+    loop.close()
+
+    asyncio.run(runtime.close())
+
+    assert not [thread for thread in threading.enumerate() if thread.name == "reenact-subscribers"]

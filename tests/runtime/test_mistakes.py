@@ -190,3 +190,18 @@ def test_what_is_no_id_names_nothing(runtime: Runtime, bad: Any) -> None:  # noq
 def test_data_that_is_no_mapping_of_names_is_refused(runtime: Runtime, data: Any) -> None:  # noqa: ANN401 - anything
     with pytest.raises(InvalidInputError):
         runtime.request("container_list_request", data)
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e30, 10**400, None])
+def test_a_request_may_wait_for_ever_however_that_is_written(runtime: Runtime, timeout: float | None) -> None:
+    response = runtime.request("container_create_request", {"container_id": "lab"}, timeout)
+
+    assert response.data.result["id"] == "lab"
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), "1", True])
+def test_a_timeout_that_is_no_number_is_refused_before_anything_happens(runtime: Runtime, timeout: float) -> None:
+    with pytest.raises(InvalidInputError, match="seconds"):
+        runtime.request("container_create_request", {"container_id": "lab"}, timeout)
+
+    assert runtime.containers.get("lab") is None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -107,6 +109,17 @@ def test_it_serves_until_it_is_told_to_end_and_goes_on_where_it_was(start: Start
     assert begun["after"] == 10
     assert rest[: len(seen) - 10] == seen[10:]
     assert again.end(signal.SIGINT)[0] == 0
+
+
+def test_however_often_and_late_it_is_told_to_end_it_ends_well(start: Start) -> None:
+    served = start()
+    served.process.send_signal(signal.SIGTERM)
+    numbers = itertools.cycle((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    while served.process.poll() is None:
+        served.process.send_signal(next(numbers))
+        time.sleep(0.001)
+
+    assert served.end()[0] == 0
 
 
 def test_a_turn_that_runs_is_interrupted_by_the_end(start: Start) -> None:

@@ -297,6 +297,45 @@ def test_who_is_not_read_from_is_not_taken_for_gone(serve: Serve) -> None:
         assert {talk.hear("response")["id"] for _ in range(30)} == {f"r{number}" for number in range(30)}
 
 
+@pytest.mark.parametrize(
+    ("fragments", "why"), [([b"{", b"", b"}"], "no content"), ([b" "] * 5000, "at most 4096 fragments")]
+)
+def test_a_message_in_too_many_pieces_or_empty_ones_ends_the_connection(
+    server: Server, fragments: list[bytes], why: str
+) -> None:
+    with greeted(server) as talk:
+        pieces = [_frame(0x00, fragment) for fragment in fragments[1:]]
+        talk.connection.socket.sendall(_frame(0x01, fragments[0]) + b"".join(pieces))
+
+        code, reason = talk.closing()
+
+    assert code == 1008
+    assert why in reason
+    assert _answers(server)
+
+
+def test_a_message_in_pieces_with_pings_between_and_an_empty_last_one_is_taken(talk: Talk) -> None:
+    frame = json.dumps({"type": "request", "id": "r", "request": "container_list_request"}).encode()
+    pieces = b"".join(_frame(0x00, bytes((byte,))) + _frame(0x89, b"?") for byte in frame[1:])
+
+    talk.connection.socket.sendall(_frame(0x01, frame[:1]) + pieces + _frame(0x80, b""))
+
+    assert talk.hear("response")["id"] == "r"
+
+
+@pytest.mark.parametrize("first", [0x89, 0x8A])
+def test_pings_and_pongs_are_read_no_faster_than_the_rate_allows(serve: Serve, first: int) -> None:
+    server = serve(rate=200, burst=10)  # of messages; 10 times as many frames
+    with greeted(server) as talk:
+        begun = time.monotonic()
+        talk.connection.socket.sendall(_frame(first, b"") * 2100)  # 2,000 too many
+        talk.say("request", id="r", request="container_list_request")
+        talk.hear("response")
+        took = time.monotonic() - begun
+
+    assert took >= 0.5, "those of the last slice are waited for by whoever comes next"
+
+
 def test_who_asks_too_often_over_http_is_told_when_to_come_again(serve: Serve) -> None:
     server = serve(rate=0.5, burst=3)
 

@@ -226,6 +226,23 @@ def test_the_events_of_a_session_come_in_pages(http: httpx2.Client, runtime: Run
     assert pages[-1]["cursor"] == 14
 
 
+def test_a_page_of_large_events_ends_early_and_the_next_one_goes_on(
+    http: httpx2.Client, runtime: Runtime, session_id: str
+) -> None:
+    http.post("/v1/messages", json={"session_id": session_id, "content": "x" * 1_500_000})
+    wait_until(lambda: runtime.sessions.turns(session_id)[-1].outcome, PATIENCE, "the turn")
+    pages: list[Json] = []
+
+    while not pages or pages[-1]["events"]:
+        after = pages[-1]["cursor"] if pages else 0
+        pages.append(http.get(f"/v1/sessions/{session_id}/events", params={"after": after, "limit": 1000}).json())
+
+    cursors = [event["cursor"] for page in pages for event in page["events"]]
+    assert len(pages) > 2
+    assert cursors == list(range(1, len(cursors) + 1))
+    assert all(page["cursor"] == page["events"][-1]["cursor"] for page in pages[:-1])
+
+
 def test_a_body_that_is_too_large_is_refused(serve: Serve) -> None:
     server = serve(message_size=1000)
 

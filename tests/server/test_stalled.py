@@ -7,6 +7,7 @@ import gc
 import json
 import select
 import socket
+import struct
 import tracemalloc
 from collections.abc import Generator, Mapping
 
@@ -49,6 +50,12 @@ def masked(text: str) -> bytes:
     payload = text.encode()
     assert len(payload) < 126
     return bytes((0x81, 0x80 | len(payload), 0, 0, 0, 0)) + payload
+
+
+def _long(text: str) -> bytes:
+    """Return a longer frame of a client."""
+    payload = text.encode()
+    return struct.pack(">BBHI", 0x81, 0xFE, len(payload), 0) + payload
 
 
 @contextlib.contextmanager
@@ -137,6 +144,60 @@ def test_a_connection_whose_other_end_is_gone_ends(serve: Serve) -> None:
         assert all_of(connection)
 
 
+def test_answers_that_nobody_takes_are_not_made(server: Server, runtime: Runtime, session_id: str) -> None:
+    runtime.request("message_send_request", {"session_id": session_id, "content": "x" * MIB})
+    wait_until(lambda: _ended(runtime, session_id), PATIENCE, "the turn")
+    asks = [
+        {"type": "request", "id": f"r{n}", "request": "session_messages_request", "data": {"session_id": session_id}}
+        for n in range(32)
+    ]
+    with stalled(server) as connection, greeted(server) as other:
+        for ask in asks:
+            connection.sendall(_long(json.dumps(ask)))
+        wait_until(lambda: _carried_out(server) >= 4, PATIENCE, "the first answers")
+        for _ in range(20):
+            other.ask("container_list_request")
+        made = _carried_out(server)
+
+    assert made <= 12
+
+
+def test_pings_of_a_client_that_takes_no_answer_cost_no_memory(serve: Serve) -> None:
+    server = serve(rate=1e6, burst=10**6)
+    pings = (bytes((0x89, 0x80 | 125, 0, 0, 0, 0)) + bytes(125)) * 1000
+    with stalled(server) as connection:
+        wait_until(lambda: _number(server, "reenact_connections") == 1, PATIENCE, "the connection")
+        tracemalloc.start()
+        try:
+            for _ in range(60):
+                connection.sendall(pings)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert 60 * len(pings) > 7 * MIB
+    assert most < 4 * MIB
+
+
+def test_the_latest_ping_of_a_client_that_took_nothing_is_answered(serve: Serve) -> None:
+    server = serve(rate=1e6, burst=10**6)
+    pings = (bytes((0x89, 0x80 | 125, 0, 0, 0, 0)) + bytes(125)) * 12_000
+    ask = masked(json.dumps({"type": "request", "id": "r", "request": "container_list_request"}))
+    with stalled(server) as connection:
+        connection.sendall(pings + bytes((0x89, 0x84, 0, 0, 0, 0)) + b"last" + ask)
+        wait_until(
+            lambda: "container_list_request" in httpx2.get(f"{server.url}/metrics").text, PATIENCE, "the request"
+        )
+
+        received = b""
+        while b"\x8a\x04last" not in received[-4096:]:
+            piece = connection.recv(65536)
+            assert piece
+            received += piece
+
+    assert len(received) < 0.8 * len(pings)
+
+
 def test_a_page_of_events_that_nobody_reads_is_cut(serve: Serve, runtime: Runtime, session_id: str) -> None:
     server = serve(stall_timeout=0.3)
     flooded(runtime, session_id)
@@ -154,6 +215,12 @@ def test_a_page_of_events_that_nobody_reads_is_cut(serve: Serve, runtime: Runtim
 
 def _ended(runtime: Runtime, session_id: str) -> int:
     return sum(turn.outcome is not None for turn in runtime.sessions.turns(session_id))
+
+
+def _carried_out(server: Server) -> int:
+    """Return how many requests for messages have been carried out."""
+    lines = httpx2.get(f"{server.url}/metrics").text.splitlines()
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines if "session_messages_request" in line)
 
 
 def _is_cut(connection: socket.socket) -> bool:

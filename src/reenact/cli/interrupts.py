@@ -15,6 +15,8 @@ from reenact.cli.failures import TerminatedError
 _Act: TypeAlias = Callable[[int, FrameType | None], object]
 _REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP)
 _SIGNALLED: Final = 128
+_over: Final[set[int]] = set()
+"""Signals that mean nothing any more, since the process is ending."""
 
 
 @contextmanager
@@ -64,12 +66,18 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[], object]) -> Generator[None]:
-    """Let Ctrl+C, and any request to end, call `stop`, as often as they come."""
+    """Let Ctrl+C, and any request to end, call `stop`, as often as they come.
 
-    def end(_signal: int, _frame: FrameType | None) -> None:
+    After the first one they are ignored when this is left, to the end of the process: it is ending already.
+    """
+    asked: list[int] = []
+    numbers = (signal.SIGINT, *_REQUESTS)
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
         stop()
 
-    with _handling(dict.fromkeys((signal.SIGINT, *_REQUESTS), end)):
+    with _handling(dict.fromkeys(numbers, end), stays=lambda: bool(asked)):
         yield
 
 
@@ -85,8 +93,12 @@ def cleaning_up() -> Generator[None]:
 
 
 @contextmanager
-def _handling(acts: Mapping[signal.Signals, _Act]) -> Generator[None]:
-    """Act on signals in this way; Python lets only the main thread decide on that."""
+def _handling(acts: Mapping[signal.Signals, _Act], stays: Callable[[], bool] = lambda: False) -> Generator[None]:
+    """Act on signals in this way; Python lets only the main thread decide on that.
+
+    If it `stays`, they are ignored from then on, whatever was done about them before. Who handled them further out
+    leaves that as it is.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -95,4 +107,8 @@ def _handling(acts: Mapping[signal.Signals, _Act]) -> Generator[None]:
         yield
     finally:
         for number, act in before.items():
-            signal.signal(number, act)
+            if stays():
+                signal.signal(number, signal.SIG_IGN)
+                _over.add(number)
+            elif number not in _over:
+                signal.signal(number, act)

@@ -38,10 +38,22 @@ _LOGGER: Final = logging.getLogger("reenact.client.websocket")
 _UNAUTHORIZED: Final = (401, 403)
 _BUSY: Final = (408, 425, 429)
 _SERVER_FAILS: Final = 500
+_ELSEWHERE: Final = range(300, 400)
 
 
 class UnintelligibleError(ProtocolError):
     """What answers there is no server of ours, or none at present."""
+
+
+class ElsewhereError(ServerUnreachableError):
+    """Who answers sends clients on to another address, where they do not go."""
+
+
+class _Connect(connect):
+    """Goes nowhere but where it is told to: a token is for one server."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        return exc
 
 
 class _Greeting(msgspec.Struct):
@@ -63,7 +75,7 @@ class Dialer:
         Raises:
             AuthenticationError: the server does not know the token.
             ProtocolError: the server speaks another version, or (`UnintelligibleError`) it is not one of ours.
-            ServerUnreachableError: nothing answers, or not in time.
+            ServerUnreachableError: nothing answers, or not in time, or (`ElsewhereError`) it sends clients on.
         """
         try:
             socket = await self._open()
@@ -77,7 +89,7 @@ class Dialer:
             if isinstance(error.__cause__, EOFError | ConnectionClosed):  # it went away in the middle of its answer
                 raise self._unreachable(error) from None
             raise self._unintelligible(error) from None
-        except (InvalidHandshake, InvalidURI) as error:  # an address is one that it sends clients on to
+        except (InvalidHandshake, InvalidURI) as error:
             raise self._unintelligible(error) from None
         try:
             return socket, await self._greet(socket)
@@ -86,7 +98,7 @@ class Dialer:
             raise
 
     async def _open(self) -> ClientConnection:
-        return await connect(
+        return await _Connect(
             self.address,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             compression=None,
@@ -119,6 +131,8 @@ class Dialer:
         except ProtocolError as error:
             raise self._unintelligible(error) from None
         match frame:
+            case Welcome() if frame.max_message_size < 1 or frame.max_subscriptions < 0:
+                raise self._unintelligible("it takes no messages, or less than no subscriptions")
             case Welcome():
                 return frame
             case Refused():
@@ -134,6 +148,11 @@ class Dialer:
         status = refused.response.status_code
         if status in _UNAUTHORIZED:
             return AuthenticationError(f"{self.address} does not let this client in (HTTP {status}): check the token")
+        if status in _ELSEWHERE:
+            return ElsewhereError(
+                f"what answers at {self.address} is no Reenact server: HTTP {status} sends clients on, which are never "
+                "sent on; give the address of the server itself"
+            )
         if status >= _SERVER_FAILS or status in _BUSY:
             return self._unreachable(f"HTTP {status}")
         return self._unintelligible(f"HTTP {status}")

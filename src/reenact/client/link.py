@@ -15,10 +15,10 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from reenact.client.asking import Asked
-from reenact.client.dialing import CLOSING, Dialer, UnintelligibleError, why_closed
+from reenact.client.dialing import CLOSING, Dialer, ElsewhereError, UnintelligibleError, why_closed
 from reenact.client.incoming import Answered, Batch, Events, read_frame
 from reenact.client.reconnect import Reconnect
-from reenact.client.thread import ClientThread, closed
+from reenact.client.thread import ClientThread, closed, reject, resolve
 from reenact.domain.errors import (
     AuthenticationError,
     ProtocolError,
@@ -30,6 +30,10 @@ from reenact.domain.frames import BAD_FRAME, Acked, Ended, Refused, Subscribed, 
 
 _BLAMES: Final = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Codes with which a server ends a connection over what was sent to it."""
+_PAUSE: Final = 1.0
+"""Seconds between two attempts if what was to say how many has failed."""
+_CLEARING: Final = 1.0
+"""Seconds after which it is looked whether somebody was abandoned."""
 _log: Final = logging.getLogger("reenact.client")
 
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
@@ -72,11 +76,14 @@ class Follower(Speaker, Protocol):
 class Link:
     """Keeps a connection until it is closed. What is not said to be of the link's thread may be used from any."""
 
-    def __init__(self, dialer: Dialer, reconnect: Reconnect) -> None:
+    def __init__(self, dialer: Dialer, reconnect: Reconnect, first: Future[None] | None = None) -> None:
         self.failure: ReenactError | None = ServerUnreachableError(f"{dialer.address} has not answered yet")
         """Why there is no connection; None while there is one."""
-        self.first: Future[None] = Future()
+        self.first: Future[None] = Future() if first is None else first
         """Done when there has been a connection; else with the error for which there will be none."""
+        self.abandoned: deque[Follower] = deque()
+        """Followers for whom nobody is there any more. They are put here by finalizers, which run in the middle of
+        anything and may wait for nothing; the link's thread has them leave."""
         self._dialer = dialer
         self._reconnect = reconnect
         self._asked: dict[str, list[Asked]] = {}
@@ -120,6 +127,7 @@ class Link:
 
     def join(self, follower: Follower) -> None:
         """Let the follower speak and hear from now on, if it does not yet. On the link's thread."""
+        self._clear_away()
         if self._over is not None:
             follower.fail(_again(self._over))
         elif follower not in self._followers:
@@ -149,6 +157,15 @@ class Link:
         """Let nobody hear under the id any more. On the link's thread."""
         self._routes.pop(id_, None)
 
+    def _clear_away(self) -> None:
+        while self.abandoned:
+            self.abandoned.popleft().leave()
+
+    async def _keep_clear(self) -> None:
+        while True:
+            await asyncio.sleep(_CLEARING)
+            self._clear_away()
+
     def _ask(self, asked: Asked) -> None:
         same = self._asked.setdefault(asked.id, [])
         if self._over is not None:
@@ -175,12 +192,14 @@ class Link:
 
     async def _run(self) -> None:
         self._task = asyncio.current_task()
+        clearing = asyncio.ensure_future(self._keep_clear())
         try:
             await self._keep()
-        except (AuthenticationError, ProtocolError) as error:
+        except ReenactError as error:
             self._end(error)
             await self._leaving.wait()
         finally:
+            clearing.cancel()
             self._end(closed())
 
     async def _keep(self) -> None:
@@ -189,20 +208,36 @@ class Link:
         while not self._leaving.is_set():
             try:
                 socket, welcome = await self._dialer.dial()
+                failures = 0 if await self._talk(socket, welcome) else failures
             except (UnintelligibleError, ServerUnreachableError) as error:
                 self.failure = error
-                if isinstance(error, UnintelligibleError) and not self.first.done():
+                if isinstance(error, UnintelligibleError | ElsewhereError) and not self.first.done():
                     raise
-            else:
-                failures = 0 if await self._talk(socket, welcome) else failures
+            except (AuthenticationError, ProtocolError):
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
+                _log.exception("an attempt to reach %s failed", self._dialer.address)
+                self.failure = ServerUnreachableError(f"the attempt to reach {self._dialer.address} failed: {error!r}")
             if not self._leaving.is_set():
                 _log.debug("reconnecting, after %d failures: %s", failures, self.failure)
-                await self._reconnect.wait(self._reconnect.delay(failures))
+                await self._pause(failures)
             failures += 1
+
+    async def _pause(self, failures: int) -> None:
+        try:
+            await self._reconnect.wait(self._reconnect.delay(failures))
+        except Exception:  # noqa: BLE001 - it is of the user's making
+            _log.exception("waiting to reconnect failed; it is %s s now", _PAUSE)
+            await asyncio.sleep(_PAUSE)
 
     async def _talk(self, socket: ClientConnection, welcome: Welcome) -> bool:
         """Talk until the connection is lost or the link is to end; return whether anything came of it."""
-        self._begin(welcome)
+        try:
+            self._begin(welcome)
+        except BaseException:
+            self._welcome = None
+            socket.transport.abort()
+            raise
         talking = [asyncio.ensure_future(work) for work in (self._hear_all(socket), self._say_all(socket, welcome))]
         tasks = [*talking, asyncio.ensure_future(self._wait_for_leave())]
         try:
@@ -232,8 +267,7 @@ class Link:
             speaker.queued = False
             speaker.begin()
             self.speak(speaker)
-        if not self.first.done():
-            self.first.set_result(None)
+        resolve(self.first, None)
 
     def _lose(self, why: Exception) -> None:
         """Tell everybody that the connection is gone, or raise what lets there be no other."""
@@ -258,8 +292,7 @@ class Link:
             raise error
 
     def _end(self, error: ReenactError) -> None:
-        if not self.first.done():
-            self.first.set_exception(error)
+        reject(self.first, error)
         self.failure = self._over = error
         speakers = self._speakers()
         self._followers.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any, Self
 
 from reenact.actors.facades import Agents, Containers, Images, Sessions
@@ -45,12 +46,13 @@ class RemoteRuntime:
         timeout: float | None = 30.0,
         heartbeat: float = 10.0,
         reconnect: Reconnect | None = None,
+        first: Future[None] | None = None,
     ) -> Self:
-        """Connect to a server; see `Runtime.connect`."""
+        """Connect to a server; see `Runtime.connect`. Who cancels `first`, from any thread, ends it at once."""
         seconds = check_timeout(timeout)
         name = None if client_id is None else check_text("the client id", client_id)
         dialer = Dialer(websocket_address(url), check_token(token), _seconds(heartbeat))
-        link = Link(dialer, reconnect or Reconnect())
+        link = Link(dialer, reconnect or Reconnect(), first)
         try:
             link.first.result(seconds)
         except TimeoutError:

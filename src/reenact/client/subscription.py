@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import threading
 import time
-from collections import deque
+import weakref
 from concurrent.futures import Future
 from typing import Final, Self
 
+from reenact.client.buffer import Buffer
 from reenact.client.following import Following
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
@@ -23,10 +23,6 @@ from reenact.domain.errors import (
 )
 from reenact.domain.events import Envelope
 
-MOST: Final = 5000
-"""Events that a subscription holds until they are asked for; the server keeps the others."""
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of JSON that it holds, and one event more."""
 GATHERED: Final = 100
 GATHERED_FOR: Final = 1.0
 """So many events, or so many seconds, are acknowledged together, unless the consumer waits for more."""
@@ -39,7 +35,8 @@ class RemoteSubscription:
 
     Iterate over it, with `for` or `async for`; or ask with `next` and `take`. It goes on by itself where it was when
     the connection was lost. It ends when the runtime closes and what has come is handed out, after `session_deleted`,
-    or by `unsubscribe`, which leaving its `with` block does, too. It is for one consumer.
+    or by `unsubscribe`, which leaving its `with` block does, too, and, within seconds, letting go of it. It is for one
+    consumer.
 
     If it acknowledges by itself, it does so with what was handed out before the event that is asked for.
 
@@ -59,18 +56,12 @@ class RemoteSubscription:
         self._link = link
         self._auto_ack = auto_ack and client_id is not None
         self._timeout = timeout
-        self._events: deque[tuple[int, bytes]] = deque()
-        self._bytes = 0
-        self._starving = False
-        self._over = False
-        self._error: ReenactError | None = None
-        self._changed = threading.Condition()
-        self._waiters: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
-        self._dealt_with = 0
+        self._buffer = Buffer(auto_ack=self._auto_ack)
         self._unsaid = 0
         self._said_at = time.monotonic()
         self._restless = 0
-        self._following = Following(link, topic, client_id, after, self)
+        self._following = Following(link, topic, client_id, after, self._buffer)
+        weakref.finalize(self, link.abandoned.append, self._following).atexit = False
 
     def open(self) -> Future[int]:
         """Begin; the future is done when it stands, with the cursor that it begins behind."""
@@ -81,8 +72,7 @@ class RemoteSubscription:
     @property
     def closed(self) -> bool:
         """Whether nothing more comes."""
-        with self._changed:
-            return self._over and not self._events
+        return self._buffer.is_done
 
     def __iter__(self) -> Self:
         return self
@@ -106,7 +96,7 @@ class RemoteSubscription:
             if self._ended():
                 raise StopAsyncIteration
             self._restless = 0
-            await self._arrive()
+            await self._buffer.arrive()
         return self._hand_out(event)
 
     def next(self, timeout: float | None = None) -> Envelope | None:
@@ -121,7 +111,7 @@ class RemoteSubscription:
         self._is_asked()
         while (event := self._look()) is None:
             left = None if deadline is None else deadline - time.monotonic()
-            if self._ended() or not self._come(left):
+            if self._ended() or not self._buffer.come(left):
                 return None
         return self._hand_out(event)
 
@@ -175,12 +165,7 @@ class RemoteSubscription:
 
     def unsubscribe(self) -> None:
         """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
-        with self._changed:
-            self._over = True
-            self._error = None
-            self._events.clear()
-            self._bytes = 0
-            self._wake()
+        self._buffer.close()
         with contextlib.suppress(RuntimeClosedError):
             self._link.call(self._following.leave)
 
@@ -196,37 +181,13 @@ class RemoteSubscription:
     async def __aexit__(self, *exc: object) -> None:
         self.unsubscribe()
 
-    def offer(self, cursor: int, event: bytes) -> bool:
-        """Take an event if there is room; see `Taker`."""
-        with self._changed:
-            if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
-                self._starving = True
-                return False
-            if not self._over:
-                self._events.append((cursor, event))
-                self._bytes += len(event)
-                self._wake()
-            return True
-
-    def end(self, error: ReenactError | None) -> None:
-        """Take note that no more events come; see `Taker`."""
-        with self._changed:
-            if not self._over:
-                self._over = True
-                self._error = None if isinstance(error, RuntimeClosedError) else error
-            self._wake()
-
-    def done(self) -> int:
-        """Return up to which cursor all may be acknowledged; see `Taker`."""
-        return self._dealt_with if self._auto_ack else 0
-
     def stand(self, cursor: int) -> None:
         """Take note of the cursor that it begins behind, before anything is asked for."""
         self.cursor = cursor
 
     def _is_asked(self) -> None:
         """Take what was handed out for dealt with, and have it acknowledged when it is enough."""
-        self._dealt_with = self.cursor
+        self._buffer.dealt_with = self.cursor
         if self._unsaid >= GATHERED or (self._unsaid and time.monotonic() - self._said_at >= GATHERED_FOR):
             self._say()
 
@@ -235,20 +196,13 @@ class RemoteSubscription:
         self._said_at = time.monotonic()
         if self._auto_ack and self._unsaid:
             with contextlib.suppress(RuntimeClosedError):
-                self._link.call(self._following.ack, self._dealt_with, None)
+                self._link.call(self._following.ack, self._buffer.dealt_with, None)
         self._unsaid = 0
 
     def _look(self) -> tuple[int, bytes] | None:
         """Take the next event, if it is there."""
-        with self._changed:
-            if not self._events:
-                return None
-            event = self._events.popleft()
-            self._bytes -= len(event[1])
-            enough = self._starving and len(self._events) <= MOST // 2 and self._bytes <= MOST_BYTES // 2
-            if enough:
-                self._starving = False
-        if enough:
+        event, is_enough = self._buffer.look()
+        if is_enough:
             with contextlib.suppress(RuntimeClosedError):
                 self._link.call(self._following.go_on)
         return event
@@ -256,35 +210,17 @@ class RemoteSubscription:
     def _ended(self) -> bool:
         """Return whether nothing more comes, or raise why. The consumer has nothing to do but to wait."""
         self._say()
-        if self._error is not None:
-            raise type(self._error)(*self._error.args)
-        return self._over and not self._events
-
-    def _come(self, seconds: float | None) -> bool:
-        """Wait for what is next, or for the end; return False if there was neither in time."""
-        with self._changed:
-            return bool(self._changed.wait_for(lambda: self._events or self._over, seconds))
-
-    async def _arrive(self) -> None:
-        """Do the same for asyncio."""
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        with self._changed:
-            if self._events or self._over:
-                return
-            self._waiters[waiter] = loop
-        try:
-            await waiter
-        finally:
-            with self._changed:
-                self._waiters.pop(waiter, None)
+        error = self._buffer.error
+        if error is not None:
+            raise type(error)(*error.args)
+        return self._buffer.is_done
 
     def _hand_out(self, event: tuple[int, bytes]) -> Envelope:
         try:
             envelope = read_envelope(event[1])
         except ProtocolError as error:
             self.unsubscribe()
-            self._error = error
+            self._buffer.error = error
             raise
         self.cursor = event[0]
         self._unsaid += 1
@@ -310,13 +246,6 @@ class RemoteSubscription:
             raise InvalidInputError(message)
         return checked
 
-    def _wake(self) -> None:
-        self._changed.notify_all()
-        waiters, self._waiters = self._waiters, {}
-        for waiter, loop in waiters.items():
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-                loop.call_soon_threadsafe(_call_off, waiter)
-
 
 def check_cursor(what: str, cursor: object) -> int:
     """Return the cursor, or raise `InvalidInputError`."""
@@ -331,11 +260,6 @@ def _must_count(limit: object) -> None:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
         raise InvalidInputError(message)
-
-
-def _call_off(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _late(timeout: float | None) -> RequestTimeoutError:

@@ -27,6 +27,8 @@ TIMEOUT: Final = 30.0
 """Seconds in which a request is answered."""
 MOST_EVENTS: Final = 1000
 """Events on a page."""
+PAGE_SIZE: Final = 1024 * 1024
+"""Bytes of events after which a page ends."""
 READY_WITHIN: Final = 1.0
 """Seconds in which the read model of a server that is ready can catch up with the log."""
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
@@ -102,12 +104,15 @@ class _Api:
 
     def _page(self, session_id: str, after: int, limit: int) -> bytes:
         following = self._service.runtime.feed.subscribe(session_id, after=after)
+        events: list[bytes] = []
+        size = 0
         try:
-            events = following.take(limit)
+            while size < PAGE_SIZE and len(events) < limit and (one := following.take(1)):
+                events.append(msgspec.json.encode(one[0]))
+                size += len(events[-1])
         finally:
             following.unsubscribe()
-        cursor = events[-1].cursor if events else after
-        return msgspec.json.encode({"events": events, "cursor": cursor})
+        return b'{"events":[%b],"cursor":%d}' % (b",".join(events), following.cursor)
 
     async def _ask(self, type_: str, data: dict[str, Any], request: Request, resource: Resource | None) -> Response:
         key = request.headers.get("idempotency-key")

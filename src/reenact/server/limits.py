@@ -65,10 +65,10 @@ class Bucket:
         self._tokens = float(burst)
         self._at = now()
 
-    def take(self) -> float:
-        """Take a token, if need be one that has yet to come; return the seconds until it is there."""
+    def take(self, tokens: int = 1) -> float:
+        """Take tokens, if need be some that have yet to come; return the seconds until they are there."""
         self._fill()
-        self._tokens -= 1.0
+        self._tokens -= tokens
         return max(0.0, -self._tokens / self._rate)
 
     def try_take(self) -> float:

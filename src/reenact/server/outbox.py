@@ -16,8 +16,12 @@ from reenact.server.counts import Counts
 
 MOST_WAITING: Final = 64
 """Frames that may wait before no more are read from the client."""
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of frames that may wait before no more are read from the client, and no more requests are carried out."""
 BATCH: Final = 64 * 1024
 """Bytes of events that go into one frame, about."""
+PACE: Final = 0.01
+"""Seconds from a frame of events that is not half full to the next one: so that many events come in few frames."""
 PAUSE: Final = 1.0
 """Seconds until events are read again that could not be read."""
 _log: Final = logging.getLogger("reenact.server")
@@ -69,9 +73,11 @@ class Outbox:
         self.on_ended: Callable[[Followed], None] = _nobody
         """Is told that a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
+        self._size = 0
         self._followed: dict[str, Followed] = {}
         self._closed = False
         self._news = asyncio.Event()
+        self._pause: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
 
@@ -88,8 +94,10 @@ class Outbox:
         """Have a frame sent, before any events that have not been taken yet; once it is closed, forget it."""
         if self._closed:
             return
-        self._frames.append(frame if isinstance(frame, bytes) else msgspec.json.encode(frame))
-        if len(self._frames) >= MOST_WAITING:
+        encoded = frame if isinstance(frame, bytes) else msgspec.json.encode(frame)
+        self._frames.append(encoded)
+        self._size += len(encoded)
+        if self._is_full():
             self._room.clear()
         self._news.set()
 
@@ -100,7 +108,7 @@ class Outbox:
         self._room.set()
 
     async def room(self) -> None:
-        """Wait until not too many frames wait."""
+        """Wait until not too many frames wait, nor too many bytes of them; or until it is closed."""
         await self._room.wait()
 
     async def run(self) -> None:
@@ -108,38 +116,53 @@ class Outbox:
         taking: asyncio.Task[Iterable[Taken]] | None = None
         try:
             while True:
-                if taking is None:
+                if taking is None and self._pause is None:
                     taking = asyncio.ensure_future(_take(self._source))
                     taking.add_done_callback(lambda _: self._news.set())
                 await self._flush()
-                if taking.done():
+                if taking is not None and taking.done():
                     batches, taking = taking.result(), None
-                    await self._pass_on(batches)
+                    if await self._pass_on(batches) < BATCH // 2:
+                        self._pause = asyncio.get_running_loop().call_later(PACE, self._go_on)
                 else:
                     await self._news.wait()
                     self._news.clear()
         finally:
+            if self._pause is not None:
+                self._pause.cancel()
             if taking is not None:
                 taking.cancel()
                 await asyncio.wait([taking])
 
+    def _go_on(self) -> None:
+        self._pause = None
+        self._news.set()
+
     async def _flush(self) -> None:
         while self._frames:
-            await self._send(self._frames.popleft())
-            if len(self._frames) < MOST_WAITING:
+            frame = self._frames.popleft()
+            await self._send(frame)
+            self._size -= len(frame)
+            if not self._is_full():
                 self._room.set()
 
-    async def _pass_on(self, batches: Iterable[Taken]) -> None:
+    def _is_full(self) -> bool:
+        return not self._closed and (len(self._frames) >= MOST_WAITING or self._size >= MOST_BYTES)
+
+    async def _pass_on(self, batches: Iterable[Taken]) -> int:
+        """Send events, and return about how many bytes they were."""
         told: list[tuple[Followed, Taken]] = []
         for batch in batches:
             followed = self._followed.get(batch.id)
             if followed is not None:
-                await followed.told.wait()
+                if not followed.told.is_set():
+                    await followed.told.wait()
                 if batch.id in self._followed:
                     told.append((followed, batch))
         await self._flush()  # with the word that they stand
         told = [(followed, batch) for followed, batch in told if followed.name in self._followed]
         pieces = [b"%b%b]}" % (followed.head, b",".join(batch.events)) for followed, batch in told if batch.events]
+        size = sum(map(len, pieces))
         if pieces:
             await self._send(b'{"type":"events","batches":[%b]}' % b",".join(pieces))
             self._counts.events += sum(len(batch.events) for _, batch in told)
@@ -148,6 +171,7 @@ class Outbox:
                 self.forget(followed)
                 self.on_ended(followed)
                 self.put(Ended(id=followed.id, reason=batch.ended))
+        return size
 
 
 async def _take(source: Source) -> Iterable[Taken]:

@@ -98,3 +98,5 @@ RESOURCES: Final = (
 )
 RESULTS: Final[dict[str, Any]] = {resource.request: resource.result for resource in RESOURCES}
 """What each request results in."""
+READS: Final = frozenset(resource.request for resource in RESOURCES if resource.method == "GET")
+"""Requests that change nothing; their results may be large."""

@@ -32,6 +32,7 @@ from reenact.server.desk import INTERNAL
 from reenact.server.limits import Bucket, Room
 from reenact.server.outbox import Outbox
 from reenact.server.reading import NotAccepted, frame_of, hello_of
+from reenact.server.resources import READS
 from reenact.server.service import Service
 from reenact.server.subscriptions import Subscriptions
 from reenact.server.transports import FLUSH, WIRE, Wire
@@ -44,6 +45,8 @@ _LAST_WORDS: Final = 1.0
 """Seconds in which frames are still read that came before the client left."""
 _LONGEST_REASON: Final = 120
 """Bytes that a close frame has room for."""
+READS_AT_ONCE: Final = 4
+"""Requests of a connection whose answers may be large and that are carried out at the same time."""
 _log: Final = logging.getLogger("reenact.server")
 
 
@@ -68,6 +71,7 @@ class Connection:
         wire = websocket.scope.get("state", {}).get(WIRE)
         self._wire = wire if isinstance(wire, Wire) else None
         self._bucket = Bucket(self._limits.rate, self._limits.burst)
+        self._reads = asyncio.Semaphore(READS_AT_ONCE)
         self._room = Room(self._limits.requests, 2 * self._limits.message_size)
         group = service.group()
         self._outbox = Outbox(group, self._send, service.counts)
@@ -172,11 +176,12 @@ class Connection:
 
     async def _ask(self, frame: Ask) -> None:
         try:
-            self._outbox.put(
-                await self._service.desk.ask(
+            async with self._reads if frame.request in READS else contextlib.nullcontext():
+                await self._outbox.room()
+                answer = await self._service.desk.ask(
                     frame.request, frame.data, frame.id, frame.timeout, lambda answer: _answered(frame.id, answer)
                 )
-            )
+                self._outbox.put(answer)
         except ReenactError as error:
             self._refuse(NotAccepted.because(frame.id, error).refused)
 

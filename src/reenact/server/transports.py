@@ -11,7 +11,8 @@ from typing import Any, Final
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from reenact.server.limits import Limits
+from reenact.server.limits import Bucket, Limits
+from reenact.server.pacing import FRAMES, PacedProtocol
 
 WIRE: Final = "reenact.wire"
 """Under this name the state of a WebSocket's scope has its `Wire`."""
@@ -154,7 +155,7 @@ def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
 def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> type[WebSocketsSansIOProtocol]:
     """Return the class of the connections that have become WebSockets; `too_slow` closes one that takes nothing."""
 
-    class SocketProtocol(WebSocketsSansIOProtocol):
+    class SocketProtocol(PacedProtocol):
         """Ends connections whose handshake does not come, whose client is gone, or takes nothing.
 
         Whoever is not read from, or has not taken what was sent, cannot answer a ping: that says nothing about it.
@@ -165,6 +166,7 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
             self.app_state = {**self.app_state, WIRE: Wire(self)}
             self._head = _Patience(self.loop, limits.head_timeout)
             self._stall: asyncio.TimerHandle | None = None
+            self.pace = Bucket(FRAMES * limits.rate, FRAMES * limits.burst)
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
@@ -190,7 +192,7 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
             self._stop_stall()
 
         def keepalive_timeout(self) -> None:
-            if self.read_paused or not self.writable.is_set():
+            if self.read_paused or self.has_break or not self.writable.is_set():
                 self.pong_timer = None
                 self.pending_ping_payload = None
                 self.schedule_ping()

@@ -6,12 +6,15 @@ import asyncio
 import json
 import logging
 import socket
+import ssl
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+import httpx2
 import pytest
 
-from reenact.actors.environment.tools.mcp import connection, pausing
+from reenact.actors.environment.tools.mcp import connection, pausing, session
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.domain.tools import MCPServer
@@ -66,6 +69,26 @@ def test_the_tools_of_a_proper_server_are_offered_and_run(json_response: bool) -
     assert names[:2] == ["mcp__proper__add", "mcp__proper__die"]
     assert [outcome.content for outcome in added] == [str(2 * n) for n in range(10)]
     assert [outcome.is_error for outcome in failed] == [True, True]
+
+
+def test_many_servers_read_the_trusted_certificates_once_and_not_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[threading.Thread] = []
+    read = httpx2.create_ssl_context
+
+    def reading() -> ssl.SSLContext:
+        readers.append(threading.current_thread())
+        return read()
+
+    async def connect() -> None:
+        async with Toolbox([MCPServer.http(f"gone{number}", "http://127.0.0.1:9/mcp") for number in range(5)]) as box:
+            assert len(await box.connect()) == 5
+
+    monkeypatch.setattr(httpx2, "create_ssl_context", reading)
+    session._trusted.cache_clear()
+    asyncio.run(connect())
+
+    assert len(readers) == 1
+    assert readers != [threading.current_thread()]
 
 
 def test_a_call_that_takes_too_long_is_given_up_and_others_go_on() -> None:

@@ -1,0 +1,135 @@
+"""Frames of a WebSocket that are no message, such as pings and pieces: they are free for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+
+from reenact.server.limits import Bucket
+
+MOST_FRAGMENTS: Final = 4096
+"""Frames of one message: enough for the largest one in pieces of 4 KiB."""
+FRAMES: Final = 10
+"""Frames of any kind for each message that the limit of the rate, or of the burst, allows."""
+_SLICE: Final = 8 * 1024
+"""Bytes that are taken apart before the frames in them are counted; the smallest frame has 6."""
+
+
+class PacedProtocol(WebSocketsSansIOProtocol):
+    """Takes frames apart no faster than `pace` allows, and keeps no more pongs than one for who does not take them.
+
+    While what is sent is not taken, messages are still read, as the application allows: a client that first sends what
+    it has and only then reads must not wait for a server that waits for it.
+    """
+
+    pace: Bucket
+    """Tokens for frames; whoever makes the connection gives it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
+        super().__init__(*args, **kwargs)
+        self._parsed = 0
+        self._held = b""
+        self._break: asyncio.TimerHandle | None = None
+        self._pong = b""
+
+    @property
+    def has_break(self) -> bool:
+        """Whether nothing is read at present, since too many frames have come."""
+        return self._break is not None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what has not been taken apart."""
+        super().connection_lost(exc)
+        self._held = b""
+        if self._break is not None:
+            self._break.cancel()
+            self._break = None
+
+    def resume_writing(self) -> None:
+        """Answer the latest ping that could not be answered."""
+        super().resume_writing()
+        pong, self._pong = self._pong, b""
+        if pong and not self.close_sent and not self.transport.is_closing():
+            self.transport.write(pong)
+
+    def data_received(self, data: bytes) -> None:
+        """Take apart what comes, or, in a break, keep it; what one read brings is all that can come then."""
+        self._held += data
+        if self._break is None:
+            self._take_apart()
+
+    async def receive(self) -> Any:  # noqa: ANN401 - as uvicorn has it
+        """Return what comes next for the application."""
+        message = await super().receive()
+        self._keep_break()
+        return message
+
+    async def send(self, message: Any) -> None:  # noqa: ANN401 - as uvicorn has it
+        """Send what the application says."""
+        await super().send(message)
+        self._keep_break()
+
+    def handle_text(self, event: Frame) -> None:
+        """Count a message, or its first piece."""
+        self._parsed += 1
+        super().handle_text(event)
+
+    def handle_bytes(self, event: Frame) -> None:
+        """Count a message, or its first piece."""
+        self._parsed += 1
+        super().handle_bytes(event)
+
+    def handle_cont(self, event: Frame) -> None:
+        """Take one more piece, unless there are too many, or it is one that says nothing."""
+        self._parsed += 1
+        if self.close_sent:
+            return
+        if not event.data and not event.fin:
+            self._refuse("a fragment has no content")
+        elif len(self.frames) >= MOST_FRAGMENTS:
+            self._refuse(f"a message has at most {MOST_FRAGMENTS} fragments")
+        else:
+            super().handle_cont(event)
+
+    def handle_pong(self, event: Frame) -> None:
+        """Count an answer to a ping, or what looks like one."""
+        self._parsed += 1
+        super().handle_pong(event)
+
+    def handle_ping(self) -> None:
+        """Answer; as long as nothing is taken of what was sent, only the latest ping is kept to be answered."""
+        self._parsed += 1
+        pongs = self.conn.data_to_send()
+        if self.close_sent or not pongs:
+            return
+        if self.writable.is_set():
+            self.transport.write(b"".join(pongs))
+        else:
+            self._pong = pongs[-1]
+
+    def _take_apart(self) -> None:
+        """Obey what has come, until the frames are more than may be; then have a break, and read nothing."""
+        held, self._held, self._break = self._held, b"", None
+        for end in range(_SLICE, len(held) + _SLICE, _SLICE):
+            self._parsed = 0
+            super().data_received(held[end - _SLICE : end])
+            wait = self.pace.take(self._parsed)
+            if wait and not self.conn.eof_sent:  # behind which nothing is taken apart
+                self._held = held[end:]
+                self._break = self.loop.call_later(wait, self._take_apart)
+                self.transport.pause_reading()
+                return
+        if not self.read_paused:
+            self.transport.resume_reading()
+
+    def _keep_break(self) -> None:
+        if self._break is not None:  # the application reads on; the connection does not yet
+            self.transport.pause_reading()
+
+    def _refuse(self, why: str) -> None:
+        self.frames = []
+        self.conn.fail(CloseCode.POLICY_VIOLATION, why)
+        self.handle_parser_exception()

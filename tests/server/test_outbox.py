@@ -1,0 +1,98 @@
+"""What goes out over one connection, frame by frame."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import msgspec
+
+from reenact.domain.frames import Acked
+from reenact.server.counts import Counts
+from reenact.server.outbox import BATCH, PACE, Followed, Outbox
+
+
+class Taken(msgspec.Struct):
+    id: str
+    events: list[bytes]
+    ended: str | None = None
+
+
+class Spring:
+    """Has always one more event, of so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    async def take(self, limit_bytes: int = BATCH) -> list[Taken]:
+        return [Taken("1", [b"1" * self._size])]
+
+
+class Socket:
+    """Takes frames, each when the loop has done something else, and says when it has taken so many."""
+
+    def __init__(self, wanted: int) -> None:
+        self.taken: list[tuple[float, bytes]] = []
+        self._wanted = wanted
+        self._has_them = asyncio.Event()
+
+    async def send(self, frame: bytes) -> None:
+        self.taken.append((asyncio.get_running_loop().time(), frame))
+        if len(self.taken) >= self._wanted:
+            self._has_them.set()
+        await asyncio.sleep(0)
+
+    async def full(self) -> None:
+        async with asyncio.timeout(10):
+            await self._has_them.wait()
+
+    def pauses(self) -> list[float]:
+        return [later - sooner for (sooner, _), (later, _) in pairwise(self.taken)]
+
+
+def sending(size: int, socket: Socket) -> Outbox:
+    followed = Followed("sub", "1")
+    followed.told.set()
+    outbox = Outbox(Spring(size), socket.send, Counts())
+    outbox.follow(followed)
+    return outbox
+
+
+def test_few_events_at_a_time_are_sent_in_few_frames() -> None:
+    async def play(socket: Socket) -> None:
+        sender = asyncio.create_task(sending(100, socket).run())
+        await socket.full()
+        sender.cancel()
+
+    socket = Socket(5)
+    asyncio.run(play(socket))
+
+    assert min(socket.pauses()) >= PACE * 0.9
+
+
+def test_many_events_at_a_time_are_sent_without_a_pause() -> None:
+    async def play(socket: Socket) -> None:
+        sender = asyncio.create_task(sending(BATCH, socket).run())
+        await socket.full()
+        sender.cancel()
+
+    socket = Socket(50)
+    asyncio.run(play(socket))
+
+    assert min(socket.pauses()) < PACE / 2
+
+
+def test_an_answer_does_not_wait_for_the_next_events() -> None:
+    async def play(first: Socket, outbox: Outbox) -> None:
+        sender = asyncio.create_task(outbox.run())
+        outbox.put(Acked(id="sub", cursor=1))
+        await first.full()
+        outbox.put(Acked(id="sub", cursor=2))
+        await asyncio.sleep(0)
+        sender.cancel()
+
+    socket = Socket(2)
+    asyncio.run(play(socket, sending(100, socket)))
+
+    kinds = [b"acked" in frame for _, frame in socket.taken]
+    assert kinds == [True, False, True]
