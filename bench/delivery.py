@@ -108,7 +108,7 @@ def _stalling(events: int) -> Workload:
         return (Sample(ours / MEGA, peer / MEGA),)
 
     name = f"memory that a stalled client takes, {events:,} events"
-    return Workload((Line(name, "MB", BARE, at_most(4)),), measure)
+    return Workload((Line(name, "MB", BARE, at_most(8)),), measure)
 
 
 def _growth(server: Child, produce: dict[str, Any]) -> float:

@@ -67,7 +67,7 @@ def test_few_events_at_a_time_are_sent_in_few_frames() -> None:
     socket = Socket(5)
     asyncio.run(play(socket))
 
-    assert min(socket.pauses()) >= PACE * 0.9
+    assert min(socket.pauses()[1:]) >= PACE * 0.9
 
 
 def test_many_events_at_a_time_are_sent_without_a_pause() -> None:

@@ -21,7 +21,7 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 BATCH: Final = 64 * 1024
 """Bytes of events that go into one frame, about."""
 PACE: Final = 0.01
-"""Seconds from a frame of events that is not half full to the next one: so that many events come in few frames."""
+"""Seconds until the next frame of events behind two that are not half full: so many events come in few frames."""
 PAUSE: Final = 1.0
 """Seconds until events are read again that could not be read."""
 _log: Final = logging.getLogger("reenact.server")
@@ -114,6 +114,7 @@ class Outbox:
     async def run(self) -> None:
         """Send until cancelled, or until the connection or the source is lost."""
         taking: asyncio.Task[Iterable[Taken]] | None = None
+        is_small = False
         try:
             while True:
                 if taking is None and self._pause is None:
@@ -122,7 +123,8 @@ class Outbox:
                 await self._flush()
                 if taking is not None and taking.done():
                     batches, taking = taking.result(), None
-                    if await self._pass_on(batches) < BATCH // 2:
+                    was_small, is_small = is_small, await self._pass_on(batches) < BATCH // 2
+                    if was_small and is_small:  # one alone may be the end of a page of the log
                         self._pause = asyncio.get_running_loop().call_later(PACE, self._go_on)
                 else:
                     await self._news.wait()
