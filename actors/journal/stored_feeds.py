@@ -213,7 +213,9 @@ class StoredFeeds:
 
     def _remembered(self, row: tuple[object, ...]) -> Remembered:
         try:
-            return msgspec.convert(dict(zip(Remembered.__struct_fields__, row, strict=True)), Remembered)
+            return msgspec.convert(
+                dict(zip(Remembered.__struct_fields__, row, strict=True)), Remembered, builtin_types=(bytes,)
+            )
         except msgspec.ValidationError as error:
             raise self._damaged_row(f"the row of request {row[0]!r} in the table requests", error) from error
 

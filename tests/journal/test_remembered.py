@@ -138,7 +138,7 @@ def test_a_closed_journal_forgets_nothing(log: Log) -> None:
         journal.remembered("r1")
 
 
-@pytest.mark.parametrize(("column", "value"), [("note", "zz"), ("digest", 7), ("at", "now")])
+@pytest.mark.parametrize(("column", "value"), [("note", "zz"), ("note", "QUJD"), ("digest", 7), ("at", "now")])
 def test_a_request_that_is_damaged_is_named(path: Path, column: str, value: str | int) -> None:
     log = Log(str(path))
     with log.open() as journal:

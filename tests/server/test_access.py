@@ -209,8 +209,10 @@ def test_a_token_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         read_tokens(str(tmp_path / "nowhere"))
 
 
-@pytest.mark.parametrize(("mode", "exposed"), [(0o600, False), (0o400, False), (0o644, True), (0o640, True)])
-def test_a_file_that_others_may_read_is_noticed(tmp_path: Path, mode: int, exposed: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(
+    ("mode", "exposed"), [(0o600, False), (0o400, False), (0o644, True), (0o640, True), (0o602, True)]
+)
+def test_a_file_that_others_may_read_or_change_is_noticed(tmp_path: Path, mode: int, exposed: bool) -> None:  # noqa: FBT001
     file = tmp_path / "tokens"
     file.write_text(TOKEN)
     file.chmod(stat.S_IFREG | mode)

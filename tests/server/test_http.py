@@ -36,7 +36,7 @@ from reenact.server.answers import status_of
 from reenact.server.resources import RESOURCES
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
 from tests.server.conftest import Serve
-from tests.server.talk import PATIENCE, Json
+from tests.server.talk import PATIENCE, Json, all_of, plain
 
 
 def result(answer: httpx2.Response, status: int = 200) -> Any:  # noqa: ANN401 - whatever it results in
@@ -148,6 +148,37 @@ def test_an_idempotency_key_is_the_id_of_the_request(http: httpx2.Client) -> Non
     answer = http.post("/v1/containers", headers={"Idempotency-Key": "mine"})
 
     assert answer.json()["request_id"] == "mine"
+
+
+def test_the_id_of_any_request_may_be_in_its_body(http: httpx2.Client) -> None:
+    def asked(body: object, **headers: str) -> httpx2.Response:
+        return http.post("/v1/requests/container_create_request", json={"request_id": body}, headers=headers)
+
+    first, again = asked("mine"), asked("mine", **{"Idempotency-Key": "mine"})
+
+    assert first.json()["request_id"] == "mine"
+    assert again.json() == first.json()
+    assert error(asked("mine", **{"Idempotency-Key": "other"})) == (400, "invalid_input")
+    assert error(asked(1)) == (400, "invalid_input")
+    assert error(asked("")) == (400, "invalid_input")
+    assert len(result(http.get("/v1/containers"))) == 1
+
+
+def test_a_method_that_a_path_has_not_is_told_all_that_it_has(http: httpx2.Client) -> None:
+    assert http.delete("/v1/containers").headers["allow"] == "GET, HEAD, POST"
+    assert http.post("/v1/sessions/s").headers["allow"] == "DELETE, GET, HEAD"
+
+
+def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(server: Server) -> None:
+    with plain(server) as connection:
+        host = server.url.removeprefix("http://")
+        head = f"POST /v1/containers HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\n"
+        connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+
+        answer = all_of(connection)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
 
 
 CANNOT_BE_DONE: list[tuple[str, Json, tuple[int, str]]] = [

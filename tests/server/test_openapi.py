@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from reenact.domain.commands import REQUESTS, json_schema
 from reenact.domain.tools import is_array, is_object
 from reenact.server.resources import ANY_REQUEST, EVENTS, RESOURCES
+from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import Json, Talk
 from tests.server.test_frames import has_turned
 
@@ -42,6 +43,31 @@ def test_the_document_names_every_route(document: Json) -> None:
     assert document["openapi"].startswith("3.1")
     assert {(resource.method, resource.path) for resource in RESOURCES} < named
     assert {path for _, path in named} == {*(one.path for one in RESOURCES), *MACHINES, EVENTS, ANY_REQUEST}
+
+
+def test_the_document_says_what_is_enforced(document: Json, http: httpx2.Client) -> None:
+    page = document["paths"][EVENTS]["get"]["parameters"]
+    limit = next(one["schema"] for one in page if one["name"] == "limit")
+    keys = [
+        one["schema"] for _, _, op in operations(document) for one in op.get("parameters", ()) if one["in"] == "header"
+    ]
+    longest = keys[0]["maxLength"]
+
+    assert http.get("/v1/sessions/s/events", params={"limit": limit["maximum"] + 1}).status_code == 400
+    assert http.get("/v1/sessions/s/events", params={"limit": limit["maximum"]}).status_code == 404
+    assert {key["minLength"] for key in keys} == {1}
+    assert http.post("/v1/containers", headers={"Idempotency-Key": "x" * longest}).status_code == 201
+    assert http.post("/v1/containers", headers={"Idempotency-Key": "x" * (longest + 1)}).status_code == 400
+    assert http.post("/v1/containers", headers={"Idempotency-Key": ""}).status_code == 400
+
+
+def test_a_token_is_asked_for_where_one_is_needed(serve: Serve, document: Json) -> None:
+    closed = httpx2.get(f"{serve(tokens=[TOKEN]).url}/openapi.json").json()
+
+    assert closed["security"] == [{"token": []}]
+    assert "default" in closed["paths"]["/metrics"]["get"]["responses"]
+    assert "security" not in document
+    assert "securitySchemes" not in document["components"]
 
 
 def test_the_document_has_the_form_of_one(document: Json) -> None:

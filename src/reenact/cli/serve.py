@@ -30,7 +30,7 @@ def serve(options: ServeOptions, console: Console) -> int:
     """Serve until told to end; then end what runs, and return the exit code."""
     tokens = () if options.token_file is None else read_tokens(options.token_file)
     if options.token_file is not None and is_exposed(options.token_file):
-        console.warn(f"others may read the tokens in {options.token_file}; chmod 600 keeps them to yourself")
+        console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
     with console.guarding_output():
         image, prices = image_of(options.talk), read_prices(options.talk.prices)
         answerer, llm = answering(_environ(options, console.environ))

@@ -19,7 +19,7 @@ SHORTEST: Final = 16
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]+")
-_READABLE_BY_OTHERS: Final = 0o044
+_OPEN_TO_OTHERS: Final = 0o066
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def read_tokens(path: str) -> tuple[str, ...]:
 
 
 def is_exposed(path: str) -> bool:
-    """Return whether others than the file's owner may read it."""
-    return bool(Path(path).stat().st_mode & _READABLE_BY_OTHERS)
+    """Return whether others than the file's owner may read it, or write to it."""
+    return bool(Path(path).stat().st_mode & _OPEN_TO_OTHERS)
 
 
 def is_loopback(address: str) -> bool:

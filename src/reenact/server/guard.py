@@ -60,6 +60,10 @@ class Guard:
         return None
 
     def _of_request(self, scope: Scope, headers: Headers) -> Response | None:
+        if "content-length" in headers and "transfer-encoding" in headers:  # who stands between may read another end
+            refusal = failure("invalid_input", "a body has a Content-Length or a Transfer-Encoding, not both")
+            refusal.headers["connection"] = "close"
+            return refusal
         if scope["path"] in OPEN:
             return None
         token = bearer(headers)

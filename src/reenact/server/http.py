@@ -12,21 +12,19 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Match, Route
 
 from reenact.domain.commands import json_schema, refusal_of
 from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
-from reenact.server.answers import failure, success, told
+from reenact.server.answers import failure, status_of, success, told
 from reenact.server.metrics import CONTENT_TYPE, exposition
 from reenact.server.openapi import frames_schema, openapi
-from reenact.server.resources import ANY_REQUEST, EVENTS, RESOURCES, Resource
+from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, RESOURCES, Resource
 from reenact.server.service import Service
 
 TIMEOUT: Final = 30.0
 """Seconds in which a request is answered."""
-MOST_EVENTS: Final = 1000
-"""Events on a page."""
 PAGE_SIZE: Final = 1024 * 1024
 """Bytes of events after which a page ends."""
 READY_WITHIN: Final = 1.0
@@ -48,7 +46,7 @@ class _Refusal(Exception):
 def routes(service: Service) -> list[Route]:
     """Return the routes of the application, but for the WebSocket's."""
     api = _Api(service)
-    document = success(openapi(service.name))
+    document = success(openapi(service.name, needs_token=service.access.needs_token))
     events, frames = success(json_schema()), success(frames_schema())
     return [
         Route("/health", _fixed(success({"status": "ok", "server": service.name}))),
@@ -80,7 +78,15 @@ class _Api:
         return await self._ask(resource.request, {**given, **request.path_params}, request, resource)
 
     async def any_request(self, request: Request) -> Response:
-        return await self._ask(request.path_params["type"], await self._body(request), request, None)
+        given = await self._body(request)
+        named, key = given.get("request_id"), request.headers.get("idempotency-key")
+        if named is not None and not isinstance(named, str):
+            raise _Refusal(InvalidInputError.code, f"request_id is text, not {type(named).__name__}")
+        if named is not None and key not in (None, named):
+            raise _Refusal(
+                InvalidInputError.code, "request_id and the header Idempotency-Key are not the same; give one"
+            )
+        return await self._ask(request.path_params["type"], given, request, None, named)
 
     async def events(self, request: Request) -> Response:
         unknown = set(request.query_params) - {"after", "limit"}
@@ -114,8 +120,15 @@ class _Api:
             following.unsubscribe()
         return b'{"events":[%b],"cursor":%d}' % (b",".join(events), following.cursor)
 
-    async def _ask(self, type_: str, data: dict[str, Any], request: Request, resource: Resource | None) -> Response:
-        key = request.headers.get("idempotency-key")
+    async def _ask(
+        self,
+        type_: str,
+        data: dict[str, Any],
+        request: Request,
+        resource: Resource | None,
+        named: str | None = None,
+    ) -> Response:
+        key = request.headers.get("idempotency-key", named)
         request_id = uuid.uuid4().hex if key is None else key
         return await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, resource))
 
@@ -194,11 +207,24 @@ def _fixed(response: Response) -> Endpoint:
     return answer
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     response = failure(_CODES.get(status, "internal_error"), str(getattr(error, "detail", "internal error")))
     response.headers.update(getattr(error, "headers", None) or {})
+    if response.status_code == status_of("method_not_allowed"):
+        response.headers["allow"] = ", ".join(sorted(_methods(request)))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """Return the methods of the path, of whichever routes they are."""
+    routes: list[BaseRoute] = request.app.routes
+    return {
+        method
+        for route in routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 ERRORS: Final = {HTTPException: _http_error}

@@ -10,7 +10,7 @@ from reenact.domain.commands import REQUESTS, CommandError
 from reenact.domain.events import Envelope
 from reenact.domain.frames import FromClient, FromServer
 from reenact.server.answers import status_of
-from reenact.server.resources import ANY_REQUEST, EVENTS, RESOURCES, Resource
+from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, RESOURCES, Resource
 
 Schema = dict[str, Any]
 _IN_COMPONENTS: Final = "#/components/schemas/{name}"
@@ -43,8 +43,8 @@ def frames_schema() -> Schema:
     }
 
 
-def openapi(server: str) -> Schema:
-    """Return the OpenAPI document (3.1) of the JSON API."""
+def openapi(server: str, *, needs_token: bool = True) -> Schema:
+    """Return the OpenAPI document (3.1) of the JSON API of a server to which a token is needed, or none."""
     requests = [*REQUESTS.values()]
     results = [resource.result for resource in RESOURCES]
     shapes, definitions = msgspec.json.schema_components(
@@ -58,19 +58,21 @@ def openapi(server: str) -> Schema:
     paths[EVENTS] = {"get": _page()}
     paths[ANY_REQUEST] = {"post": _any_request()}
     paths |= _of_machines()
-    return {
+    document: Schema = {
         "openapi": "3.1.0",
         "info": {"title": "Reenact", "version": server.removeprefix("reenact "), "description": _ABOUT},
         "paths": paths,
-        "security": [{"token": []}],
         "components": {
             "schemas": _tidied(definitions),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "responses": {
                 "Failure": _json("It was not carried out.", {"$ref": _IN_COMPONENTS.format(name="ErrorAnswer")})
             },
         },
     }
+    if needs_token:
+        document["security"] = [{"token": []}]
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return document
 
 
 _ABOUT: Final = (
@@ -107,7 +109,12 @@ def _operation(resource: Resource, request: Schema, result: Schema) -> Schema:
     return operation
 
 
-_IDEMPOTENCY: Final[Schema] = {"name": "Idempotency-Key", "in": "header", "schema": _TEXT}
+_IDEMPOTENCY: Final[Schema] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "At most 1,024 bytes of UTF-8, and not blank.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": r"\S"},
+}
 
 
 def _part(properties: Schema, required: list[str], names: tuple[str, ...]) -> Schema:
@@ -123,7 +130,12 @@ def _page() -> Schema:
         "parameters": [
             _parameter("session_id", "path", _TEXT, required=True),
             _parameter("after", "query", {"type": "integer", "minimum": 0, "default": 0}, required=False),
-            _parameter("limit", "query", {"type": "integer", "minimum": 1, "default": 100}, required=False),
+            _parameter(
+                "limit",
+                "query",
+                {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS, "default": 100},
+                required=False,
+            ),
         ],
         "responses": {
             "200": _json("The events that there are.", {"$ref": _IN_COMPONENTS.format(name="EventPage")}),
@@ -153,7 +165,13 @@ def _of_machines() -> dict[str, Schema]:
     return {
         "/health": _plain("health", "Return that the server is up", _json("It is.", status)),
         "/ready": _plain("ready", "Return whether the log can be written and read", _json("It can.", status)),
-        "/metrics": {"get": {"operationId": "metrics", "summary": "Return the numbers", "responses": {"200": text}}},
+        "/metrics": {
+            "get": {
+                "operationId": "metrics",
+                "summary": "Return the numbers",
+                "responses": {"200": text, "default": {"$ref": "#/components/responses/Failure"}},
+            }
+        },
         "/openapi.json": _plain("openapi", "Return this document", _json("It.", anything)),
         "/schemas/events.json": _plain("events_schema", "Return the schema of events", _json("It.", anything)),
         "/schemas/frames.json": _plain("frames_schema", "Return the schema of frames", _json("It.", anything)),

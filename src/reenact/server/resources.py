@@ -68,6 +68,8 @@ SESSION: Final = "/v1/sessions/{session_id}"
 AGENT: Final = "/v1/agents/{agent_id}"
 CALL: Final = "/v1/pending/{call_id}"
 EVENTS: Final = f"{SESSION}/events"
+MOST_EVENTS: Final = 1000
+"""Events on a page."""
 ANY_REQUEST: Final = "/v1/requests/{type}"
 
 RESOURCES: Final = (
