@@ -247,23 +247,29 @@ class Group:
         given: dict[str, list[bytes]] = {}
         ended: dict[str, str] = {}
         share = max(1, room // SHARE)
-        while self._ready and room > 0:
-            seat = self._ready.popleft()
+        ready, waker = self._ready, self._waker
+        while ready and room > 0:
+            seat = ready.popleft()
             if seat.is_gone:
                 self._release_page(seat)
                 continue
             lines = seat.member.give(min(room, share))
             if lines:
-                given.setdefault(seat.id, []).extend(lines)
-                room -= sum(map(len, lines))
-            self._release_page(seat)
-            self._place_again(seat, ended)
+                before = given.get(seat.id)
+                given[seat.id] = lines if before is None else [*before, *lines]
+                for line in lines:
+                    room -= len(line)
+            if seat.has_page:
+                self._release_page(seat)
+            if seat.member.wait(waker, seat.waiter):  # which is what most of them have to do now
+                seat.waits = True
+            else:
+                self._place_again(seat, ended)
+        if not ended:
+            return [Batch(id_, lines) for id_, lines in given.items()]
         return [Batch(id_, given.get(id_, []), ended.get(id_)) for id_ in {**given, **ended}]
 
     def _place_again(self, seat: _Seat, ended: dict[str, str]) -> None:
-        if seat.member.wait(self._waker, seat.waiter):  # which is what most of them have to do now
-            seat.waits = True
-            return
         match seat.member.need():
             case Need.NOTHING | Need.NEWS:  # it did not wait, and there is nothing to be had: something came between
                 self._ready.append(seat)

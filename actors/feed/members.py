@@ -29,7 +29,10 @@ class Member(Protocol):
         ...
 
     def give(self, room: int) -> list[bytes]:
-        """Return its next events, about so many bytes, but one at least if there is one in reach."""
+        """Return its next events, about so many bytes, but one at least if there is one in reach.
+
+        The list is not to be changed: others are given the same.
+        """
         ...
 
     def need(self) -> Need:
@@ -81,9 +84,19 @@ class Follower:
         return self._page is not None
 
     def give(self, room: int) -> list[bytes]:
+        if self._page is not None:
+            return self._from_page(self._page, room)
         if self._is_deleted:
             return []
-        return self._from_topic(room) if self._page is None else self._from_page(self._page, room)
+        place = self.place
+        newest = place.topic.newest
+        if newest is not None and newest.first == place.ahead + 1:  # as it is for all who keep up
+            lines = newest.encoded()
+            if newest.length <= room:
+                place.ahead = newest.end
+                self._is_deleted = newest.is_last
+                return lines
+        return self._from_topic(room)
 
     def need(self) -> Need:
         if self._is_deleted or self._is_cut_short:
@@ -141,7 +154,7 @@ class Follower:
                 if room <= 0:
                     break
             if ahead == chunk.end:
-                self._is_deleted = chunk.publication.segment.entries[-1].type == _LAST
+                self._is_deleted = chunk.is_last
             if room <= 0:
                 break
         place.ahead = ahead

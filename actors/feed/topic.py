@@ -13,7 +13,7 @@ import msgspec
 from reenact.actors.bus import enveloped
 from reenact.actors.feed.waking import Waiter, Waiting, Waker
 from reenact.actors.journal.api import Publication
-from reenact.domain.events import Context, Envelope
+from reenact.domain.events import Context, Envelope, SessionDeleted
 
 MOST_EVENTS: Final = 2048
 MOST_BYTES: Final = 2 * 1024 * 1024
@@ -34,7 +34,7 @@ to_json: Final = msgspec.json.Encoder().encode
 class Chunk:
     """One publication. Its envelopes, and their JSON, are made when somebody first wants them, and then serve all."""
 
-    __slots__ = ("_encoded", "_envelopes", "_new_id", "end", "first", "publication", "size")
+    __slots__ = ("_encoded", "_envelopes", "_new_id", "end", "first", "is_last", "length", "publication", "size")
 
     def __init__(self, publication: Publication, new_id: Callable[[str], str]) -> None:
         self.publication = publication
@@ -42,6 +42,10 @@ class Chunk:
         self.end = self.first + len(publication.segment.entries) - 1
         self.size = len(_measure(publication.segment)) + ENVELOPE * len(publication.segment.entries)
         """About how much memory it takes, in bytes."""
+        self.length = 0
+        """How many bytes its JSON has, once it is made."""
+        self.is_last = publication.segment.entries[-1].type == SessionDeleted.event_type
+        """Whether nothing of its topic comes behind it."""
         self._new_id = new_id
         self._envelopes: list[Envelope] | None = None
         self._encoded: list[bytes] | None = None
@@ -65,7 +69,9 @@ class Chunk:
         """Return the envelopes as JSON."""
         made = self._encoded
         if made is None:
-            made = self._encoded = [to_json(envelope) for envelope in self.envelopes()]
+            made = [to_json(envelope) for envelope in self.envelopes()]
+            self.length = sum(map(len, made))
+            self._encoded = made
         return made
 
 
@@ -107,6 +113,8 @@ class Topic:
         self.known = False
         """Whether `end` has been looked up."""
         self.closed = False
+        self.newest: Chunk | None = None
+        """What was published last, as far as it was heard here."""
         self._lock = threading.Lock()
         # Who is forgotten without a word is gone, too.
         self._followers: set[weakref.ref[Stands]] = set()
@@ -154,6 +162,7 @@ class Topic:
         with self._lock:
             if self._chunks and chunk.first != self._chunks[-1].end + 1:  # another writer was here: the log knows
                 self._drop(len(self._chunks))
+            self.newest = chunk
             self._chunks.append(chunk)
             self._firsts.append(chunk.first)
             self._events += len(chunk)
@@ -197,6 +206,7 @@ class Topic:
         """Keep nothing: nobody follows it."""
         with self._lock:
             self._drop(len(self._chunks))
+            self.newest = None
 
     def close(self) -> Iterable[tuple[Waker, Collection[Waiter]]]:
         """Let nothing more come; return who is to be woken."""

@@ -108,7 +108,11 @@ class Waiting:
 
     def add(self, waker: Waker, waiter: Waiter) -> None:
         """Have the waiter called next time."""
-        self._waiters.setdefault(waker, set()).add(waiter)
+        waiters = self._waiters.get(waker)
+        if waiters is None:
+            self._waiters[waker] = {waiter}
+        else:
+            waiters.add(waiter)
 
     def discard(self, waker: Waker, waiter: Waiter) -> None:
         """Have it not called, if it has not been."""

@@ -156,16 +156,13 @@ class Outbox:
 
     async def _pass_on(self, batches: Iterable[Taken]) -> int:
         """Send events, and return about how many bytes they were."""
-        told: list[tuple[Followed, Taken]] = []
+        batches, find = tuple(batches), self._followed.get
         for batch in batches:
-            followed = self._followed.get(batch.id)
-            if followed is not None:
-                if not followed.told.is_set():
-                    await followed.told.wait()
-                if batch.id in self._followed:
-                    told.append((followed, batch))
+            followed = find(batch.id)
+            if followed is not None and not followed.told.is_set():
+                await followed.told.wait()
         await self._flush()  # with the word that they stand
-        told = [(followed, batch) for followed, batch in told if followed.name in self._followed]
+        told = [(followed, batch) for batch in batches if (followed := find(batch.id)) is not None]
         pieces = [b"%b%b]}" % (followed.head, b",".join(batch.events)) for followed, batch in told if batch.events]
         size = sum(map(len, pieces))
         if pieces:
