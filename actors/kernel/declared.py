@@ -111,7 +111,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         cls._check_functions()
         may_be_none = cls.initial is None or NoneType in get_args(_state_type(cls))
         snapshots = cls._snapshot_form(category)
-        remembers = cls.remember is not Declared.remember
+        remembers = any("remember" in vars(one) for one in cls.__mro__[: cls.__mro__.index(Declared)])
         return Profile(
             category,
             stored_forms(cls.events),
