@@ -8,6 +8,7 @@ true}` asks for its memory.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,8 @@ def main(log: str, sessions: int, synchronous: Literal["FULL", "NORMAL"]) -> Non
         runtime.events.on("turn_completed", complete)
         with Server(runtime, limits=Limits(subscriptions=1000)) as server:
             agents = [runtime.sessions.run(name) for name in names]
+            gc.collect()
+            gc.freeze()  # as `reenact serve` does
             say(url=server.url)
             while (told := order()) is not None:
                 match told:

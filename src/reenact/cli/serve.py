@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Mapping
 from datetime import timedelta
@@ -62,6 +63,9 @@ def serve(options: ServeOptions, console: Console) -> int:
         ):
             model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
             console.say(answerer.name(model))
+            # What is there now stays: the collector, which holds up everybody, has less to look at without it.
+            gc.collect()
+            gc.freeze()
             console.write(f"listening on {server.url}\n")
             while not stop.wait(LOOK_AROUND):
                 if server.wait(0):
