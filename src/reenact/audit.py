@@ -1,0 +1,59 @@
+"""The log as evidence: opened for reading, beside whoever writes it, and asked what happened."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from reenact._runtime import codec
+from reenact.actors.journal.opening import file_of
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.projections.audit.history import Moment, moment_of
+
+__all__ = ["Audit", "Moment"]
+
+
+class Audit:
+    """A log and what can be said of it; nothing in it is changed. Use it as a context manager, or `close` it."""
+
+    def __init__(self, log: SqliteJournal) -> None:
+        """Take a log that is open; it is closed with the audit."""
+        self._log = log
+        self._parts = ExitStack()
+        self._parts.callback(log.close)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Open the log at a path or `sqlite:///` URL for reading, also while somebody writes it.
+
+        Raises:
+            ConfigurationError: it names no file.
+            LogTooNewError: a newer version of Reenact has written it.
+            LogUnusableError: the file is missing, or is no log, or is damaged.
+        """
+        return cls(SqliteJournal.open(file_of(path), codec(), read_only=True))
+
+    def __enter__(self) -> Self:
+        """Return the audit itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def at(self, session_id: str, position: int | None = None) -> Moment:
+        """Return the session as it was at the position of the log, now if it is None.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+            InvalidInputError: the session begins behind the position, or the log ends before it.
+        """
+        return moment_of(self._log, session_id, at=position)
+
+    def close(self) -> None:
+        """Let go of the log. Idempotent."""
+        self._parts.close()
