@@ -69,7 +69,8 @@ class Generations:
     def clear_old(self) -> bool:
         """Delete the generations below the live one that nobody reads any more; return whether all are gone."""
         live = self.live()
-        return all([clear(self.file(number)) for number in self.numbers() if number < live])
+        left = [number for number in self.numbers() if number < live and not clear(self.file(number))]
+        return not left
 
 
 def clear(path: Path) -> bool:

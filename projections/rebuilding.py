@@ -43,9 +43,7 @@ class Rebuilder(Generic[Made]):
     What was cut short, by a crash or by closing, is gone on with at the next time.
     """
 
-    def __init__(
-        self, name: str, log: Log, begin: Callable[[], Successor], finish: Callable[[Successor], None]
-    ) -> None:
+    def __init__(self, name: str, log: Log, begin: Callable[[], Made], finish: Callable[[Made], None]) -> None:
         """Take what makes new tables, or finds those that were begun, and what puts them in place of the live ones."""
         self._name = name
         self._log = log

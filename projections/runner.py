@@ -278,9 +278,9 @@ class Runner(Generic[Tables]):
 
     def _rest(self) -> bool:
         """Wait until there is something to do; return False when there will be nothing more."""
-        while isinstance(self._failure, FOR_GOOD) and not self._closed:
+        while self.health == "stopped":
             self._wake.clear()
-            if isinstance(self._failure, FOR_GOOD) and not self._closed:  # else it was not heard
+            if self.health == "stopped":  # else what has changed that was not heard
                 self._wake.wait()
         if self._failure is not None:
             self._wake.clear()
