@@ -29,6 +29,11 @@ def stream_of(session_id: str) -> str:
     return f"session/{session_id}"
 
 
+def lineage_of(_log: AuditedLog, session_id: str) -> list[tuple[str, int | None]]:
+    """Return the streams that the session's history is in, the oldest first, each up to a version or to its end."""
+    return [(stream_of(session_id), None)]
+
+
 def history_of(log: AuditedLog, session_id: str, *, until: int | None = None) -> History:
     """Return the session's events up to the position `until`, all if it is None, in their order.
 
