@@ -174,18 +174,21 @@ class _Look:
         wanted = self._wanted
         if not all(id_ is None or is_sayable(id_) for id_ in (wanted.session, wanted.agent)):
             return iter(())
-        streams = self._streams()
         if self._until - wanted.after <= _PAGE:  # less than it takes to find out where to look
-            return (row for row in self._of_log() if streams is None or _is_in(row, streams))
-        if streams is not None:
-            return self._of_streams(streams)
+            return self._of_page()
+        if wanted.session is not None:
+            return self._of_streams(wanted.session)
         return self._of_log() if wanted.agent is None else self._of_agent(wanted.agent)
 
-    def _streams(self) -> Streams | None:
-        """Return where the session's events are; None if no session is named."""
-        session_id = self._wanted.session
-        if session_id is None:
-            return None
+    def _of_page(self) -> Iterator[Row]:
+        session_id, rows = self._wanted.session, list(self._of_log())
+        if session_id is None or not rows:
+            return iter(rows)
+        streams = self._streams(session_id)
+        return (row for row in rows if _is_in(row, streams))
+
+    def _streams(self, session_id: str) -> Streams:
+        """Return where the session's events are."""
         return [(stream_of(session_id), None)] if not self._wanted.lineage else lineage_of(self._log, session_id)
 
     def _of_log(self) -> Iterator[Row]:
@@ -215,7 +218,8 @@ class _Look:
             else:
                 lower = rows[-1].position if is_full else last
 
-    def _of_streams(self, streams: Streams) -> Iterator[Row]:
+    def _of_streams(self, session_id: str) -> Iterator[Row]:
+        streams = self._streams(session_id)
         for stream, last in reversed(streams) if self._backwards else streams:
             yield from self._of_stream(stream, last=last)
 
