@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from reenact.projections.log import Log, Row
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far something that takes long has come: `done` of `total` in this phase, None if nobody can say."""
+
+    phase: str
+    done: int
+    total: int | None = None
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+"""Told of progress now and then, on the thread that does the work."""
 
 
 class FeedEntry(Protocol):
