@@ -87,9 +87,7 @@ _in_force: list[Fuse] = []
 
 
 @contextmanager
-def crash_at(
-    point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: bool = True
-) -> Generator[Fuse]:
+def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: bool = True) -> Generator[Fuse]:
     """Have this process killed when what is opened in the block comes to the point for the nth time.
 
     A `Runtime` or an `ActorSystem` has to be opened in the block; a log that is open already is left alone. See
