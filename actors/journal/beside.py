@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from reenact.actors.journal.chain import request_proof
 from reenact.actors.journal.evidence import Evidence
 from reenact.actors.journal.walk import Finding, Kind, text_of
 
@@ -28,6 +29,8 @@ def check_beside(evidence: Evidence) -> Iterator[Finding]:
             key = "/".join(text_of(cell) for (_, form), cell in zip(columns, row, strict=False) if form is None)
             if wrong:
                 yield Finding(kind, key, 0, f"the table {table} holds no such row: see {', '.join(wrong)}")
+            elif kind == "request" and evidence.has_proofs and row[4] != request_proof(*row[:4]):
+                yield Finding(kind, key, 0, "what is remembered of the request was changed")
             elif kind == "consumer" and row[2] > (row[4] or 0):
                 yield Finding(kind, key, row[2], f"it has acknowledged more than was said, which ends at {row[4] or 0}")
 

@@ -19,7 +19,7 @@ _SEAL: Final = Struct(">qqI").pack
 
 
 class StreamEnd(msgspec.Struct, frozen=True, gc=False):
-    """Where a stream ends: version and digest of its last record, and what the positions of all of them come to."""
+    """Where a stream ends: version and digest of its last record, and what the places of all of them come to."""
 
     version: int
     digest: bytes
@@ -44,7 +44,7 @@ class End(msgspec.Struct, frozen=True, gc=False):
 
 
 class Places:
-    """The positions of a stream's records, which no record's digest covers, in their order."""
+    """What no digest of a stream's records covers, in their order: their positions, and the seals of redacted ones."""
 
     __slots__ = ("_digest", "_last")
 
@@ -58,6 +58,12 @@ class Places:
         self._last.append(position)
         if len(self._last) == _TOGETHER:
             self._take_in()
+
+    def seal(self, seal: bytes) -> None:
+        """Take in the seal of the next one."""
+        self._take_in()
+        self._digest.update(_SEAL(0, 0, len(seal)))
+        self._digest.update(seal)
 
     def digest(self) -> bytes:
         """Return what they come to."""

@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.schema import ASIDE, FIRST_WITH_SEALS, format_of
+from reenact.actors.journal.schema import ASIDE, FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, format_of
 from reenact.actors.journal.walk import Event, Row, Text, text_of
 
 Cells: TypeAlias = tuple[Any, ...]
@@ -28,7 +28,8 @@ _ASIDE: Final = {
         ORDER BY originator_id, originator_version
     """,
     "timers": "SELECT stream, due FROM timers ORDER BY stream",
-    "requests": "SELECT id, digest, note, at FROM requests ORDER BY id",
+    "redactions": "SELECT stream, version, seal FROM redactions ORDER BY stream, version",
+    "requests": "SELECT id, digest, note, at, {proof} FROM requests ORDER BY id",
     "tracking": "SELECT application_name, notification_id FROM tracking ORDER BY application_name",
     "consumers": """
         SELECT topic, client_id, cursor, seen_at, (
@@ -81,13 +82,14 @@ class Evidence:
         *,
         counts: str,
         tables: Mapping[str, bool],
-        has_seals: bool,
+        version: int,
         text: type[Text],
         faults: Callable[[], list[str]],
     ) -> None:
         """Read with these, in SQLite's words: `walk` yields rows, `ask` returns a few.
 
-        `tables` says which of the tables beside streams and feeds the log should have, and whether they are there.
+        `tables` says which of the tables beside streams and feeds the log should have, and whether they are there;
+        `version` is that of the log's format.
         `text` is what text comes as. `faults` returns what whatever keeps the tables finds wrong with them by itself.
         """
         self.text = text
@@ -96,7 +98,9 @@ class Evidence:
         self._ask = ask
         self._counts = counts
         self._tables = tables
-        self._sealed = "sealed" if has_seals else "NULL"
+        self._sealed = "sealed" if version >= FIRST_WITH_SEALS else "NULL"
+        self._proof = "proof" if version >= FIRST_WITH_REDACTIONS else "NULL"
+        self.has_proofs = version >= FIRST_WITH_REDACTIONS
 
     def events(self) -> Iterator[Event]:
         """Yield the records by stream and version."""
@@ -108,7 +112,7 @@ class Evidence:
 
     def aside(self, table: str) -> Iterator[Cells]:
         """Yield the rows of a table beside them by its key; none, if it is not there."""
-        return self._walk(_ASIDE[table]) if self._tables.get(table) else iter(())
+        return self._walk(_ASIDE[table].format(proof=self._proof)) if self._tables.get(table) else iter(())
 
     def missing(self) -> list[str]:
         """Return the tables that a log of this format has, and this one lacks."""
@@ -184,7 +188,7 @@ def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
             lambda query, parameters: connection.execute(query, parameters).fetchall(),
             counts=_COUNTS,
             tables={name: name in there for name, since in ASIDE.items() if since <= version},
-            has_seals=version >= FIRST_WITH_SEALS,
+            version=version,
             text=bytearray,
             faults=lambda: _faults(connection),
         )

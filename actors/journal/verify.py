@@ -121,8 +121,9 @@ class Examination:
         feed = _Groups(evidence.feed(), "feed", text)
         snapshots = _Groups(evidence.aside("stored_snapshots"), "snapshot", text)
         timers = _Groups(evidence.aside("timers"), "timer", text)
+        seals = _Groups(evidence.aside("redactions"), "stream", text)
         ends = _Groups(((end.name.encode(), end) for end in self._ends), "stream", bytes)
-        sources = (events, feed, snapshots, timers, ends)
+        sources = (events, feed, snapshots, timers, seals, ends)
         while names := [source.name for source in sources if source.name is not None]:
             name = min(names)
             end: End | None = next((row[1] for row in ends.of(name)), None)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest, seal_digest
+from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest, record_seal, seal_digest
 from reenact.actors.journal.ends import FeedEnd, Places, Seals, StreamEnd
 from reenact.domain.errors import LogUnusableError
 
@@ -23,6 +23,9 @@ Event: TypeAlias = tuple[Any, Any, Any, Any, Any, int]
 Row: TypeAlias = tuple[Any, Any, Any, Any, Any, Any]
 """Topic, first cursor, count, segments, digest and, if it stands in place of others, seal; likewise."""
 
+Seal: TypeAlias = tuple[Any, Any, Any]
+"""Stream, version and seal of a record that was redacted; likewise."""
+
 Kind: TypeAlias = Literal[
     "stream", "feed", "snapshot", "timer", "request", "consumer", "reader", "log", "file", "read model"
 ]
@@ -32,6 +35,7 @@ Decode: TypeAlias = Callable[[str, bytes], tuple[int, Any]]
 
 _NO_RECORD: Final = "the record holds what no record holds"
 _NO_ROW: Final = "the row holds what no row holds"
+_NONE: Final = (None, None, None)
 _CANNOT_BE: Final = (TypeError, struct.error)
 
 
@@ -61,8 +65,10 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
 class StreamWalk:
     """A stream on its way past: its records are checked while somebody takes the events, or passes over them."""
 
-    def __init__(self, stream: Text, rows: Iterable[Event], decode: Decode | None = None) -> None:
-        """Walk over the rows of the stream, which come by version."""
+    def __init__(
+        self, stream: Text, rows: Iterable[Event], decode: Decode | None = None, seals: Iterable[Seal] = ()
+    ) -> None:
+        """Walk over the rows of the stream, which come by version, as do the seals of those that were redacted."""
         self.name = text_of(stream)
         self.finding: Finding | None = None
         self.first = 0
@@ -71,7 +77,7 @@ class StreamWalk:
         self.count = 0
         self.end: StreamEnd | None = None
         """Where the stream ends, once all of it has passed."""
-        self.events: Iterator[Recorded] = self._walk(stream, iter(rows), decode)
+        self.events: Iterator[Recorded] = self._walk(stream, iter(rows), iter(seals), decode)
         """The events up to the first that is not as it was written; none, if they are not decoded."""
         self._expected: StreamEnd | None = None
 
@@ -84,18 +90,22 @@ class StreamWalk:
         deque(self.events, maxlen=0)
         return self.finding
 
-    def _walk(self, stream: Text, rows: Iterator[Event], decode: Decode | None) -> Iterator[Recorded]:
+    def _walk(
+        self, stream: Text, rows: Iterator[Event], seals: Iterator[Seal], decode: Decode | None
+    ) -> Iterator[Recorded]:
         text, places, known = type(stream), Places(), self._expected
         name, at, topics = self.name, -1 if known is None else known.version, dict[bytes, str]()
         previous, expected, before, count = STREAM_GENESIS, 1, 0, 0
         problem: str | None = None
         row: Event | None = None
+        _, redacted, seal = next(seals, _NONE)
         for row in rows:
             cell, version, topic, state, digest, position = row
             count += 1
             try:
                 is_whole = (
                     version == expected
+                    and version != redacted
                     and digest == event_digest(previous, stream, version, topic, state)
                     and position > before
                     and (type(cell), type(topic), type(state), type(digest)) == (text, text, bytes, bytes)
@@ -103,9 +113,13 @@ class StreamWalk:
             except _CANNOT_BE:
                 is_whole = False
             if not is_whole:
-                problem = _problem_of(row, stream, previous, expected=expected, before=before, is_first=count == 1)
+                sealed = seal if version == redacted else None
+                problem = _problem_of(row, stream, previous, sealed, expected=expected, before=before, count=count)
                 if problem is not None:
                     break
+                if sealed is not None:
+                    places.seal(sealed)
+                    _, redacted, seal = next(seals, _NONE)
             if count == 1:
                 self.first = version
             previous, expected, before, self.last = digest, version + 1, position, version
@@ -124,6 +138,8 @@ class StreamWalk:
                     problem = str(error).partition(";")[0]
                     break
                 yield Recorded(name, version, position, recorded_at, event)
+        if problem is None and redacted is not None:
+            problem = f"version {redacted} is missing, and only the seal of what it was redacted to is there"
         if problem is None and at >= expected:
             problem = f"it ended at version {at} at the checkpoint, and now ends at {expected - 1}"
         if problem is not None:
@@ -216,12 +232,15 @@ def _problem_of(row: Event, stream: Text, previous: bytes, *, expected: int, bef
     cell, version, topic, state, digest, position = row
     if type(version) is not int:
         return _NO_RECORD
-    if version != expected and not (is_first and version == 0):
+    if version != expected and not (count == 1 and version == 0):
         return f"version {expected} is missing"
     text = type(stream)
     if (type(cell), type(topic), type(state), type(digest)) != (text, text, bytes, bytes):
         return _NO_RECORD
-    if digest != event_digest(previous, stream, version, topic, state):
+    if sealed is not None:
+        if sealed != record_seal(previous, stream, version, topic, state, digest=digest):
+            return "the redacted record or the one before it was changed"
+    elif digest != event_digest(previous, stream, version, topic, state):
         return "the record or the one before it was changed"
     return "the record stands before an earlier one of its stream" if position <= before else None
 

@@ -13,7 +13,7 @@ from reenact.actors.journal.evidence import Cells, Evidence
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.journal.postgres.schema import ASIDE, FIRST_WITH_SEALS, check_format, format_of, relations_of
+from reenact.actors.journal.postgres.schema import ASIDE, check_format, format_of, relations_of
 from reenact.domain.errors import LogUnusableError
 
 _COUNTS: Final = """
@@ -54,7 +54,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
             ask,
             counts=_COUNTS,
             tables={name: name in there for name, since in ASIDE.items() if since <= version},
-            has_seals=version >= FIRST_WITH_SEALS,
+            version=version,
             text=bytes,
             faults=list,
         )
