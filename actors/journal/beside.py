@@ -24,7 +24,7 @@ def check_beside(evidence: Evidence) -> Iterator[Finding]:
             wrong = [
                 name
                 for (name, form), cell in zip(columns, row, strict=False)
-                if type(cell) is not (form or evidence.text) or (form is int and cell < 0)
+                if type(cell) is not (form or evidence.text) or (isinstance(cell, int) and cell < 0)
             ]
             key = "/".join(text_of(cell) for (_, form), cell in zip(columns, row, strict=False) if form is None)
             if wrong:

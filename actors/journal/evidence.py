@@ -104,11 +104,11 @@ class Evidence:
 
     def events(self) -> Iterator[Event]:
         """Yield the records by stream and version."""
-        return self._walk(EVENTS)  # type: ignore[return-value]  # as many cells as the query names
+        return self._walk(EVENTS)
 
     def feed(self) -> Iterator[Row]:
         """Yield the rows of feeds by topic and cursor."""
-        return self._walk(_FEED.format(sealed=self._sealed))  # type: ignore[return-value]  # likewise
+        return self._walk(_FEED.format(sealed=self._sealed))
 
     def aside(self, table: str) -> Iterator[Cells]:
         """Yield the rows of a table beside them by its key; none, if it is not there."""

@@ -10,7 +10,14 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest, record_seal, seal_digest
+from reenact.actors.journal.chain import (
+    FEED_GENESIS,
+    STREAM_GENESIS,
+    event_digest,
+    feed_digest,
+    record_seal,
+    seal_digest,
+)
 from reenact.actors.journal.ends import FeedEnd, Places, Seals, StreamEnd
 from reenact.domain.errors import LogUnusableError
 
@@ -66,9 +73,19 @@ class StreamWalk:
     """A stream on its way past: its records are checked while somebody takes the events, or passes over them."""
 
     def __init__(
-        self, stream: Text, rows: Iterable[Event], decode: Decode | None = None, seals: Iterable[Seal] = ()
+        self,
+        stream: bytes,
+        rows: Iterable[Event],
+        decode: Decode | None = None,
+        seals: Iterable[Seal] = (),
+        *,
+        text: type[Text] = bytes,
     ) -> None:
-        """Walk over the rows of the stream, which come by version, as do the seals of those that were redacted."""
+        """Walk over the rows of the stream, which come by version, as do the seals of those that were redacted.
+
+        `text` is what text comes as.
+        """
+        self._text = text
         self.name = text_of(stream)
         self.finding: Finding | None = None
         self.first = 0
@@ -81,7 +98,7 @@ class StreamWalk:
         """The events up to the first that is not as it was written; none, if they are not decoded."""
         self._expected: StreamEnd | None = None
 
-    def expect(self, end: StreamEnd) -> None:
+    def expect(self, end: StreamEnd | None) -> None:
         """Take note of how the stream once ended: it must still be like that at that version."""
         self._expected = end
 
@@ -91,9 +108,9 @@ class StreamWalk:
         return self.finding
 
     def _walk(
-        self, stream: Text, rows: Iterator[Event], seals: Iterator[Seal], decode: Decode | None
+        self, stream: bytes, rows: Iterator[Event], seals: Iterator[Seal], decode: Decode | None
     ) -> Iterator[Recorded]:
-        text, places, known = type(stream), Places(), self._expected
+        text, places, known = self._text, Places(), self._expected
         name, at, topics = self.name, -1 if known is None else known.version, dict[bytes, str]()
         previous, expected, before, count = STREAM_GENESIS, 1, 0, 0
         problem: str | None = None
@@ -114,7 +131,7 @@ class StreamWalk:
                 is_whole = False
             if not is_whole:
                 sealed = seal if version == redacted else None
-                problem = _problem_of(row, stream, previous, sealed, expected=expected, before=before, count=count)
+                problem = self._problem_of(row, stream, previous, sealed, expected=expected, before=before)
                 if problem is not None:
                     break
                 if sealed is not None:
@@ -145,14 +162,45 @@ class StreamWalk:
         if problem is not None:
             self.finding = _found_in_stream(name, row, problem, expected)
         self.count = count + sum(1 for _ in rows)
-        self.end = StreamEnd(expected - 1, bytes(previous), places.digest())
+        if count:
+            self.end = StreamEnd(expected - 1, bytes(previous), places.digest())
+
+    def _problem_of(
+        self, row: Event, stream: bytes, previous: bytes, sealed: bytes | None, *, expected: int, before: int
+    ) -> str | None:
+        """Return what is wrong with a record; None if it begins a stream at version 0, as other libraries do."""
+        cell, version, topic, state, digest, position = row
+        if type(version) is not int:
+            return _NO_RECORD
+        if version != expected and not (version == 0 and previous is STREAM_GENESIS):
+            return f"version {expected} is missing"
+        if (type(cell), type(topic), type(state), type(digest)) != (self._text, self._text, bytes, bytes):
+            return _NO_RECORD
+        if sealed is not None:
+            if sealed != record_seal(previous, stream, version, topic, state, digest=digest):
+                return "the redacted record or the one before it was changed"
+        elif digest != event_digest(previous, stream, version, topic, state):
+            return "the record or the one before it was changed"
+        return "the record stands before an earlier one of its stream" if position <= before else None
 
 
 class FeedWalk:
     """The feed of a topic on its way past, likewise."""
 
-    def __init__(self, topic: Text, rows: Iterable[Row], *, previous: bytes = FEED_GENESIS, expected: int = 1) -> None:
-        """Walk over rows of the topic, which come by cursor; before the first is a row with the digest `previous`."""
+    def __init__(
+        self,
+        topic: bytes,
+        rows: Iterable[Row],
+        *,
+        previous: bytes = FEED_GENESIS,
+        expected: int = 1,
+        text: type[Text] = bytes,
+    ) -> None:
+        """Walk over rows of the topic, which come by cursor; before the first is a row with the digest `previous`.
+
+        `text` is what text comes as.
+        """
+        self._text = text
         self.name = text_of(topic)
         self.finding: Finding | None = None
         self.last = 0
@@ -164,7 +212,7 @@ class FeedWalk:
         """The rows up to the first that is not as it was written."""
         self._expected: FeedEnd | None = None
 
-    def expect(self, end: FeedEnd) -> None:
+    def expect(self, end: FeedEnd | None) -> None:
         """Take note of how the feed once ended; rows may have been sealed since."""
         self._expected = end
 
@@ -173,8 +221,8 @@ class FeedWalk:
         deque(self.rows, maxlen=0)
         return self.finding
 
-    def _walk(self, topic: Text, rows: Iterator[Row], previous: bytes, expected: int) -> Iterator[Stretch]:
-        text, seals, known = type(topic), Seals(), self._expected
+    def _walk(self, topic: bytes, rows: Iterator[Row], previous: bytes, expected: int) -> Iterator[Stretch]:
+        text, seals, known = self._text, Seals(), self._expected
         count, problem = 0, None
         first_cursor: object = expected
         for cell, first_cursor, number, segments, digest, sealed in rows:
@@ -214,7 +262,8 @@ class FeedWalk:
             at = first_cursor if isinstance(first_cursor, int) else expected
             self.finding = Finding("feed", self.name, at, problem)
         self.count = count + sum(1 for _ in rows)
-        self.end = FeedEnd(expected - 1, bytes(previous), *seals.end())
+        if count:
+            self.end = FeedEnd(expected - 1, bytes(previous), *seals.end())
 
 
 def check_feed(topic: bytes, rows: Iterable[Row], *, previous: bytes, expected: int) -> Finding | None:
@@ -225,24 +274,6 @@ def check_feed(topic: bytes, rows: Iterable[Row], *, previous: bytes, expected: 
 def text_of(text: object) -> str:
     """Return text as it is stored, or what stands in place of it, as a person can read it."""
     return bytes(text).decode(errors="backslashreplace") if isinstance(text, bytes | bytearray) else repr(text)
-
-
-def _problem_of(row: Event, stream: Text, previous: bytes, *, expected: int, before: int, is_first: bool) -> str | None:
-    """Return what is wrong with a record; None if it begins a stream at version 0, as other libraries do."""
-    cell, version, topic, state, digest, position = row
-    if type(version) is not int:
-        return _NO_RECORD
-    if version != expected and not (count == 1 and version == 0):
-        return f"version {expected} is missing"
-    text = type(stream)
-    if (type(cell), type(topic), type(state), type(digest)) != (text, text, bytes, bytes):
-        return _NO_RECORD
-    if sealed is not None:
-        if sealed != record_seal(previous, stream, version, topic, state, digest=digest):
-            return "the redacted record or the one before it was changed"
-    elif digest != event_digest(previous, stream, version, topic, state):
-        return "the record or the one before it was changed"
-    return "the record stands before an earlier one of its stream" if position <= before else None
 
 
 def _found_in_stream(name: str, row: Event | None, problem: str, expected: int) -> Finding:
