@@ -166,6 +166,10 @@ class EvidenceLog:
             yield from map(self._recorded, page)
             after = page[-1][1]
 
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of a record, None if it is not there."""
+        return self._evidence.digest_at(stream, version)
+
     def head(self) -> int:
         """Return the position of the last event, 0 if there is none."""
         return self._evidence.counts().last
