@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
-from reenact.actors.journal.api import Append, Done, Recorded, Snapshot
+from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Purge, Recovery, Step
@@ -17,6 +17,10 @@ from reenact.actors.journal.writer import Writer
 
 _EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
 _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
+_READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version <= ? ORDER BY originator_version"
+_LINK = "SELECT originator_version, rowid, topic, state, digest FROM stored_events WHERE originator_id = ?"
+_READ_LINK = f"{_LINK} AND originator_version = ?"
+_READ_LINK_AT = f"{_LINK} AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"
 _READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
@@ -136,6 +140,18 @@ class StoredJournal(StoredFeeds):
         )
         return self._read_events(query, parameters)
 
+    def read_until(self, stream: str, version: int) -> list[Recorded]:
+        """Return the stream's events up to this version, which is included."""
+        return self._read_events(_READ_UNTIL, (stream, version))
+
+    def link(self, stream: str, version: int) -> Link | None:
+        """Return the record of this version, None if there is none."""
+        return self._link(_READ_LINK, stream, version)
+
+    def link_at(self, stream: str, position: int) -> Link | None:
+        """Return the stream's last record up to the position of the log, None if there is none."""
+        return self._link(_READ_LINK_AT, stream, position)
+
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, if it has one."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
@@ -195,6 +211,13 @@ class StoredJournal(StoredFeeds):
             self._writer.forbid_own_thread()
         with self._closing:
             self._cleanup.close()
+
+    def _link(self, query: str, stream: str, number: int) -> Link | None:
+        rows: list[tuple[int, int, str, bytes, bytes]] = self._reader.select(query, (stream, number))
+        if not rows:
+            return None
+        version, position, topic, state, digest = rows[0]
+        return Link(version, position, self._codec.decode(topic, state)[0], digest)
 
     def _read_events(self, query: str, parameters: tuple[str | int | bytes, ...]) -> list[Recorded]:
         rows: list[tuple[str, int, int, str, bytes]] = self._reader.select(query, parameters)

@@ -46,7 +46,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.session import SessionInfo
+from reenact.domain.session import BranchPoint, SessionInfo
 
 if TYPE_CHECKING:
     from reenact._aio import AsyncRuntime
@@ -113,6 +113,7 @@ __all__ = [
     "Announcement",
     "AsyncRuntime",
     "AuthenticationError",
+    "BranchPoint",
     "CallNotPendingError",
     "ClaudeEnvironment",
     "Compacted",
