@@ -172,7 +172,7 @@ class Hosted:
             if self._is_of_this_version(found):
                 self._runner = self._run(self._take(live))
             else:
-                _log.warning(
+                _log.info(
                     "the tables of %r are of version %s, and made anew for version %s beside what there is",
                     self.name,
                     found.version,
