@@ -39,6 +39,7 @@ from reenact.domain.session_commands import (
 )
 from reenact.domain.session_state import (
     Session,
+    SessionBranched,
     SessionCreated,
     SessionDeleted,
     SessionEvent,
@@ -61,6 +62,7 @@ __all__ = [
     "Resume",
     "Run",
     "Session",
+    "SessionBranched",
     "SessionCommand",
     "SessionCreated",
     "SessionDeleted",
