@@ -131,9 +131,10 @@ def row_at(log: AuditedLog, position: int) -> Row:
     Raises:
         InvalidInputError: there is none.
     """
-    rows = log.find(after=position - 1, until=position, limit=1) if position > 0 else ()
+    head = log.head()
+    rows = log.find(after=position - 1, until=position, limit=1) if 0 < position <= head else ()
     if not rows:
-        raise InvalidInputError(f"there is no position {position}: the log goes from 1 to {log.head()}")
+        raise InvalidInputError(f"there is no event at position {position}: the log ends at {head}")
     return rows[0]
 
 
