@@ -142,7 +142,9 @@ def _used(shown: Shown) -> Iterator[str]:
 def _spent(spent: Spent) -> str:
     counts = "".join(f", {count} {name}" for name, count in spent.usage.items())
     is_priced = spent.calls > spent.unpriced
-    return f"{spent.calls} use{'' if spent.calls == 1 else 's'}{counts}{f', cost {spent.cost:.6g}' if is_priced else ''}"
+    return (
+        f"{spent.calls} use{'' if spent.calls == 1 else 's'}{counts}{f', cost {spent.cost:.6g}' if is_priced else ''}"
+    )
 
 
 def _passage(text: str, head: str = "") -> Iterator[str]:
