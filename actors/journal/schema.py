@@ -13,8 +13,8 @@ APPLICATION_ID = 0x52454E41
 """Marks a SQLite file as a log ("RENA")."""
 
 FORMAT_VERSION = 4
-"""The version of the tables below. Format 1 had no timers, format 2 no consumers, requests and seals of rows, format 3 no
-redacted events and no proofs of requests.
+"""The version of the tables below. Format 1 had no timers; format 2 no consumers, requests and seals of rows; format 3
+no redacted events and no proofs of requests.
 """
 
 ASIDE = {"stored_snapshots": 1, "tracking": 1, "timers": 2, "consumers": 3, "requests": 3, "redactions": 4}
