@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 from reenact._runtime import codec
+from reenact._transfer import Imported, Place, export_log, import_log, open_export
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.projections.audit.api import OnProgress
+from reenact.projections.audit.exporting import Exported
 from reenact.projections.audit.history import Moment, moment_of
 
-__all__ = ["Audit", "Moment"]
+__all__ = ["Audit", "Exported", "Imported", "Moment", "export_log", "import_log", "open_export"]
 
 
 class Audit:
@@ -53,6 +57,17 @@ class Audit:
             InvalidInputError: the session begins behind the position, or the log ends before it.
         """
         return moment_of(self._log, session_id, at=position)
+
+    def export(
+        self,
+        to: Place,
+        *,
+        sessions: Sequence[str] | None = None,
+        feeds: bool = True,
+        progress: OnProgress | None = None,
+    ) -> Exported:
+        """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
+        return export_log(self._log.path, to, sessions=sessions, feeds=feeds, progress=progress)
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""
