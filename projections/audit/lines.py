@@ -48,9 +48,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unk
 class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", forbid_unknown_fields=True, omit_defaults=True):
     """An event, in the order of the positions.
 
-    `fields` are for reading, by their names. What the log holds is MessagePack: the value `state`, in its shortest form,
-    or else `bytes`, in base64. With `times`, an object {"$time": …} in the state is a timestamp. `digest` and `seal` are
-    hexadecimal digits; a redacted event has a seal.
+    `fields` are for reading, by their names. What the log holds is MessagePack: the value `state`, in its shortest
+    form, or else `bytes`, in base64. With `times`, an object {"$time": …} in the state is a timestamp. `digest` and
+    `seal` are hexadecimal digits; a redacted event has a seal.
     """
 
     position: Positive

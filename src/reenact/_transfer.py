@@ -31,6 +31,8 @@ from reenact.projections.audit.exporting import Export, Exported
 from reenact.projections.audit.forms import Forms
 from reenact.projections.audit.held import HeldLog, hold
 from reenact.projections.audit.importing import Lacking, look_at
+from reenact.projections.audit.redacting import Redactor
+from reenact.projections.audit.redaction import Redaction
 
 Place: TypeAlias = str | os.PathLike[str] | BinaryIO
 """A file, by its path or open in binary mode."""
@@ -55,6 +57,7 @@ def export_log(
     to: Place,
     *,
     sessions: Sequence[str] | None = None,
+    redaction: Redaction | None = None,
     feeds: bool = True,
     typed: bool = True,
     progress: OnProgress | None = None,
@@ -65,27 +68,31 @@ def export_log(
         log: the log; somebody may be writing it.
         to: the file.
         sessions: only these, with all that they need; everything if None.
+        redaction: what must not leave; what it takes out is marked, and the record that held it is sealed.
         feeds: whether what subscribers saw comes along.
         typed: False for a log of other actors: its events are exported without the names of their fields.
         progress: told of progress.
 
     Raises:
-        ConfigurationError: the log or the file cannot be what is named, or sessions are asked for that have no types.
+        ConfigurationError: the log or the file cannot be what is named, or something is asked for that needs types.
+        RedactionError: the policy names what there is not, or would take out what has to stay.
         SessionNotFoundError: a session is not in the log.
         LogTooNewError: a newer version of Reenact has written the log.
         LogUnusableError: it is no log, or is not as it was written.
         StorageFullError: there is no space for the file.
         StorageError: the log cannot be read.
     """
-    if sessions is not None and not typed:
-        raise ConfigurationError("sessions can be chosen only in a log of Reenact's own; export all of it")
+    if not typed and (sessions is not None or redaction is not None):
+        raise ConfigurationError("sessions are chosen, and fields taken out, only where the types of events are known")
+    forms = codec()
     with open_records(log) as records:
         export = Export(
             records,
-            forms=codec() if typed else None,
+            forms=forms if typed else None,
             software=_software(),
             exported_at=instant(microseconds()),
             sessions=sessions,
+            redacting=None if redaction is None else Redactor(redaction, forms),
             feeds=feeds,
             progress=progress,
         )

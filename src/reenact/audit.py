@@ -15,8 +15,20 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.projections.audit.api import OnProgress
 from reenact.projections.audit.exporting import Exported
 from reenact.projections.audit.history import Moment, moment_of
+from reenact.projections.audit.redaction import Redaction, ToolRedaction, read_redaction
 
-__all__ = ["Audit", "Exported", "Imported", "Moment", "export_log", "import_log", "open_export"]
+__all__ = [
+    "Audit",
+    "Exported",
+    "Imported",
+    "Moment",
+    "Redaction",
+    "ToolRedaction",
+    "export_log",
+    "import_log",
+    "open_export",
+    "read_redaction",
+]
 
 
 class Audit:
@@ -63,11 +75,12 @@ class Audit:
         to: Place,
         *,
         sessions: Sequence[str] | None = None,
+        redaction: Redaction | None = None,
         feeds: bool = True,
         progress: OnProgress | None = None,
     ) -> Exported:
         """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
-        return export_log(self._log.path, to, sessions=sessions, feeds=feeds, progress=progress)
+        return export_log(self._log.path, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""
