@@ -41,7 +41,7 @@ KNOWN: Final[Mapping[str, re.Pattern[str]]] = {
         r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
     ),
 }
-"""Secrets that show by their form: keys of Anthropic and of others, tokens, AWS keys, passwords in URLs, private keys."""
+"""What has the form of a secret: keys of Anthropic and others, tokens, AWS keys, passwords in URLs, private keys."""
 
 
 class Finder(Protocol):
