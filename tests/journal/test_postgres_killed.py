@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from tests.crashes.post_office import post
 from tests.crashes.test_actors import examine
 from tests.crashes.test_matrix import AROUND_A_COMMIT
 from tests.journal.conftest import postgres_log
-
-
-@pytest.fixture(scope="module")
-def crashes() -> Iterator[CrashTest]:
-    with CrashTest() as crashes:
-        yield crashes
 
 
 @pytest.mark.parametrize("crash", [Crash(point, 2, "posted") for point in AROUND_A_COMMIT], ids=str)

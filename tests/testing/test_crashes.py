@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -24,12 +23,6 @@ from tests.testing import crash_programs
 from tests.testing.crash_programs import COUNT, noted
 
 NEVER = 10**9
-
-
-@pytest.fixture(scope="module")
-def crashes() -> Iterator[CrashTest]:
-    with CrashTest() as crashes:
-        yield crashes
 
 
 @pytest.mark.parametrize(
@@ -166,7 +159,9 @@ def test_a_program_can_be_killed_because_of_what_it_has_said(crashes: CrashTest)
 
 
 def test_a_program_that_raises_is_not_taken_for_one_that_was_killed(crashes: CrashTest) -> None:
-    with pytest.raises(AssertionError, match=r"(?s)fail has raised, having said \[\['before'\]\].*OSError: no such luck"):
+    with pytest.raises(
+        AssertionError, match=r"(?s)fail has raised, having said \[\['before'\]\].*OSError: no such luck"
+    ):
         crashes.run(crash_programs.fail)
 
 
@@ -188,9 +183,7 @@ def test_what_another_process_could_not_find_is_refused(crashes: CrashTest) -> N
         crashes.run(lambda reporter: None)
 
 
-def test_a_module_that_starts_threads_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_starts_threads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "restless.py").write_text(
         "import sys, threading\n"
         "if 'pytest' not in sys.modules:\n"
