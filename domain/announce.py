@@ -24,7 +24,15 @@ from reenact.domain.agent import (
 )
 from reenact.domain.loop import events as loop
 from reenact.domain.messages import Message, Said, instant
-from reenact.domain.session_state import LoopFact, Session, SessionCreated, SessionDeleted, SessionEvent, evolve
+from reenact.domain.session_state import (
+    LoopFact,
+    Session,
+    SessionBranched,
+    SessionCreated,
+    SessionDeleted,
+    SessionEvent,
+    evolve,
+)
 
 AboutPeople: TypeAlias = (
     loop.HumanApproveRequired
@@ -40,11 +48,20 @@ AboutPeople: TypeAlias = (
 
 
 def announce(session: Session, events: Sequence[SessionEvent]) -> Iterator[tuple[heard.Context, heard.EventData]]:
-    """Yield what is heard of the events, in order, each with what it is about; `session` is as it was before them."""
+    """Yield what is heard of the events, in order, each with what it is about; `session` is as it was before them.
+
+    How a turn that a branch has inherited ends there is not heard of: nobody who follows the branch heard it begin.
+    """
     for event in events:
         after = evolve(session, event)
-        yield from _tell(session, after, event)
+        if not _is_inherited(session) or isinstance(event, SessionBranched):
+            yield from _tell(session, after, event)
         session = after
+
+
+def _is_inherited(session: Session) -> bool:
+    """Return whether the turn under way is that of the session that this one branches off from."""
+    return session.origin is not None and session.turn is not None and session.agent is None
 
 
 def _tell(before: Session, after: Session, event: SessionEvent) -> Iterator[tuple[heard.Context, heard.EventData]]:
@@ -54,6 +71,14 @@ def _tell(before: Session, after: Session, event: SessionEvent) -> Iterator[tupl
                 session_id=event.session_id, container_id=event.container_id, image_id=event.image_id
             )
             yield about(after), created
+        case SessionBranched():
+            branched = heard.SessionCreated(
+                session_id=event.session_id,
+                container_id=event.container_id,
+                image_id=event.image_id,
+                origin=after.origin,
+            )
+            yield about(after), branched
         case AgentStarted():
             yield about(after), heard.AgentStarted(agent_id=event.agent_id)
             if after.agent is not None and after.agent.state(None, after.round) == "waiting_for_human_input":

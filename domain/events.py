@@ -383,14 +383,22 @@ class ImageRegistered(LifecycleData, frozen=True, kw_only=True, gc=False):
     revision: int
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The history that a branch begins with: that of the other session, up to its event of this version."""
+
+    session_id: str
+    version: int
+
+
 class SessionCreated(LifecycleData, frozen=True, kw_only=True, gc=False):
-    """A session was created."""
+    """A session was created. `origin` is the history it begins with, if it is a branch of another session."""
 
     event_type: ClassVar[str] = "session_created"
     source: ClassVar[Source] = "session"
     session_id: str
     container_id: str
     image_id: str
+    origin: Origin | None = None
 
 
 class DeltasCompacted(EventData, frozen=True, kw_only=True, gc=False):

@@ -30,6 +30,7 @@ from reenact.domain.session_commands import (
 )
 from reenact.domain.session_state import (
     Session,
+    SessionBranched,
     SessionCreated,
     SessionDeleted,
     SessionEvent,
@@ -52,6 +53,7 @@ __all__ = [
     "Resume",
     "Run",
     "Session",
+    "SessionBranched",
     "SessionCommand",
     "SessionCreated",
     "SessionDeleted",

@@ -29,6 +29,7 @@ from reenact.domain.agent import (
 )
 from reenact.domain.compression import introduced
 from reenact.domain.conversation import Conversation
+from reenact.domain.events import Origin
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
 from reenact.domain.loop.events import Warning as LimitWarning
@@ -41,14 +42,26 @@ REFUSAL: Final = "refusal"
 """The stop reason of an answer that the API refused to give, or to finish."""
 
 
+class BranchPoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where a session branches off: behind this version of the other session's events, at this position of the log."""
+
+    session_id: str
+    position: int
+    version: int
+
+
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A session as callers see it; it keeps the image's revision that it was created with."""
+    """A session as callers see it; it keeps the image's revision that it was created with.
+
+    `origin` is where it branches off from another session, None if it has begun by itself.
+    """
 
     id: str
     container_id: str
     image_id: str
     image_revision: int
     created_at: datetime
+    origin: BranchPoint | None = None
 
 
 class SessionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -60,13 +73,28 @@ class SessionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False):
     image_revision: int
 
 
+class SessionBranched(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The session exists; its history begins with that of the session `origin`, up to its event of this version.
+
+    `digest` is that of the record of this event, in hexadecimal digits: the log proves what was shared.
+    """
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    origin: str
+    version: int
+    digest: str
+
+
 class SessionDeleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The session is in no list any more; its history stays."""
 
     session_id: str
 
 
-SessionEvent: TypeAlias = SessionCreated | SessionDeleted | AgentEvent
+SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | AgentEvent
 LoopFact: TypeAlias = (
     ToolsRequested | ResultsRecorded | StepStarted | TurnContinued | ContextCompressed | LimitWarning | RoundEvent
 )
@@ -108,10 +136,14 @@ class Session(msgspec.Struct, frozen=True):
     summary: Summary | None = None
     warned: bool = False
     waited: Turn | None = None
+    origin: Origin | None = None
 
 
 def evolve(session: Session, event: SessionEvent) -> Session:
-    """Return the session as it is once the event has happened."""
+    """Return the session as it is once the event has happened.
+
+    What precedes a `SessionBranched` is the history that it branches off from.
+    """
     match event:
         case MessageAccepted():
             queued = Queued(event.turn_id, event.message_id, event.content, event.at)
@@ -130,6 +162,8 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             return msgspec.structs.replace(session, agent=None)
         case SessionCreated():
             return Session(event.session_id, event.container_id, event.image_id, event.image_revision)
+        case SessionBranched():
+            return _branch_off(session, event)
         case SessionDeleted():
             return msgspec.structs.replace(session, deleted=True, queue=(), round=None)
         case _:
@@ -166,6 +200,20 @@ def for_model(session: Session) -> Sequence[Said]:
     if session.summary is None:
         return session.conversation
     return (introduced(session.summary.text), *session.conversation[session.summary.replaced :])
+
+
+def _branch_off(session: Session, event: SessionBranched) -> Session:
+    return msgspec.structs.replace(
+        session,
+        id=event.session_id,
+        container_id=event.container_id,
+        image_id=event.image_id,
+        image_revision=event.image_revision,
+        deleted=False,
+        agent=None,
+        queue=(),
+        origin=Origin(session_id=event.origin, version=event.version),
+    )
 
 
 def _take_up(session: Session, event: TurnStarted) -> Session:

@@ -11,6 +11,7 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "container-created": container.ContainerCreated,
     "image-registered": image.ImageRegistered,
     "session-created": session.SessionCreated,
+    "session-branched": session.SessionBranched,
     "session-deleted": session.SessionDeleted,
     "agent-started": agent.AgentStarted,
     "agent-stopped": agent.AgentStopped,

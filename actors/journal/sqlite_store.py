@@ -55,7 +55,7 @@ _UPSERT_MARKS = Insertion(
     """,
 )
 _DELETE_MARK = "DELETE FROM consumers WHERE topic = ? AND client_id = ? AND seen_at < ?"
-_INSERT_REQUESTS = Insertion("requests", columns=4)
+_INSERT_REQUESTS = Insertion("requests", columns=5)
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
 
 

@@ -42,7 +42,7 @@ class Changes(msgspec.Struct):
     marks: Values = []
     """Topic, client id, cursor, time; each consumer once."""
     remembered: Values = []
-    """Id, digest, note, time; of requests that do not stand in the log."""
+    """Id, digest, note, time, proof; of requests that do not stand in the log."""
 
 
 class Store(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from reenact.actors.journal.api import Append, Done, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Purge, Recovery, Step
+from reenact.actors.journal.seeking import seek
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
 
@@ -96,6 +97,45 @@ class StoredJournal(StoredFeeds):
         """Return up to `limit` events of all streams with a position above `after`, in the order of their positions."""
         return self._read_events(_READ_ALL, (after, limit))
 
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> list[Recorded]:
+        """Return up to `limit` events that fit every condition, in their order or `backwards`, decoding no others.
+
+        They have a position above `after`, `until` included, and are of the stream, with such versions, if one is
+        named; `names` are stored names without versions, any if there are none. `since` and `before` are when they
+        were recorded, in microseconds since 1970-01-01 UTC. Whoever looks at a long log for few events asks for some
+        positions at a time.
+
+        Raises:
+            LogTooNewError, LogUnusableError: an event that fits cannot be decoded.
+        """
+        codec = self._codec
+        query, parameters = seek(
+            after=after,
+            until=until,
+            stream=stream,
+            after_version=after_version,
+            until_version=until_version,
+            names=names,
+            since=None if since is None else codec.beginning(since),
+            before=None if before is None else codec.beginning(before),
+            backwards=backwards,
+            limit=limit,
+        )
+        return self._read_events(query, parameters)
+
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, if it has one."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
@@ -140,7 +180,7 @@ class StoredJournal(StoredFeeds):
         """Have it called no more. Idempotent."""
         self.writer.unwatch(watcher)
 
-    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
         """Return rows of the log's tables, as they stand; the query is in SQLite's words.
 
         Raises:
@@ -156,7 +196,7 @@ class StoredJournal(StoredFeeds):
         with self._closing:
             self._cleanup.close()
 
-    def _read_events(self, query: str, parameters: tuple[str | int, ...]) -> list[Recorded]:
+    def _read_events(self, query: str, parameters: tuple[str | int | bytes, ...]) -> list[Recorded]:
         rows: list[tuple[str, int, int, str, bytes]] = self._reader.select(query, parameters)
         decode = self._codec.decode
         return [

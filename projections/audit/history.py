@@ -1,15 +1,16 @@
-"""A session's history in its order, and what it adds up to at a position of the log."""
+"""A session's history in its order, through its lineage, and what it adds up to at a position of the log."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import takewhile
 from typing import TypeAlias
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError, SessionNotFoundError
-from reenact.domain.session import Session, SessionEvent, evolve
+from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
 from reenact.projections.audit.api import AuditedLog
 from reenact.projections.log import Row
 
@@ -29,16 +30,29 @@ def stream_of(session_id: str) -> str:
     return f"session/{session_id}"
 
 
+def lineage_of(log: AuditedLog, session_id: str) -> list[tuple[str, int | None]]:
+    """Return the streams that the session's history goes through, the first first, its own last.
+
+    Each comes with the version of its last event that belongs to the history, None for the session's own.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        LogUnusableError: the log has lost what the session branches off from.
+    """
+    return [(stream, until) for stream, until, _ in _lineage(log, session_id)]
+
+
 def history_of(log: AuditedLog, session_id: str, *, until: int | None = None) -> History:
     """Return the session's events up to the position `until`, all if it is None, in their order.
+
+    Those of a branch begin with the events that it shares with the session it branches off from.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
         InvalidInputError: the session begins behind the position, or the log ends before it.
+        LogUnusableError: the log has lost what the session branches off from.
     """
-    rows = log.read(stream_of(session_id))
-    if not rows:
-        raise SessionNotFoundError(session_id)
+    rows = [row for _, _, shared in _lineage(log, session_id) for row in shared]
     if until is None:
         return rows
     head = log.head()
@@ -54,14 +68,35 @@ def history_of(log: AuditedLog, session_id: str, *, until: int | None = None) ->
 def moment_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> Moment:
     """Return the session as it was at the position, now if it is None.
 
+    At a position before a branch begins, it is as the session that it branches off from was.
+
     Raises:
         SessionNotFoundError: there is no such session in the log.
         InvalidInputError: the session begins behind the position, or the log ends before it.
+        LogUnusableError: the log has lost what the session branches off from.
     """
     history = history_of(log, session_id, until=at)
-    return Moment(session=reduce(_believe, history, _BEGINNING), last=history[-1])
+    return Moment(session=reduce(believe, history, _BEGINNING), last=history[-1])
 
 
-def _believe(session: Session, row: Row) -> Session:
+def believe(session: Session, row: Row) -> Session:
+    """Return the session as it is once the event of the row has happened."""
     event: SessionEvent = row.event  # type: ignore[assignment]  # a session's stream holds nothing else
     return evolve(session, event)
+
+
+def _lineage(log: AuditedLog, session_id: str) -> list[tuple[str, int | None, History]]:
+    stream = stream_of(session_id)
+    rows: History = log.read(stream)
+    if not rows:
+        raise SessionNotFoundError(session_id)
+    found: list[tuple[str, int | None, History]] = [(stream, None, rows)]
+    while isinstance(branched := rows[0].event, SessionBranched):
+        first = rows[0].position
+        stream = stream_of(branched.origin)
+        rows = list(takewhile(lambda row: row.version <= branched.version, log.read(stream)))
+        if not rows or rows[-1].version != branched.version or rows[-1].position >= first:
+            message = f"{found[-1][0]!r} branches off from {stream!r} at version {branched.version}, which is not there"
+            raise LogUnusableError(f"{message}; verify the log")
+        found.append((stream, branched.version, rows))
+    return found[::-1]

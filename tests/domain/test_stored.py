@@ -13,6 +13,7 @@ NAMES = {
     "container-created": "ContainerCreated",
     "image-registered": "ImageRegistered",
     "session-created": "SessionCreated",
+    "session-branched": "SessionBranched",
     "session-deleted": "SessionDeleted",
     "agent-started": "AgentStarted",
     "agent-stopped": "AgentStopped",

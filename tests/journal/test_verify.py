@@ -172,7 +172,7 @@ def test_moving_a_byte_from_one_part_to_the_next_is_another_record() -> None:
     assert feed_digest(FEED_GENESIS, b"ab", 1, 1, b"c") != feed_digest(FEED_GENESIS, b"a", 1, 1, b"bc")
 
 
-@pytest.mark.parametrize("table", ["stored_snapshots", "tracking", "timers", "consumers", "requests"])
+@pytest.mark.parametrize("table", ["stored_snapshots", "tracking", "timers", "consumers", "requests", "redactions"])
 def test_a_table_that_is_gone_is_found(table: str, request: pytest.FixtureRequest, path: Path) -> None:
     for log in (Log(str(path)), postgres_log(request)):
         with log.open() as journal:

@@ -92,7 +92,8 @@ _DELETE_MARKS = """
     DELETE FROM consumers WHERE (topic, client_id) IN (SELECT * FROM unnest(?::text[], ?::text[])) AND seen_at < ?
 """
 _INSERT_REQUESTS = """
-    INSERT INTO requests (id, digest, note, at) SELECT * FROM unnest(?::text[], ?::bytea[], ?::bytea[], ?::bigint[])
+    INSERT INTO requests (id, digest, note, at, proof)
+    SELECT * FROM unnest(?::text[], ?::bytea[], ?::bytea[], ?::bigint[], ?::bytea[])
 """
 _DELETE_REQUESTS = "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?"
 
@@ -206,7 +207,7 @@ class PostgresStore:
         if changes.tracking:
             self._execute(_UPSERT_TRACKING, list(changes.tracking), list(changes.tracking.values()))
         self.write_marks(changes.marks)
-        self._insert(_INSERT_REQUESTS, changes.remembered, columns=4)
+        self._insert(_INSERT_REQUESTS, changes.remembered, columns=5)
         commit = self._commit_events if changes.events else self._commit
         meanwhile()
         self.connection.execute(commit.format(position=changes.position).encode(), prepare=False)
