@@ -12,6 +12,8 @@ import pykka
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.started.programs import Programs, starting_programs
+
 LEAVE_TIME = 2.0
 """Seconds that a thread may take to end after it was told to."""
 
@@ -67,6 +69,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         item.ihook.pytest_timeout_cancel_timer(item=item)
         item.ihook.pytest_timeout_set_timer(item=item, settings=timeout)
     yield
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """What starts programs quickly."""
+    with starting_programs() as programs:
+        yield programs
 
 
 @pytest.fixture(autouse=True)
