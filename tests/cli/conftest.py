@@ -138,7 +138,9 @@ def chat(programs: Programs, environ: dict[str, str], tmp_path: Path) -> Iterato
     with ExitStack() as chats:
 
         def chat(*arguments: str, until: str = PROMPT, **variables: str) -> Terminal:
-            terminal = chats.enter_context(Terminal(arguments, {**environ, **variables}, tmp_path, programs.at_terminal))
+            terminal = chats.enter_context(
+                Terminal(arguments, {**environ, **variables}, tmp_path, programs.at_terminal)
+            )
             terminal.wait_for(until)
             return terminal
 

@@ -71,11 +71,10 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
-    if order["strict"]:
-        sys.warnoptions[:] = ["error"]
-        warnings.simplefilter("error")
     sys.argv[:] = order["argv"]
     if order["is_file"]:
+        sys.warnoptions[:] = ["error"]
+        warnings.simplefilter("error")
         sys.path.insert(0, order["cwd"])
         runpy.run_path(sys.argv[0], run_name="__main__")
     else:
@@ -84,12 +83,10 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
 
 def talk_through_the_standard_descriptors() -> None:
     """Open the standard streams anew: the old ones have found no terminal."""
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]
-    at_once = os.isatty(1)
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False, buffering=1 if at_once else -1)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]
-        2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace"
-    )
+    told = os.fdopen(0, encoding="utf-8", closefd=False)
+    said = os.fdopen(1, "w", encoding="utf-8", closefd=False, buffering=1 if os.isatty(1) else -1)
+    complained = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")
+    sys.stdin, sys.stdout, sys.stderr = told, said, complained
 
 
 if __name__ == "__main__":

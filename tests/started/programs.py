@@ -38,11 +38,11 @@ class Started:
         """Return the exit code, or None as long as the program runs."""
         return self._ended(0)
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the program and return its exit code."""
         code = self._ended(timeout)
         if code is None:
-            raise subprocess.TimeoutExpired("a program that was started", timeout)
+            raise subprocess.TimeoutExpired("a program that was started", timeout or 0.0)
         return code
 
     def terminate(self) -> None:
@@ -50,14 +50,14 @@ class Started:
         if self.poll() is None:
             os.kill(self.pid, signal.SIGTERM)
 
-    def _ended(self, timeout: float) -> int | None:
+    def _ended(self, timeout: float | None) -> int | None:
         if self.returncode is None:
             self.returncode = self._next(timeout)
             if self.returncode is not None:
                 self._told.close()
         return self.returncode
 
-    def _next(self, timeout: float) -> int | None:
+    def _next(self, timeout: float | None) -> int | None:
         while not self._line.endswith(b"\n"):
             if not select.select([self._told], [], [], timeout)[0]:
                 return None
@@ -78,18 +78,27 @@ class Programs:
         """Start the command with these arguments at a terminal."""
         return self._start(["reenact", *arguments], env, cwd, [terminal] * 3)
 
-    def run(
-        self, program: Path, env: Mapping[str, str], cwd: Path, timeout: float
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, program: Path, env: Mapping[str, str], cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
         """Run the file with nothing to read, and every warning an error; return what it has printed."""
+        return self._run([str(program)], env, cwd, timeout, is_file=True)
+
+    def command(
+        self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command with these arguments and nothing to read; return what it has printed."""
+        return self._run(["reenact", *arguments], env, cwd, timeout, is_file=False)
+
+    def _run(
+        self, argv: list[str], env: Mapping[str, str], cwd: Path, timeout: float, *, is_file: bool
+    ) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
-            standard = [nothing.fileno(), out.fileno(), err.fileno()]
-            code = self._start([str(program)], env, cwd, standard, is_file=True, strict=True).wait(timeout)
-            printed = []
+            program = self._start(argv, env, cwd, [nothing.fileno(), out.fileno(), err.fileno()], is_file=is_file)
+            code = program.wait(timeout)
+            printed: list[str] = []
             for stream in (out, err):
                 stream.seek(0)
                 printed.append(stream.read().decode())
-        return subprocess.CompletedProcess([str(program)], code, *printed)
+        return subprocess.CompletedProcess(argv, code, *printed)
 
     def _start(
         self,
@@ -99,9 +108,8 @@ class Programs:
         standard: list[int],
         *,
         is_file: bool = False,
-        strict: bool = False,
     ) -> Started:
-        order = {"argv": argv, "env": dict(env), "cwd": str(cwd), "is_file": is_file, "strict": strict}
+        order = {"argv": argv, "env": dict(env), "cwd": str(cwd), "is_file": is_file}
         told, telling = os.pipe()
         try:
             socket.send_fds(self._link, [json.dumps(order).encode()], [*standard, telling])
