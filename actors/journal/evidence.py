@@ -160,8 +160,12 @@ class EvidenceLog:
         """
         return list(map(self._recorded, self._evidence.by_position(after, limit)))
 
-    def read(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
-        """Yield the stream's events with a version above `after`; raises likewise."""
+    def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
+        """Return the stream's events with a version above `after`; raises likewise."""
+        return list(self.records(stream, after=after))
+
+    def records(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
+        """Yield the stream's events with a version above `after`, a few at a time; raises likewise."""
         while page := self._evidence.of_stream(stream, after, _PAGE):
             yield from map(self._recorded, page)
             after = page[-1][1]

@@ -98,8 +98,8 @@ class Kept(Protocol):
 class Records(Protocol):
     """Records of other streams."""
 
-    def read(self, stream: str, *, after: int = 0) -> Iterator[Row]:
-        """Yield the stream's events with a version above `after`."""
+    def records(self, stream: str) -> Iterator[Row]:
+        """Yield the stream's events."""
         ...
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
@@ -195,7 +195,7 @@ class Conversations:
 
     def _read(self, row: Row, stream: str, until: int | None) -> Iterator[Row]:
         try:
-            for one in self._records.read(stream):
+            for one in self._records.records(stream):
                 if until is not None and one.version > until:
                     return
                 yield one
