@@ -174,6 +174,10 @@ class EvidenceLog:
         """Return the digest of a record, None if it is not there."""
         return self._evidence.digest_at(stream, version)
 
+    def topics(self, count: int) -> list[str]:
+        """Return the stored names of the first events, so many of them."""
+        return [text_of(topic) for _, _, _, topic, _ in self._evidence.by_position(-(2**62), count)]
+
     def head(self) -> int:
         """Return the position of the last event, 0 if there is none."""
         return self._evidence.counts().last
