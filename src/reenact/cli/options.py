@@ -105,6 +105,23 @@ class DiffOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """Whether the log is whole, and still what it was at the checkpoint."""
+
+    checkpoint: str | None = None
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """A checkpoint of the log, in a file; on standard output without one."""
+
+    output: str | None = None
+    database: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionsOptions:
     """A look at the sessions."""
 
