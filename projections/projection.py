@@ -45,6 +45,16 @@ def mark(row: Row) -> str:
     return f"{row.stream} {row.version} {row.recorded_at}"
 
 
+def misfit(log: Log, position: int, marked: str) -> str | None:
+    """Return why tables that have come to the position, where an event with this mark stood, are not of the log."""
+    if position == 0:
+        return None
+    there = log.read_all(after=position - 1, limit=1)
+    if not there or there[0].position != position:
+        return f"it is ahead of the log, at position {position}"
+    return None if mark(there[0]) == marked else "it belongs to another log"
+
+
 def suspect(engine: Engine) -> None:
     """Have the tables looked through when they are opened next; call it when no projection uses them."""
     with suppress(DBAPIError), engine.connect() as connection:

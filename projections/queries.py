@@ -69,6 +69,12 @@ class ReadModel:
     ) -> None:
         self.close()
 
+    def turn_to(self, engine: Engine) -> None:
+        """Answer from these tables from now on, of which others are let go."""
+        former, self._engine = self._engine, engine
+        self._readers.turn_to(engine)
+        former.dispose()
+
     def close(self) -> None:
         """Let go of the tables; a question that is being answered is answered. Idempotent."""
         self._readers.close()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pykka
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.started.programs import Programs, starting_programs
+
+if TYPE_CHECKING:
+    from reenact.testing import CrashTest
 
 LEAVE_TIME = 2.0
 """Seconds that a thread may take to end after it was told to."""
@@ -35,6 +42,21 @@ settings.load_profile(_PROFILE)
 if _PROFILE == "thorough":
     os.environ.setdefault("PYTEST_TIMEOUT", "0")  # as many examples as these take as long as they take
 
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector off what stays for the whole run: the modules of all tests, and their items.
+
+    Half a million objects are made, and none of them is garbage; every full collection of the run would visit them.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 _TIMEOUT = pytest.StashKey[object]()
 
 
@@ -51,6 +73,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         item.ihook.pytest_timeout_cancel_timer(item=item)
         item.ihook.pytest_timeout_set_timer(item=item, settings=timeout)
     yield
+
+
+@pytest.fixture(scope="session")
+def crashes() -> Iterator[CrashTest]:
+    """Runs programs in processes that are killed; the process that they are forked from serves all tests of a run."""
+    from reenact.testing import CrashTest  # noqa: PLC0415 - once its coverage is measured
+
+    with CrashTest() as crashes:
+        yield crashes
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """What starts programs quickly."""
+    with starting_programs() as programs:
+        yield programs
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reenact.actors.journal.api import Mark, Remembered
+from reenact.actors.journal.chain import request_proof
 from reenact.actors.journal.requests import Request, remembered_of
 from reenact.actors.journal.store import Changes, Store, Values
 
@@ -53,7 +54,8 @@ class Aside:
         """Say what is to be written."""
         changes.marks = self._mark_values()
         for request in self._remembered.values():
-            changes.remembered += (request.id, request.digest, request.note, request.at)
+            proof = request_proof(request.id.encode(), request.digest, request.note, request.at)
+            changes.remembered += (request.id, request.digest, request.note, request.at, proof)
 
     def _mark_values(self) -> Values:
         values: Values = []

@@ -1,46 +1,31 @@
-"""The hash chain: each record carries a digest of itself and of the record before it, so no history changes unseen."""
+"""The hash chain and its records, where the journal looks for them."""
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from struct import Struct
+from reenact.domain.chain import (
+    DIGEST_SIZE,
+    FEED_GENESIS,
+    STREAM_GENESIS,
+    FeedRecord,
+    Record,
+    Timer,
+    event_digest,
+    feed_digest,
+    record_seal,
+    request_proof,
+    seal_digest,
+)
 
-DIGEST_SIZE = 32
-
-STREAM_GENESIS = blake2b(b"reenact: the first event of a stream", digest_size=DIGEST_SIZE).digest()
-"""What stands for the record before the first event of a stream."""
-
-FEED_GENESIS = blake2b(b"reenact: the first row of a feed", digest_size=DIGEST_SIZE).digest()
-"""What stands for the row before the first one of a topic's feed."""
-
-# The lengths of two of three byte strings and the fixed size of the rest leave one way to cut the input into its parts.
-_EVENT_HEADER = Struct(">IqI").pack
-_FEED_HEADER = Struct(">Iqq").pack
-_SEAL_HEADER = Struct(">IIIqq").pack
-
-# What is digested for a seal is never what is digested for a row.
-_SEAL = b"reenact: a seal"
-
-
-def event_digest(previous: bytes, stream: bytes, version: int, topic: bytes, state: bytes) -> bytes:
-    """Return the digest of an event that follows the record with the digest `previous` in its stream."""
-    header = _EVENT_HEADER(len(stream), version, len(topic))
-    return blake2b(b"".join((previous, header, stream, topic, state)), digest_size=DIGEST_SIZE).digest()
-
-
-def feed_digest(previous: bytes, topic: bytes, first_cursor: int, count: int, segments: bytes) -> bytes:
-    """Return the digest of a feed row that follows the row with the digest `previous` in its topic."""
-    header = _FEED_HEADER(len(topic), first_cursor, count)
-    return blake2b(b"".join((previous, header, topic, segments)), digest_size=DIGEST_SIZE).digest()
-
-
-def seal_digest(
-    previous: bytes, topic: bytes, first_cursor: int, count: int, segments: bytes, *, digest: bytes
-) -> bytes:
-    """Return the seal of a feed row that stands in place of others and keeps the `digest` of the last one of them.
-
-    It follows the row with the digest `previous` in its topic; the row behind it follows `digest`, as it always has.
-    """
-    header = _SEAL_HEADER(len(previous), len(digest), len(topic), first_cursor, count)
-    content = b"".join((header, previous, digest, topic, segments))
-    return blake2b(content, digest_size=DIGEST_SIZE, person=_SEAL).digest()
+__all__ = [
+    "DIGEST_SIZE",
+    "FEED_GENESIS",
+    "STREAM_GENESIS",
+    "FeedRecord",
+    "Record",
+    "Timer",
+    "event_digest",
+    "feed_digest",
+    "record_seal",
+    "request_proof",
+    "seal_digest",
+]

@@ -6,19 +6,25 @@ import os
 import sqlite3
 from pathlib import Path
 
+from reenact.actors.journal.chain import request_proof
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 APPLICATION_ID = 0x52454E41
 """Marks a SQLite file as a log ("RENA")."""
 
-FORMAT_VERSION = 3
-"""The version of the tables below. Format 1 had no timers, format 2 no consumers, no requests and no seals."""
+FORMAT_VERSION = 4
+"""The version of the tables below. Format 1 had no timers; format 2 no consumers, requests and seals of rows; format 3
+no redacted events and no proofs of requests.
+"""
 
-ASIDE = {"stored_snapshots": 1, "tracking": 1, "timers": 2, "consumers": 3, "requests": 3}
+ASIDE = {"stored_snapshots": 1, "tracking": 1, "timers": 2, "consumers": 3, "requests": 3, "redactions": 4}
 """The tables beside those of the events and the feeds, and the first version that has them."""
 
 FIRST_WITH_SEALS = 3
 """The first version in which rows of feeds can be sealed."""
+
+FIRST_WITH_REDACTIONS = 4
+"""The first version in which events can be redacted, and requests are proven."""
 
 # When each stream is to be woken.
 _TIMERS = (
@@ -51,10 +57,30 @@ _REQUESTS = """
     ) WITHOUT ROWID
 """
 
+# The seals of redacted events. A table of its own: an event has nothing to say of it, and few of them are redacted.
+_FORMAT_4 = (
+    """
+    CREATE TABLE redactions (
+        stream TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        seal BLOB NOT NULL,
+        PRIMARY KEY (stream, version)
+    ) WITHOUT ROWID
+    """,
+    "ALTER TABLE requests ADD COLUMN proof BLOB",
+)
+# Damaged text need not be text any more, nor a number one.
+_PROVE_REQUESTS = """
+    UPDATE requests SET proof = request_proof(
+        CAST(id AS BLOB), CAST(digest AS BLOB), CAST(note AS BLOB), CAST(at AS INTEGER)
+    )
+"""
+
 # What turns the tables of an earlier format into those of the next.
 _UPGRADES = {
     2: _TIMERS,
     3: (_CONSUMERS, _REQUESTS, "ALTER TABLE feed ADD COLUMN sealed BLOB"),
+    4: (*_FORMAT_4, _PROVE_REQUESTS),
 }
 
 # The key of stored_events is declared, so that no VACUUM renumbers it, and named as the eventsourcing library's own
@@ -101,6 +127,7 @@ _TABLES = (
     *_TIMERS,
     _CONSUMERS,
     _REQUESTS,
+    *_FORMAT_4,
 )
 
 _MAGIC = b"SQLite format 3\x00"
@@ -173,6 +200,7 @@ def upgrade_tables(connection: sqlite3.Connection) -> None:
     """Bring the tables of an earlier format to today's, entirely or not at all."""
     if format_of(connection) == FORMAT_VERSION:
         return
+    connection.create_function("request_proof", 4, request_proof, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     for version in range(format_of(connection) + 1, FORMAT_VERSION + 1):
         for statement in _UPGRADES.get(version, ()):

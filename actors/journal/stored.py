@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
+from reenact.actors.journal.chain import FeedRecord, Record, Timer
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.reader import Reader
-from reenact.actors.journal.requests import Purge, Recovery, Step
+from reenact.actors.journal.requests import Intake, Purge, Recovery, Step
+from reenact.actors.journal.seeking import seek
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
 
@@ -33,6 +35,13 @@ _READ_SNAPSHOTS = """
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
 _READ_HEAD = "SELECT max(rowid) FROM stored_events"
+_READ_END = """
+    SELECT originator_version, digest FROM stored_events
+    WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
+"""
+_READ_DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
+_READ_FEED_END = "SELECT first_cursor + count - 1, digest FROM feed WHERE topic = ? ORDER BY first_cursor DESC LIMIT 1"
+_READ_ROW_DIGEST = "SELECT digest FROM feed WHERE topic = ? AND first_cursor <= ? AND first_cursor + count - 1 = ?"
 
 
 class StoredJournal(StoredFeeds):
@@ -100,6 +109,45 @@ class StoredJournal(StoredFeeds):
         """Return up to `limit` events of all streams with a position above `after`, in the order of their positions."""
         return self._read_events(_READ_ALL, (after, limit))
 
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> list[Recorded]:
+        """Return up to `limit` events that fit every condition, in their order or `backwards`, decoding no others.
+
+        They have a position above `after`, `until` included, and are of the stream, with such versions, if one is
+        named; `names` are stored names without versions, any if there are none. `since` and `before` are when they
+        were recorded, in microseconds since 1970-01-01 UTC. Whoever looks at a long log for few events asks for some
+        positions at a time.
+
+        Raises:
+            LogTooNewError, LogUnusableError: an event that fits cannot be decoded.
+        """
+        codec = self._codec
+        query, parameters = seek(
+            after=after,
+            until=until,
+            stream=stream,
+            after_version=after_version,
+            until_version=until_version,
+            names=names,
+            since=None if since is None else codec.beginning(since),
+            before=None if before is None else codec.beginning(before),
+            backwards=backwards,
+            limit=limit,
+        )
+        return self._read_events(query, parameters)
+
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
         """Return the stream's events with a version above `after` and up to `version`, which is included."""
         return self._read_events(_READ_UNTIL, (stream, after + 1, version))
@@ -131,6 +179,24 @@ class StoredJournal(StoredFeeds):
         """
         must(self.writer.wait(Purge))
 
+    def take_in(
+        self, *, events: Sequence[Record] = (), rows: Sequence[FeedRecord] = (), timers: Sequence[Timer] = ()
+    ) -> int:
+        """Take records of another log in as they are, together; returns the log's position once that is durable.
+
+        Each must continue its stream or its feed; events get new positions, in this order. Nobody hears of them.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            ConflictError: a stream or a feed ends elsewhere.
+            LogUnusableError: a record is not as it was written.
+            StorageError: the log cannot be written, or was opened for reading only.
+        """
+        outcome = self.writer.wait(lambda done: Intake(done, tuple(events), tuple(rows), tuple(timers)))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome.position
+
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
         """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
         return self._reader.select(_READ_DUE, (after, until, limit))
@@ -145,6 +211,26 @@ class StoredJournal(StoredFeeds):
         rows: list[tuple[int | None]] = self._reader.select(_READ_HEAD, ())
         return rows[0][0] or 0
 
+    def stream_end(self, stream: str) -> tuple[int, bytes] | None:
+        """Return the version and the digest of the stream's last event, if it has one."""
+        rows: list[tuple[int, bytes]] = self._reader.select(_READ_END, (stream,))
+        return rows[0] if rows else None
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of the stream's event of that version, if it is there."""
+        rows: list[tuple[bytes]] = self._reader.select(_READ_DIGEST, (stream, version))
+        return rows[0][0] if rows else None
+
+    def topic_end(self, topic: str) -> tuple[int, bytes] | None:
+        """Return the last cursor of the topic's feed and the digest of the row that holds it, if it has one."""
+        rows: list[tuple[int, bytes]] = self._reader.select(_READ_FEED_END, (topic,))
+        return rows[0] if rows else None
+
+    def row_digest_at(self, topic: str, cursor: int) -> bytes | None:
+        """Return the digest of the row of the topic's feed that ends with the cursor, if one does."""
+        rows: list[tuple[bytes]] = self._reader.select(_READ_ROW_DIGEST, (topic, cursor, cursor))
+        return rows[0][0] if rows else None
+
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after commits of events; it must return at once.
 
@@ -156,7 +242,7 @@ class StoredJournal(StoredFeeds):
         """Have it called no more. Idempotent."""
         self.writer.unwatch(watcher)
 
-    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
         """Return rows of the log's tables, as they stand; the query is in SQLite's words.
 
         Raises:
@@ -179,7 +265,7 @@ class StoredJournal(StoredFeeds):
         version, position, topic, state, digest = rows[0]
         return Link(version, position, self._codec.decode(topic, state)[0], digest)
 
-    def _read_events(self, query: str, parameters: tuple[str | int, ...]) -> list[Recorded]:
+    def _read_events(self, query: str, parameters: tuple[str | int | bytes, ...]) -> list[Recorded]:
         rows: list[tuple[str, int, int, str, bytes]] = self._reader.select(query, parameters)
         decode = self._codec.decode
         return [

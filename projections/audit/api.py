@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol, TypeAlias
 
-from reenact.projections.log import Log
+import msgspec
+
+from reenact.projections.log import Log, Row
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far something that takes long has come: `done` of `total` in this phase, None if nobody can say."""
+
+    phase: str
+    done: int
+    total: int | None = None
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+"""Told of progress now and then, on the thread that does the work."""
 
 
 class FeedEntry(Protocol):
@@ -60,4 +74,27 @@ class AuditedLog(Log, Protocol):
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[Feed]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
+        ...
+
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> Sequence[Row]:
+        """Return up to `limit` events that fit every condition, in their order or `backwards`, decoding no others.
+
+        They have a position above `after`, `until` included, and are of the stream, with such versions, if one is
+        named; `names` are stored names without versions, any if there are none. `since` and `before` are when they
+        were recorded, in microseconds since 1970-01-01 UTC. Whoever looks at a long log for few events asks for some
+        positions at a time.
+        """
         ...

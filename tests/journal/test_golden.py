@@ -32,7 +32,7 @@ MADE_AT = 1_700_000_000_000_000
 FILES = ["log-format-1.sql", "log-format-2.sql", "log-format-3.sql"]
 SCHEMAS = ["log-postgresql-format-1.sql", "log-postgresql-format-3.sql"]
 WITHOUT_CONSUMERS = ["log-format-1.sql", "log-format-2.sql", "log-postgresql-format-1.sql"]
-FORMAT_NOW = 3
+FORMAT_NOW = 4
 
 
 def _file_of(script: str, path: Path) -> Log:

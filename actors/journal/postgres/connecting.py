@@ -15,7 +15,7 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 LOCK_TIMEOUT = 10.0
 """How many seconds a writer waits for those of other processes."""
 
-_TABLE = re.compile(r"\b(log|stored_events|feed|stored_snapshots|tracking|timers|consumers|requests)\b")
+_TABLE = re.compile(r"\b(log|stored_events|feed|stored_snapshots|tracking|timers|consumers|requests|redactions)\b")
 
 
 def connect(address: Address) -> Connection:

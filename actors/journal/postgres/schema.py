@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from reenact.actors.journal.chain import request_proof
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, spelled
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
-FORMAT_VERSION = 3
-"""The version of the tables below, the same as that of a file that holds as much. Format 1 had no consumers, no
-requests and no seals; there was no format 2.
+FORMAT_VERSION = 4
+"""The version of the tables below, the same as that of a file that holds as much. Format 1 had no consumers,
+requests and seals of rows; there was no format 2; format 3 had no redacted events and no proofs of requests.
 """
 
-ASIDE = {"stored_snapshots": 1, "tracking": 1, "timers": 1, "consumers": 3, "requests": 3}
+ASIDE = {"stored_snapshots": 1, "tracking": 1, "timers": 1, "consumers": 3, "requests": 3, "redactions": 4}
 """The tables beside those of the events and the feeds, and the first version that has them."""
 
 FIRST_WITH_SEALS = 3
 """The first version in which rows of feeds can be sealed."""
+
+FIRST_WITH_REDACTIONS = 4
+"""The first version in which events can be redacted, and requests are proven."""
 
 _APPLICATION = "reenact"
 
@@ -43,6 +47,20 @@ _FORMAT_3 = (
     "ALTER TABLE feed ADD COLUMN place bigint GENERATED ALWAYS AS IDENTITY",
     "CREATE INDEX feed_by_place ON feed (place) WHERE sealed IS NULL",
 )
+
+# The seals of redacted events. A table of its own: an event has nothing to say of it, and few of them are redacted.
+_FORMAT_4 = (
+    """
+    CREATE TABLE redactions (
+        stream text COLLATE "C" NOT NULL,
+        version bigint NOT NULL,
+        seal bytea NOT NULL,
+        PRIMARY KEY (stream, version)
+    )
+    """,
+    "ALTER TABLE requests ADD COLUMN proof bytea",
+)
+_UPGRADES = {3: _FORMAT_3, 4: _FORMAT_4}
 
 # `log` is one row: what is in here, where the log ends, and who wrote last. Whoever holds the lock of that row may
 # write; positions are given under it, so that they become visible in their order and without holes.
@@ -102,6 +120,7 @@ _TABLES = (
     """,
     "CREATE INDEX timers_by_due ON timers (due, stream)",
     *_FORMAT_3,
+    *_FORMAT_4,
 )
 _MARK = "INSERT INTO log (application, format, position, writer) VALUES (?, ?, 0, '')"
 _RELATIONS = """
@@ -110,6 +129,11 @@ _RELATIONS = """
 _MARKER = "SELECT application, format FROM log"
 _OWN_FORMAT = "SELECT format FROM log FOR UPDATE"
 _SET_FORMAT = "UPDATE log SET format = ?"
+_UNPROVEN = "SELECT id, digest, note, at FROM requests WHERE proof IS NULL"
+_PROVE = """
+    UPDATE requests AS one SET proof = proven.proof FROM unnest(?::text[], ?::bytea[]) AS proven (id, proof)
+    WHERE one.id = proven.id
+"""
 _PATIENCE = "SET LOCAL lock_timeout TO {milliseconds}"
 _ONE_CREATOR = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
@@ -163,11 +187,18 @@ def upgrade_tables(connection: Connection, address: Address) -> None:
     with connection.transaction():
         connection.execute(_PATIENCE.format(milliseconds=int(LOCK_TIMEOUT * 1000)).encode())
         # Whoever writes has this lock first, too, and then those of the other tables.
-        if connection.execute(spelled(_OWN_FORMAT, address.schema)).fetchone() == (FORMAT_VERSION,):
-            return
-        for statement in _FORMAT_3:
-            connection.execute(spelled(statement, address.schema))
+        ((found,),) = connection.execute(spelled(_OWN_FORMAT, address.schema)).fetchall()
+        for version in range(found + 1, FORMAT_VERSION + 1):
+            for statement in _UPGRADES.get(version, ()):
+                connection.execute(spelled(statement, address.schema))
+        _prove_requests(connection, address)
         connection.execute(spelled(_SET_FORMAT, address.schema), (FORMAT_VERSION,))
+
+
+def _prove_requests(connection: Connection, address: Address) -> None:
+    rows = connection.execute(spelled(_UNPROVEN, address.schema), binary=True).fetchall()
+    proofs = [request_proof(each.encode(), digest, note, at) for each, digest, note, at in rows]
+    connection.execute(spelled(_PROVE, address.schema), ([row[0] for row in rows], proofs))
 
 
 def format_of(connection: Connection, address: Address) -> int:
