@@ -52,8 +52,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     place: int
-    recorded: SessionEvent | None
-    decided: SessionEvent | None
+    recorded: object
+    decided: object
     field: str
     command: SessionCommand | None
     problem: str
@@ -257,7 +257,7 @@ def _nearness(divergence: Divergence) -> tuple[int, bool, bool]:
     )
 
 
-def _name(event: SessionEvent | None) -> str:
+def _name(event: object) -> str:
     return _NAMES.get(type(event), type(event).__name__)
 
 
