@@ -2,14 +2,14 @@
 
 One stream holds both, so that one decision covers both: whether a message is accepted, whose turn it is, and what
 becomes of a turn when the agent is destroyed or the session deleted. How a turn goes on, with calls of tools and people
-who decide about them, stands in `turns`.
+who decide about them, stands in `turns`; how a session branches off from another one, in `branching`.
 """
 
 from __future__ import annotations
 
 from typing import Final, assert_never
 
-from reenact.domain import turns
+from reenact.domain import branching, turns
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
@@ -23,6 +23,7 @@ from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, Sessio
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session_commands import (
     Approve,
+    BranchSession,
     Compress,
     CreateSession,
     Delete,
@@ -38,6 +39,7 @@ from reenact.domain.session_commands import (
     Stop,
 )
 from reenact.domain.session_state import (
+    BranchPoint,
     Session,
     SessionBranched,
     SessionCreated,
@@ -50,6 +52,8 @@ from reenact.domain.turns import Story
 
 __all__ = [
     "Approve",
+    "BranchPoint",
+    "BranchSession",
     "Compress",
     "CreateSession",
     "Delete",
@@ -79,9 +83,11 @@ _NONE_RECORDED: Final = RulesRecorded()
 def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
     """Return what follows from the command, or refuse it.
 
+    For a session that is to begin as a branch, `session` is the one that it branches off from, at that point.
+
     Raises:
         AlreadyExistsError: the session's id has been used.
-        SessionNotFoundError: the session was never created, or is deleted.
+        SessionNotFoundError: the session, or the one to branch off from, was never created, or is deleted.
         AgentNotFoundError: the agent named is not the live one, or there is none to go on with a call.
         CallNotPendingError: no such call waits for a person.
         StaleApprovalError: the call is not the one that was approved.
@@ -91,6 +97,8 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
     match command:
         case CreateSession():
             _create(story, command)
+        case BranchSession():
+            branching.branch(story, command)
         case Run():
             _run(story, command)
         case Receive():
@@ -122,7 +130,7 @@ def _with_rules(
 ) -> tuple[SessionEvent, ...]:
     """Return the events, behind the rules that they were decided by if these are not those recorded last."""
     match command:
-        case CreateSession():
+        case CreateSession() | BranchSession():
             return events
         case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
             return events  # nothing that rules are about has ended
