@@ -2,18 +2,19 @@
 
 One stream holds both, so that one decision covers both: whether a message is accepted, whose turn it is, and what
 becomes of a turn when the agent is destroyed or the session deleted. How a turn goes on, with calls of tools and people
-who decide about them, stands in `turns`.
+who decide about them, stands in `turns`; how a session branches off from another one, in `branching`.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from reenact.domain import turns
+from reenact.domain import branching, turns
 from reenact.domain.agent import AgentStarted, AgentStopped, MessageAccepted, StopReason, TurnCompleted
 from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, SessionNotFoundError
 from reenact.domain.session_commands import (
     Approve,
+    BranchSession,
     Compress,
     CreateSession,
     Delete,
@@ -29,6 +30,7 @@ from reenact.domain.session_commands import (
     Stop,
 )
 from reenact.domain.session_state import (
+    BranchPoint,
     Session,
     SessionBranched,
     SessionCreated,
@@ -41,6 +43,8 @@ from reenact.domain.turns import Story
 
 __all__ = [
     "Approve",
+    "BranchPoint",
+    "BranchSession",
     "Compress",
     "CreateSession",
     "Delete",
@@ -68,9 +72,11 @@ __all__ = [
 def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
     """Return what follows from the command, or refuse it.
 
+    For a session that is to begin as a branch, `session` is the one that it branches off from, at that point.
+
     Raises:
         AlreadyExistsError: the session's id has been used.
-        SessionNotFoundError: the session was never created, or is deleted.
+        SessionNotFoundError: the session, or the one to branch off from, was never created, or is deleted.
         AgentNotFoundError: the agent named is not the live one, or there is none to go on with a call.
         CallNotPendingError: no such call waits for a person.
         StaleApprovalError: the call is not the one that was approved.
@@ -80,6 +86,8 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
     match command:
         case CreateSession():
             _create(story, command)
+        case BranchSession():
+            branching.branch(story, command)
         case Run():
             _run(story, command)
         case Receive():

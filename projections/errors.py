@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.domain.errors import StorageError
+from reenact.domain.errors import ConfigurationError, NotFoundError, StorageError
 
 
 class ReadModelError(StorageError):
@@ -23,17 +23,73 @@ class ReadModelBehindError(ReadModelError, TimeoutError):
 
 
 class ProjectionFailedError(ReadModelError):
-    """An event of the log cannot be projected; the projections stay where they were before it."""
+    """An event of the log cannot be projected; the projection stays where it was before it."""
 
     code = "projection_failed"
 
-    def __init__(self, position: int, stream: str, event_type: str, reason: str) -> None:
-        super().__init__(f"the {event_type} at position {position} ({stream}) cannot be projected: {reason}")
+    def __init__(self, position: int, stream: str, event_type: str, reason: str, projection: str | None = None) -> None:
+        by = "" if projection is None else f" by {projection!r}"
+        super().__init__(f"the {event_type} at position {position} ({stream}) cannot be projected{by}: {reason}")
         self.position = position
         self.stream = stream
         self.event_type = event_type
         self.reason = reason
+        self.projection = projection
 
     def again(self) -> ProjectionFailedError:
         """Return the error for the next one who asks: an exception that is raised twice gathers both tracebacks."""
-        return ProjectionFailedError(self.position, self.stream, self.event_type, self.reason)
+        return ProjectionFailedError(self.position, self.stream, self.event_type, self.reason, self.projection)
+
+
+class ProjectionReplacedError(ReadModelError):
+    """Another process has put tables of another version in the place of these; open the projections again."""
+
+    code = "projection_replaced"
+
+    def __init__(self, projection: str) -> None:
+        super().__init__(
+            f"another process has put tables of another version of {projection!r} in place; open the projections again"
+        )
+        self.projection = projection
+
+    def again(self) -> ProjectionReplacedError:
+        """Return the error for the next one who asks."""
+        return ProjectionReplacedError(self.projection)
+
+
+class ProjectionNotReadyError(ReadModelError):
+    """The tables on disk are not those of this version, which are still being made; wait for a position first."""
+
+    code = "projection_not_ready"
+
+    def __init__(self, projection: str, found: int, wanted: int) -> None:
+        super().__init__(
+            f"the tables of {projection!r} are of version {found}, and of another form than those of version {wanted}, "
+            "which are being made; wait_for a position, or ask again later"
+        )
+        self.projection = projection
+        self.found = found
+        self.wanted = wanted
+
+
+class ProjectionsLockedError(ReadModelError):
+    """Somebody else keeps the projections in this directory."""
+
+    code = "projections_locked"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"the projections in {path} are kept by another process, or by another part of this one")
+        self.path = path
+
+
+class ProjectionMistakeError(ConfigurationError):
+    """A projection's class cannot work as it is written; the message names what to change."""
+
+    code = "projection_mistake"
+
+
+class ProjectionNotFoundError(NotFoundError):
+    """No projection has this name."""
+
+    code = "projection_not_found"
+    kind = "projection"

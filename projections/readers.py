@@ -16,7 +16,7 @@ from reenact.projections.statements import Statement, Value
 
 _KEPT_OPEN: Final = 8
 
-_Lent: TypeAlias = tuple[sqlite3.Connection, PoolProxiedConnection]
+_Lent: TypeAlias = tuple[sqlite3.Connection, PoolProxiedConnection, Engine]
 
 
 class Readers:
@@ -50,21 +50,33 @@ class Readers:
         except UnicodeEncodeError:
             return []  # nothing has an id that is no Unicode
 
+    def turn_to(self, engine: Engine) -> None:
+        """Answer from these tables from now on; a question that is being answered is answered from the others."""
+        self._engine = engine
+        self.failed = False
+        self._let_go(keep=0)
+
     def close(self) -> None:
         """Close the connections; a question that is being answered is answered. Idempotent."""
         self._closed = True
         self._let_go(keep=0)
 
     def _take(self) -> _Lent:
+        engine = self._engine
         try:
-            return self._free.pop()
+            while (lent := self._free.pop())[2] is not engine:
+                lent[1].close()
         except IndexError:
-            pooled = self._engine.raw_connection()
+            pooled = engine.raw_connection()
             driver = pooled.driver_connection
             assert isinstance(driver, sqlite3.Connection)
-            return driver, pooled
+            return driver, pooled, engine
+        return lent
 
     def _give_back(self, lent: _Lent) -> None:
+        if lent[2] is not self._engine:
+            lent[1].close()
+            return
         self._free.append(lent)
         if self._closed or len(self._free) > _KEPT_OPEN:
             self._let_go(keep=0 if self._closed else _KEPT_OPEN)
@@ -72,7 +84,7 @@ class Readers:
     def _let_go(self, *, keep: int) -> None:
         while len(self._free) > keep:
             try:
-                _, pooled = self._free.popleft()
+                _, pooled, _ = self._free.popleft()
             except IndexError:  # another thread was quicker
                 return
             pooled.close()

@@ -6,13 +6,19 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from sqlalchemy import Engine
 
-from reenact.domain.errors import RuntimeClosedError
-from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
+from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.projections.errors import (
+    ProjectionFailedError,
+    ProjectionReplacedError,
+    ReadModelBehindError,
+    ReadModelError,
+)
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection
 
@@ -22,33 +28,86 @@ LINGER: Final = 0.05
 PLENTY: Final = 500
 """So many waiting events are projected without lingering."""
 
+PAUSES: Final = 0.25, 5.0
+"""Seconds until what has failed is tried again: the first time, and at most; each failure doubles it."""
+
+FOR_GOOD: Final = (ProjectionFailedError, ProjectionReplacedError)
+"""What does not go away by trying again."""
+
 _NEVER: Final = sys.maxsize
 _log: Final = logging.getLogger("reenact.projections")
 
-Health: TypeAlias = Literal["running", "troubled", "stopped", "closed"]
-"""`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will."""
+Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "closed"]
+"""`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will;
+`rebuilding`: the tables are of another version, and stand still until those of this version are made.
+"""
 
 
-class ProjectionRunner:
+class Moving(Protocol):
+    """Tables that are brought up to the log, batch by batch."""
+
+    @property
+    def position(self) -> int:
+        """The position of the last event that is in them."""
+        ...
+
+    def advance(self) -> bool:
+        """Apply a batch of further events; return whether there were any.
+
+        Raises:
+            ProjectionFailedError: an event cannot be projected; all before it are.
+            ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
+        """
+        ...
+
+    def close(self, *, intact: bool) -> None:
+        """Let go of the tables, saying whether they can be relied on. Idempotent."""
+        ...
+
+
+Tables = TypeVar("Tables", bound=Moving)
+
+
+class Runner(Generic[Tables]):
     """Projects the log on a thread of its own, and on the thread of anybody who waits.
 
     A waiter does not hand its wish over: it does the work itself, unless somebody is at it. That saves two changes of
     thread for each write that is read back.
     """
 
-    def __init__(self, log: Log, engine: Engine, *, linger: float = LINGER) -> None:
+    def __init__(
+        self,
+        log: Log,
+        projection: Tables,
+        *,
+        linger: float = LINGER,
+        look: float | None = None,
+        name: str = "reenact-projections",
+    ) -> None:
+        """Take what is to be moved along.
+
+        Args:
+            log: where events come from.
+            projection: where they go; it is closed with the runner.
+            linger: seconds after which an event is projected that nobody has asked for.
+            look: seconds after which to look by itself whether the log has gone on; None if somebody notifies.
+            name: the thread's.
+        """
         self._log = log
         self._linger = linger
-        self._projection = Projection(log, engine)
+        self._look_after = look
+        self._projection = projection
         self._applying = threading.Lock()
         self._failure: ReadModelError | None = None
+        self._pause = 0.0
+        self._missed = False
         self._closed = False
         self._seen = 0
         self._due = _NEVER  # the position from which on a notification wakes the thread
         self._wake = threading.Event()
         self._news = threading.Condition()
         self._expectant = 0  # how many wait for events that the log does not hold yet
-        self._thread = threading.Thread(target=self._run, name="reenact-projections", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +134,12 @@ class ProjectionRunner:
             return "closed"
         if self._failure is None:
             return "running"
-        return "stopped" if isinstance(self._failure, ProjectionFailedError) else "troubled"
+        return "stopped" if isinstance(self._failure, FOR_GOOD) else "troubled"
+
+    @property
+    def failure(self) -> ReadModelError | None:
+        """Why it is troubled, or has stopped."""
+        return self._failure
 
     def start(self) -> None:
         """Start the thread; before, only those who wait or catch up move the projections on."""
@@ -83,7 +147,13 @@ class ProjectionRunner:
         self._thread.start()
 
     def notify(self, position: int) -> None:
-        """Hear that the log has reached the position. Costs next to nothing; called by one thread at a time."""
+        """Hear that the log has reached the position, 0 if nobody knows how far it is by now.
+
+        Costs next to nothing; called by one thread at a time.
+        """
+        if not position:
+            self._missed = True
+            self._wake.set()
         self._seen = max(self._seen, position)
         if position >= self._due:
             self._due = _NEVER
@@ -123,6 +193,31 @@ class ProjectionRunner:
             with self._applying:
                 moved = self._advance()
 
+    def retry(self) -> None:
+        """Go on, if it has stopped, where that was: what stopped it was mended."""
+        with self._applying:
+            self._failure = None
+        self._wake.set()
+
+    def exchange(self, successor: Tables, take_over: Callable[[], None]) -> None:
+        """Go on with other tables, which are brought up to where these are; `take_over` has them read from then on.
+
+        Nothing is projected while it runs. What it raises leaves everything as it was.
+
+        Raises:
+            ReadModelError: the successor cannot be brought up to these; the kind says why.
+            RuntimeClosedError: the runner is closed.
+        """
+        with self._applying:
+            self._refuse_if_closed()
+            while successor.position < self._projection.position and successor.advance():
+                pass
+            take_over()
+            former, self._projection = self._projection, successor
+            intact, self._failure = self._failure is None, None
+        former.close(intact=intact)
+        self._wake.set()
+
     def close(self) -> None:
         """End the thread and let go of the tables; what was not projected will be at the next opening. Idempotent."""
         self._closed = True
@@ -136,17 +231,22 @@ class ProjectionRunner:
 
     def _advance(self) -> bool:
         """Apply a batch; the caller holds `_applying`."""
-        if self._closed:
-            raise RuntimeClosedError("the runtime is closed; open it again to go on")
-        if isinstance(self._failure, ProjectionFailedError):
+        self._refuse_if_closed()
+        if isinstance(self._failure, FOR_GOOD):
             raise self._failure.again() from self._failure
         try:
             moved = self._projection.advance()
         except ReadModelError as error:
             self._failure = error
+            if isinstance(error, FOR_GOOD):
+                _log.exception("the projections have stopped")
             raise
         self._failure = None
         return moved
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise RuntimeClosedError("the runtime is closed; open it again to go on")
 
     def _expect(self, position: int, deadline: float) -> None:
         with self._news:
@@ -163,19 +263,31 @@ class ProjectionRunner:
     def _run(self) -> None:
         while self._rest():
             try:
+                self._look()
                 self._project_what_was_seen()
             except RuntimeClosedError:
                 return
-            except ProjectionFailedError:
-                _log.exception("the projections have stopped")
-                return
-            except ReadModelError:
-                _log.warning("the projections could not be moved on; trying again", exc_info=True)
+            except ReadModelError as error:
+                if isinstance(error, FOR_GOOD):
+                    continue
+                if not self._pause:
+                    _log.warning("the projections could not be moved on; trying again", exc_info=True)
+                self._pause = min(2 * self._pause, PAUSES[1]) if self._pause else PAUSES[0]
+            else:
+                self._pause = 0.0
 
     def _rest(self) -> bool:
         """Wait until there is something to do; return False when there will be nothing more."""
-        if self._seen <= self._projection.position or self._failure is not None:
-            self._sleep(self._projection.position + 1 if self._failure is None else self._seen + 1, None)
+        while self.health == "stopped":
+            self._wake.clear()
+            if self.health == "stopped":  # else what has changed that was not heard
+                self._wake.wait()
+        if self._failure is not None:
+            self._wake.clear()
+            if not self._closed:
+                self._wake.wait(self._pause)
+        elif self._seen <= self._projection.position and not self._missed:
+            self._sleep(self._projection.position + 1, self._look_after)
         if self._seen - self._projection.position < PLENTY:
             self._sleep(self._projection.position + PLENTY, self._linger)
         return not self._closed
@@ -183,13 +295,31 @@ class ProjectionRunner:
     def _sleep(self, until: int, seconds: float | None) -> None:
         self._wake.clear()
         self._due = until
-        if self._seen < until and not self._closed:  # a notification that came before `_due` was set did not wake
+        # A notification that came before `_due` was set did not wake.
+        if self._seen < until and not self._closed and not self._missed:
             self._wake.wait(seconds)
         self._due = _NEVER
 
+    def _look(self) -> None:
+        if self._missed or self._look_after is not None:
+            self._missed = False
+            try:
+                self._seen = max(self._seen, self._log.head())
+            except StorageError as error:
+                self._failure = ReadModelError(f"the log cannot be read: {error}")
+                self._missed = True
+                raise self._failure from error
+
     def _project_what_was_seen(self) -> None:
         seen = self._seen
-        while self._projection.position < seen:
+        while self._projection.position < seen or self._failure is not None:
             with self._applying:
-                if self._projection.position < seen and not self._advance():
+                if (self._projection.position < seen or self._failure is not None) and not self._advance():
                     return
+
+
+class ProjectionRunner(Runner[Projection]):
+    """The runner of the runtime's own tables."""
+
+    def __init__(self, log: Log, engine: Engine, *, linger: float = LINGER) -> None:
+        super().__init__(log, Projection(log, engine), linger=linger)

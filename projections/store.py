@@ -1,19 +1,23 @@
-"""The file beside the log that holds the tables: opened as it is if it fits the log, else made anew."""
+"""The file beside the log that holds the tables: opened as it is if it fits the log, else made anew.
+
+There may be several generations of it: one that is read, and another that is made to take its place.
+"""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import Engine, NullPool, StaticPool, create_engine, event, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 
 from reenact.projections.errors import ReadModelError
+from reenact.projections.generations import Generations, remove
 from reenact.projections.log import Log
-from reenact.projections.projection import NAME, mark
+from reenact.projections.projection import NAME, misfit
 from reenact.projections.tables import METADATA, PROGRESS, VERSION
 
 BUSY_TIMEOUT: Final = 5.0
@@ -25,6 +29,12 @@ CHECKPOINT_PAGES: Final = 4000
 _log: Final = logging.getLogger("reenact.projections")
 
 
+def current(path: Path) -> Path:
+    """Return the file that is read at present, of those that begin with this path; it may be deleted a moment later."""
+    generations = Generations(path)
+    return generations.file(generations.live())
+
+
 def open_store(path: Path, log: Log) -> Engine:
     """Return an engine on a file whose tables fit the log and this version; what was there before may be replaced.
 
@@ -32,11 +42,11 @@ def open_store(path: Path, log: Log) -> Engine:
         ReadModelError: the file cannot be written.
     """
     if path.exists():
-        wrong = _what_is_wrong(path, log)
+        wrong = what_is_wrong(path, log)
         if wrong is None:
             return _engine(path)
-        _log.warning("%s is made anew from the log: %s", path.name, wrong)
-    _remove(path)
+        _log.warning("%s is made anew from the log: %s", path.name, wrong.words)
+    remove(path)
     engine = _engine(path)
     try:
         METADATA.create_all(engine)
@@ -44,6 +54,26 @@ def open_store(path: Path, log: Log) -> Engine:
         engine.dispose()
         raise ReadModelError(f"the projections cannot be written to {path}: {error.orig}") from error
     return engine
+
+
+class Misfit(NamedTuple):
+    """Why a file does not fit; one that `can_be_read` is whole, of this log, and of another version."""
+
+    words: str
+    can_be_read: bool = False
+
+
+def what_is_wrong(path: Path, log: Log) -> Misfit | None:
+    """Return why the file does not fit the log and this version, None if it does.
+
+    Raises:
+        ReadModelError: the file cannot be opened, or the log not be read.
+    """
+    engine = _engine(path)
+    try:
+        return _look_through(path, engine, log)
+    finally:
+        engine.dispose()
 
 
 def open_private() -> Engine:
@@ -80,47 +110,31 @@ def _prepare(connection: sqlite3.Connection, _record: object) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
 
 
-def _what_is_wrong(path: Path, log: Log) -> str | None:
-    engine = _engine(path)
+def _look_through(path: Path, engine: Engine, log: Log) -> Misfit | None:
     columns = PROGRESS.c.position, PROGRESS.c.mark, PROGRESS.c.version, PROGRESS.c.closed
     try:
         with engine.connect() as connection:
             progress = connection.execute(select(*columns).where(PROGRESS.c.name == NAME)).one_or_none()
             if progress is None:
-                return "nobody has finished making it"
+                return Misfit("nobody has finished making it")
             position, marked, version, closed = progress
-            if version != VERSION:
-                return f"it is of version {version}, not {VERSION}"
             if not closed or path.stat().st_size <= SMALL:
                 faults = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
                 if faults != "ok":
-                    return f"it is damaged: {faults}"
+                    return Misfit(f"it is damaged: {faults}")
     except OperationalError as error:
         if not _is_fault_of_the_file(error):
             raise ReadModelError(f"the projections in {path} cannot be opened: {error.orig}") from error
-        return f"it is damaged: {error.orig}"
+        return Misfit(f"it is damaged: {error.orig}")
     except DatabaseError as error:
-        return f"it is damaged: {error.orig}"
-    finally:
-        engine.dispose()
-    if position == 0:
-        return None
-    there = log.read_all(after=position - 1, limit=1)
-    if not there or there[0].position != position:
-        return f"it is ahead of the log, at position {position}"
-    return None if mark(there[0]) == marked else "it belongs to another log"
+        return Misfit(f"it is damaged: {error.orig}")
+    wrong = misfit(log, position, marked)
+    if wrong is not None:
+        return Misfit(wrong)
+    return None if version == VERSION else Misfit(f"it is of version {version}, not {VERSION}", can_be_read=True)
 
 
 def _is_fault_of_the_file(error: OperationalError) -> bool:
     """Return whether it is the content that does not fit, such as a missing table, and not the access to it."""
     cause = error.orig
     return isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorname", "") == "SQLITE_ERROR"
-
-
-def _remove(path: Path) -> None:
-    # The file first: what is left of a write-ahead log counts for nothing once its database is gone.
-    try:
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise ReadModelError(f"{path} cannot be replaced: {error}") from error

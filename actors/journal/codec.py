@@ -16,6 +16,9 @@ Fields: TypeAlias = list[Any]
 Upcast: TypeAlias = Callable[[Fields], Fields]
 """Turns the fields of one version into those of the next."""
 
+_PAIR = b"\x92"
+"""What the bytes of an event begin with in MessagePack: a list of when it was recorded, and of the event."""
+
 _Decode: TypeAlias = Callable[[bytes], tuple[int, Any]]
 
 
@@ -103,9 +106,17 @@ class EventCodec:
             )
             raise LogUnusableError(message) from error
 
+    def beginning(self, recorded_at: int) -> bytes:
+        """Return what the bytes of every event that was recorded then begin with; in order, as the times are."""
+        return _PAIR + self._encode(recorded_at)
+
     def knows(self, topic: str) -> bool:
         """Return whether the name is in the table, whatever the version."""
         return str(topic).rpartition(":")[0] in self._forms
+
+    def stores(self, event_type: type) -> bool:
+        """Return whether events of exactly this type can be stored."""
+        return event_type in self._topics
 
     def register(self, form: StoredForm) -> None:
         """Take one more form into the table; one that stands there already changes nothing.

@@ -14,7 +14,7 @@ class Reader(Protocol):
         """What messages call the log."""
         ...
 
-    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
         """Return the rows as tuples. The query is in SQLite's words; what keeps the log may have to spell it its way.
 
         Raises:

@@ -22,7 +22,7 @@ class SqliteReader(ReadPool[sqlite3.Connection]):
         """Read the log at `path`; connections are opened when they are needed."""
         super().__init__(lambda: connect_to_read(path), path, translated=translated)
 
-    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
         """Return the rows of the query."""
         # As `connection` does, without the cost of two context managers: each start of an actor reads its stream.
         connection = self.borrow()

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
-from reenact.actors.journal.api import Append, Done, Recorded, Snapshot
+from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
 from reenact.actors.journal.chain import FeedRecord, Record, Timer
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Intake, Purge, Recovery, Step
+from reenact.actors.journal.seeking import seek
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
 
 _EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
 _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
+_READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version <= ? ORDER BY originator_version"
+_LINK = "SELECT originator_version, rowid, topic, state, digest FROM stored_events WHERE originator_id = ?"
+_READ_LINK = f"{_LINK} AND originator_version = ?"
+_READ_LINK_AT = f"{_LINK} AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"
 _READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
@@ -104,6 +109,57 @@ class StoredJournal(StoredFeeds):
         """Return up to `limit` events of all streams with a position above `after`, in the order of their positions."""
         return self._read_events(_READ_ALL, (after, limit))
 
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> list[Recorded]:
+        """Return up to `limit` events that fit every condition, in their order or `backwards`, decoding no others.
+
+        They have a position above `after`, `until` included, and are of the stream, with such versions, if one is
+        named; `names` are stored names without versions, any if there are none. `since` and `before` are when they
+        were recorded, in microseconds since 1970-01-01 UTC. Whoever looks at a long log for few events asks for some
+        positions at a time.
+
+        Raises:
+            LogTooNewError, LogUnusableError: an event that fits cannot be decoded.
+        """
+        codec = self._codec
+        query, parameters = seek(
+            after=after,
+            until=until,
+            stream=stream,
+            after_version=after_version,
+            until_version=until_version,
+            names=names,
+            since=None if since is None else codec.beginning(since),
+            before=None if before is None else codec.beginning(before),
+            backwards=backwards,
+            limit=limit,
+        )
+        return self._read_events(query, parameters)
+
+    def read_until(self, stream: str, version: int) -> list[Recorded]:
+        """Return the stream's events up to this version, which is included."""
+        return self._read_events(_READ_UNTIL, (stream, version))
+
+    def link(self, stream: str, version: int) -> Link | None:
+        """Return the record of this version, None if there is none."""
+        return self._link(_READ_LINK, stream, version)
+
+    def link_at(self, stream: str, position: int) -> Link | None:
+        """Return the stream's last record up to the position of the log, None if there is none."""
+        return self._link(_READ_LINK_AT, stream, position)
+
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, if it has one."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
@@ -186,7 +242,7 @@ class StoredJournal(StoredFeeds):
         """Have it called no more. Idempotent."""
         self.writer.unwatch(watcher)
 
-    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
         """Return rows of the log's tables, as they stand; the query is in SQLite's words.
 
         Raises:
@@ -202,7 +258,14 @@ class StoredJournal(StoredFeeds):
         with self._closing:
             self._cleanup.close()
 
-    def _read_events(self, query: str, parameters: tuple[str | int, ...]) -> list[Recorded]:
+    def _link(self, query: str, stream: str, number: int) -> Link | None:
+        rows: list[tuple[int, int, str, bytes, bytes]] = self._reader.select(query, (stream, number))
+        if not rows:
+            return None
+        version, position, topic, state, digest = rows[0]
+        return Link(version, position, self._codec.decode(topic, state)[0], digest)
+
+    def _read_events(self, query: str, parameters: tuple[str | int | bytes, ...]) -> list[Recorded]:
         rows: list[tuple[str, int, int, str, bytes]] = self._reader.select(query, parameters)
         decode = self._codec.decode
         return [

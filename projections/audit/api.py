@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.projections.log import Log, Row
+from reenact.projections.log import Log
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -72,10 +72,29 @@ class Feed(Protocol):
 class AuditedLog(Log, Protocol):
     """A log that is open for reading, as any journal is."""
 
-    def read(self, stream: str, *, after: int = 0) -> Sequence[Row]:
-        """Return the stream's events with a version above `after`."""
-        ...
-
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[Feed]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
+        ...
+
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> Sequence[Row]:
+        """Return up to `limit` events that fit every condition, in their order or `backwards`, decoding no others.
+
+        They have a position above `after`, `until` included, and are of the stream, with such versions, if one is
+        named; `names` are stored names without versions, any if there are none. `since` and `before` are when they
+        were recorded, in microseconds since 1970-01-01 UTC. Whoever looks at a long log for few events asks for some
+        positions at a time.
+        """
         ...

@@ -27,7 +27,7 @@ class PostgresReader(ReadPool[Connection]):
         )
         self._schema = address.schema
 
-    def select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
         """Return the rows of the query."""
         spelling = spelled(query, self._schema)
         with self.connection() as connection:
@@ -42,5 +42,5 @@ class PostgresReader(ReadPool[Connection]):
             return _fetch(connection, spelling, parameters)
 
 
-def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int]) -> list[Any]:
+def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int | bytes]) -> list[Any]:
     return connection.execute(query, parameters, binary=True).fetchall()

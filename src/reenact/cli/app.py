@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 import typer
 
+from reenact.cli import auditing
+from reenact.cli.arguments import Command, Database, Lines
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
 from reenact.cli.interrupts import ending_on_request
 from reenact.cli.options import (
     ListFormat,
-    LogOptions,
     OutputFormat,
     ServeOptions,
     SessionsOptions,
@@ -33,20 +34,6 @@ _ONLY_WHILE_TALKING = "belongs to a conversation, not to a subcommand"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
-Command: TypeAlias = Callable[[Console], int]
-"""What a command line asks for, still to be done; it returns the exit code."""
-
-Database: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--db",
-        metavar="PATH|URL",
-        help="The log: a file or sqlite:/// URL. Default: REENACT_DB, else reenact.db in the user's data directory.",
-    ),
-]
-Lines: TypeAlias = Annotated[
-    ListFormat, typer.Option("--output-format", help="Lines for people, or one JSON object a line.")
-]
 Tools: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -192,47 +179,6 @@ def _talk(
     return talk
 
 
-@app.command("log")
-def _log(
-    *,
-    context: typer.Context,
-    database: Database = None,
-    output_format: Lines = ListFormat.TEXT,
-    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Only this session.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only while this agent was live.")] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; may be given more than once.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only from then on: 2026-11-21T08:30, or 15m, 2h, 7d.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only up to then.")] = None,
-    text: Annotated[str | None, typer.Option("--text", help="Only where this is said, in capitals or not.")] = None,
-    after: Annotated[int, typer.Option("--after", metavar="POSITION", help="Only what comes behind this.")] = 0,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is still to come.")] = False,
-) -> Command:
-    """List the events of the log, also while it is being written."""
-    options = LogOptions(
-        database=database or context.obj,
-        output_format=output_format,
-        session=session,
-        agent=agent,
-        types=tuple(types or ()),
-        since=since,
-        until=until,
-        text=text,
-        after=after,
-        follow=follow,
-    )
-
-    def log(console: Console) -> int:
-        from reenact.cli import log as logs  # noqa: PLC0415 - likewise
-
-        return logs.log(options, console)
-
-    return log
-
-
 @app.command("sessions")
 def _sessions(*, context: typer.Context, database: Database = None, output_format: Lines = ListFormat.TEXT) -> Command:
     """List the sessions, the newest first: id, beginning, messages, first words, and if one waits for a person."""
@@ -363,3 +309,6 @@ def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
         except OSError:  # nobody reads it, or there is no space for it
             console.abandon()
     return problem.code
+
+
+auditing.add_to(app)

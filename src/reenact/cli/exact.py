@@ -14,7 +14,21 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from rich.cells import cell_len
 
+from reenact.domain.legible import harmless, in_ascii, seen, tokens
 from reenact.domain.tools import is_array, is_object
+
+__all__ = [
+    "Escape",
+    "escaped",
+    "harmless",
+    "in_ascii",
+    "lines_of",
+    "may_be_reordered",
+    "on_one_line",
+    "plain_or_quoted",
+    "quoted",
+    "seen",
+]
 
 Escape: TypeAlias = Callable[[str, str], str]
 """Tells how a character is written behind what stands before it."""
@@ -23,21 +37,12 @@ _NARROWEST: Final = 16
 """Columns that a piece of text has at least, however deep it stands."""
 _STEP: Final = "  "
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
-_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-_UNSEEN: Final = frozenset(
-    map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
-) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000))))
-"""Letters, marks and symbols that show nothing all the same."""
-_STRUCK_THROUGH: Final = frozenset(map(chr, range(0x0334, 0x0339)))
-_MOST_MARKS: Final = 3
-"""Marks over and under one letter; more of them would reach into other lines."""
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 
 
 def escaped(text: str) -> str:
     """Return the text with every character that cannot be seen, or is not what it seems, as an escape of JSON."""
-    return "".join(_tokens(text, seen))
+    return "".join(tokens(text, seen))
 
 
 def quoted(text: str) -> str:
@@ -48,35 +53,6 @@ def quoted(text: str) -> str:
 def plain_or_quoted(name: str) -> str:
     """Return a name as it is if it is as names are, else in quotes."""
     return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
-
-
-def harmless(text: str) -> str:
-    """Return a line of text that can be read, but neither obeyed by a terminal nor taken for more than it is."""
-    return "".join(one if one in '\\"' else seen(one, "x") for one in text.expandtabs(4))
-
-
-def seen(character: str, before: str) -> str:
-    """Return the character as it is if a person can see it, else as an escape."""
-    if character in _SHORT:
-        return _SHORT[character]
-    if " " <= character <= "~":
-        return character
-    category = unicodedata.category(character)
-    if category in _UNSEEN_CATEGORIES or character in _UNSEEN:
-        return in_ascii(character, before)
-    if category.startswith("M") and not _fits(character, before):
-        return in_ascii(character, before)
-    return character
-
-
-def in_ascii(character: str, _before: str) -> str:
-    """Return the character as an escape unless it is one of ASCII that can be seen."""
-    if character in _SHORT:
-        return _SHORT[character]
-    if " " <= character <= "~":
-        return character
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def may_be_reordered(value: object) -> bool:
@@ -146,7 +122,7 @@ def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]
 def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
     """Yield the text, escaped, in pieces of so many columns; a line end is the last of its piece."""
     piece, columns = "", 0
-    for token in _tokens(text, escape):
+    for token in tokens(text, escape):
         wide = cell_len(token)
         if piece and columns + wide > width:
             yield piece
@@ -157,28 +133,3 @@ def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
             piece, columns = "", 0
     if piece or not text:
         yield piece
-
-
-def _tokens(text: str, escape: Escape) -> Iterator[str]:
-    """Yield each character as it is written, a letter together with its marks."""
-    token = ""
-    for character in text:
-        written = escape(character, token)
-        if token and written == character and unicodedata.category(character).startswith("M"):
-            token += written
-            continue
-        if token:
-            yield token
-        token = written
-    if token:
-        yield token
-
-
-def _fits(mark: str, before: str) -> bool:
-    """Return whether the mark belongs to the letter that stands before it, perhaps with marks of its own."""
-    return (
-        mark not in _STRUCK_THROUGH
-        and unicodedata.category(mark) != "Me"
-        and unicodedata.category(before[:1] or " ").startswith("L")
-        and len(before) <= _MOST_MARKS
-    )

@@ -82,6 +82,42 @@ def stopping(stop: Callable[[], object]) -> Generator[None]:
 
 
 @contextmanager
+def doing_whole() -> Generator[Callable[[Callable[[], object]], None]]:
+    """Yield what does something without letting Ctrl+C or a request to end in between: that is obeyed when it is done.
+
+    A second one is obeyed at once: what waits for ever ends so.
+    """
+    numbers = (signal.SIGINT, *_REQUESTS)
+    before = {number: signal.getsignal(number) for number in numbers}
+    asked: list[int] = []
+    is_busy = False
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if is_busy and not asked:
+            asked.append(number)
+        else:
+            obey(number, frame)
+
+    def obey(number: int, frame: FrameType | None) -> None:
+        act = before[signal.Signals(number)]
+        if callable(act):
+            act(number, frame)
+
+    def do(act: Callable[[], object]) -> None:
+        nonlocal is_busy
+        is_busy = True
+        try:
+            act()
+        finally:
+            is_busy = False
+        if asked:
+            obey(asked.pop(), None)
+
+    with _handling(dict.fromkeys(numbers, hear)):
+        yield do
+
+
+@contextmanager
 def cleaning_up() -> Generator[None]:
     """Let nothing stop half-way what is done here: who cannot wait, ends the process, which the log survives."""
 

@@ -71,13 +71,37 @@ class LogOptions:
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
     session: str | None = None
+    lineage: bool = False
     agent: str | None = None
     types: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
     text: str | None = None
     after: int = 0
+    limit: int | None = None
+    last: int | None = None
+    reverse: bool = False
     follow: bool = False
+    why: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """A look at a session as it was at a position; now if there is none."""
+
+    session: str
+    at: int | None = None
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions:
+    """What changed between two positions of a session, or between two sessions: SESSION A B, or LEFT[@A] RIGHT[@B]."""
+
+    what: tuple[str, ...]
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
 
 
 @dataclass(frozen=True, kw_only=True)

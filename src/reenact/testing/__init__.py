@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from reenact.actors.environment.recorded.recorded import RecordedEnvironment
     from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, MockEvent, MockScenario
     from reenact.testing.clock import ManualClock
+    from reenact.testing.crash_points import Crash, CrashPoint
+    from reenact.testing.crash_test import CrashReport, CrashTest
+    from reenact.testing.crashing import crash_at, effect
     from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
     from reenact.testing.fake_replies import FakeError, FakeReply
     from reenact.testing.faulty_journal import CrashedError, FaultyJournal
+    from reenact.testing.fork_server import Reporter
     from reenact.testing.findings import ReplayError
     from reenact.testing.ids import SequentialIds
     from reenact.testing.kit import EventSourcedTestKit
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PREDEFINED_SCENARIOS",
+    "Crash",
+    "CrashPoint",
+    "CrashReport",
+    "CrashTest",
     "CrashedError",
     "EventSourcedTestKit",
     "FakeError",
@@ -49,13 +57,20 @@ __all__ = [
     "RecordedEnvironment",
     "ReplayError",
     "ReplayMachine",
+    "Reporter",
     "Result",
     "SequentialIds",
+    "crash_at",
+    "effect",
     "torn_copy",
     "wait_until",
 ]
 
 _LATER: Final = {
+    "Crash": "reenact.testing.crash_points",
+    "CrashPoint": "reenact.testing.crash_points",
+    "CrashReport": "reenact.testing.crash_test",
+    "CrashTest": "reenact.testing.crash_test",
     "CrashedError": "reenact.testing.faulty_journal",
     "EventSourcedTestKit": "reenact.testing.kit",
     "FakeError": "reenact.testing.fake_replies",
@@ -76,8 +91,11 @@ _LATER: Final = {
     "PREDEFINED_SCENARIOS": "reenact.actors.environment.scenarios",
     "ReplayError": "reenact.testing.findings",
     "ReplayMachine": "reenact.testing.machine",
+    "Reporter": "reenact.testing.fork_server",
     "Result": "reenact.testing.result",
     "SequentialIds": "reenact.testing.ids",
+    "crash_at": "reenact.testing.crashing",
+    "effect": "reenact.testing.crashing",
     "torn_copy": "reenact.testing.torn",
     "wait_until": "reenact.testing.waiting",
 }

@@ -1,0 +1,94 @@
+"""Text from anywhere as lines that people can trust: nothing in it can hide, move the cursor, or end the line."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Final
+
+_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+_UNSEEN: Final = frozenset(
+    map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000))))
+"""Letters, marks and symbols that show nothing all the same."""
+_STRUCK_THROUGH: Final = frozenset(map(chr, range(0x0334, 0x0339)))
+_MOST_MARKS: Final = 3
+"""Marks over and under one letter; more of them would reach into other lines."""
+
+
+def harmless(text: str) -> str:
+    """Return a line of text that can be read, but neither obeyed by a terminal nor taken for more than it is."""
+    return "".join(one if one in '\\"' else seen(one, "x") for one in text.expandtabs(4))
+
+
+def shortened(text: str, width: int) -> str:
+    """Return the text, made harmless, in at most so many columns; an ellipsis stands for what is left out."""
+    beginning = text[: 4 * width]
+    whole = harmless(beginning)
+    if len(beginning) == len(text) and columns(whole) <= width:
+        return whole
+    told, room = "", width - 1
+    for character in whole:
+        room -= columns(character)
+        if room < 0:
+            break
+        told += character
+    return f"{told.rstrip()}…"
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal the text takes."""
+    return sum(
+        0 if unicodedata.category(one).startswith("M") else 2 if unicodedata.east_asian_width(one) in "WF" else 1
+        for one in text
+    )
+
+
+def seen(character: str, before: str) -> str:
+    """Return the character as it is if a person can see it, else as an escape."""
+    if character in _SHORT:
+        return _SHORT[character]
+    if " " <= character <= "~":
+        return character
+    category = unicodedata.category(character)
+    if category in _UNSEEN_CATEGORIES or character in _UNSEEN:
+        return in_ascii(character, before)
+    if category.startswith("M") and not _fits(character, before):
+        return in_ascii(character, before)
+    return character
+
+
+def in_ascii(character: str, _before: str) -> str:
+    """Return the character as an escape unless it is one of ASCII that can be seen."""
+    if character in _SHORT:
+        return _SHORT[character]
+    if " " <= character <= "~":
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def tokens(text: str, escape: Callable[[str, str], str]) -> Iterator[str]:
+    """Yield each character as it is written, a letter together with its marks."""
+    token = ""
+    for character in text:
+        written = escape(character, token)
+        if token and written == character and unicodedata.category(character).startswith("M"):
+            token += written
+            continue
+        if token:
+            yield token
+        token = written
+    if token:
+        yield token
+
+
+def _fits(mark: str, before: str) -> bool:
+    """Return whether the mark belongs to the letter that stands before it, perhaps with marks of its own."""
+    return (
+        mark not in _STRUCK_THROUGH
+        and unicodedata.category(mark) != "Me"
+        and unicodedata.category(before[:1] or " ").startswith("L")
+        and len(before) <= _MOST_MARKS
+    )

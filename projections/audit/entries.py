@@ -1,0 +1,345 @@
+"""The events of a log as entries that people and programs read, and those of them that fit every filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.domain.agent import AgentStarted, AgentStopped
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.messages import EPOCH, instant
+from reenact.domain.plain import is_sayable
+from reenact.domain.stored import STORED
+from reenact.domain.tools import MCPServer
+from reenact.projections.audit.api import AuditedLog
+from reenact.projections.audit.history import lineage_of, stream_of
+from reenact.projections.log import Row
+
+Fields: TypeAlias = dict[str, Any]
+Streams: TypeAlias = Sequence[tuple[str, int | None]]
+"""Streams, each up to a version, that included, or to its end."""
+
+_NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
+_LIVES: Final = ("agent-started", "agent-stopped")
+_SESSION: Final = "session"
+_STRETCH: Final = 20_000
+"""So many positions are looked at in one go: a look ends soon, whatever fits."""
+_PAGE: Final = 1000
+"""So many events are held at once."""
+_KNOWN: Final = 10_000
+"""So many streams are remembered with the agent that is live in them."""
+
+
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as a program reads it; `agent_id` is the agent that was live in the session."""
+
+    position: int
+    time: datetime
+    type: str
+    stream: str
+    version: int
+    session_id: str | None
+    agent_id: str | None
+    data: Fields
+    """The fields of the event; of an MCP server only what may be shown, since the rest may be secret."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event must be like: it fits if it meets every condition, and any event meets what is None or empty.
+
+    `lineage` takes the history that a branch shares with its origin for the branch's own. `types` are names under
+    which events are stored. `since` and `until` are times, both included; `text` is found in the event's fields as
+    JSON, in capitals or not. `after` and `before` are positions, neither of them included.
+    """
+
+    session: str | None = None
+    lineage: bool = False
+    agent: str | None = None
+    types: frozenset[str] = frozenset()
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str | None = None
+    after: int = 0
+    before: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInputError` unless the filter can be met: types are stored names, and times have a zone."""
+        for name in sorted(self.types - STORED.keys()):
+            raise InvalidInputError(f"the log knows no type {name!r}; it knows {', '.join(sorted(STORED))}")
+        for which, time in (("since", self.since), ("until", self.until)):
+            if time is not None and time.tzinfo is None:
+                raise InvalidInputError(f"{which} is a time without a zone, {time}; say which one it is in")
+        if self.lineage and self.session is None:
+            raise InvalidInputError("lineage is that of a session; name the session")
+
+
+def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> Iterator[LogEntry]:
+    """Yield the events that fit, in the order of the log or `backwards`, as far as the log goes when this begins.
+
+    What cannot fit is not decoded, and few events are held at once, however long the log is.
+
+    Raises:
+        SessionNotFoundError: the lineage of a session is wanted that does not exist.
+    """
+    fold = None if wanted.text is None else wanted.text.casefold()
+    agents = _Agents(log)
+    for row in _Look(log, wanted, backwards=backwards):
+        agent_id = agents.at(row)
+        if wanted.agent not in (None, agent_id):
+            continue
+        entry = _entry(row, agent_id)
+        if fold is None or fold in msgspec.json.encode(entry.data).decode().casefold():
+            yield entry
+
+
+def follow(log: AuditedLog, wanted: Filter, *, pause: Callable[[], object]) -> Iterator[LogEntry]:
+    """Yield the events that fit, and those that are still to come; `pause` is called between two looks at the log.
+
+    Raises:
+        SessionNotFoundError: the lineage of a session is wanted that does not exist.
+    """
+    after = wanted.after
+    while True:
+        head = log.head()
+        yield from entries_of(log, msgspec.structs.replace(wanted, after=after, before=_least(wanted.before, head + 1)))
+        after = max(after, head)
+        pause()
+
+
+def last_entries(log: AuditedLog, wanted: Filter, count: int) -> list[LogEntry]:
+    """Return the last `count` events that fit, in the order of the log."""
+    return list(islice(entries_of(log, wanted, backwards=True), count))[::-1]
+
+
+def entry_at(log: AuditedLog, position: int) -> LogEntry:
+    """Return the event at the position.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    row = row_at(log, position)
+    return _entry(row, _Agents(log).at(row))
+
+
+def row_at(log: AuditedLog, position: int) -> Row:
+    """Return the event at the position, as it stands in the log.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    rows = log.find(after=position - 1, until=position, limit=1) if position > 0 else ()
+    if not rows:
+        raise InvalidInputError(f"there is no position {position}: the log goes from 1 to {log.head()}")
+    return rows[0]
+
+
+def name_of(event: object) -> str:
+    """Return the name under which the event is stored, or that of its class if it is none of a log of ours."""
+    return _NAMES.get(type(event), type(event).__name__)
+
+
+def is_session(stream: str) -> bool:
+    """Return whether the stream is that of a session."""
+    return stream.startswith(f"{_SESSION}/")
+
+
+def session_of(stream: str) -> str | None:
+    """Return the session whose stream it is, or None."""
+    return stream.removeprefix(f"{_SESSION}/") if is_session(stream) else None
+
+
+def fields_of(event: object) -> Fields:
+    """Return the fields of an event by their names; in the log they stand by their order."""
+    names: tuple[str, ...] = getattr(event, "__struct_fields__", ())
+    return {name: _plain(getattr(event, name)) for name in names}
+
+
+class _Look:
+    """The rows that a filter cannot rule out before they are decoded, in the order of the log or backwards."""
+
+    def __init__(self, log: AuditedLog, wanted: Filter, *, backwards: bool) -> None:
+        self._log = log
+        self._wanted = wanted
+        self._backwards = backwards
+        head = log.head()
+        self._until = head if wanted.before is None else min(head, wanted.before - 1)
+        self._since = None if wanted.since is None else _microseconds(wanted.since)
+        self._before = None if wanted.until is None else _microseconds(wanted.until) + 1
+
+    def __iter__(self) -> Iterator[Row]:
+        wanted = self._wanted
+        if not all(id_ is None or is_sayable(id_) for id_ in (wanted.session, wanted.agent)):
+            return iter(())
+        if self._until - wanted.after <= _PAGE:  # less than it takes to find out where to look
+            return self._of_page()
+        if wanted.session is not None:
+            return self._of_streams(wanted.session)
+        return self._of_log() if wanted.agent is None else self._of_agent(wanted.agent)
+
+    def _of_page(self) -> Iterator[Row]:
+        session_id, rows = self._wanted.session, list(self._of_log())
+        if session_id is None or not rows:
+            return iter(rows)
+        streams = self._streams(session_id)
+        return (row for row in rows if _is_in(row, streams))
+
+    def _streams(self, session_id: str) -> Streams:
+        """Return where the session's events are."""
+        return [(stream_of(session_id), None)] if not self._wanted.lineage else lineage_of(self._log, session_id)
+
+    def _of_log(self) -> Iterator[Row]:
+        wanted = self._wanted
+        return self._stretches(names=wanted.types, after=wanted.after, since=self._since, before=self._before)
+
+    def _stretches(
+        self, *, names: frozenset[str], after: int = 0, since: int | None = None, before: int | None = None
+    ) -> Iterator[Row]:
+        lower, upper = after, self._until
+        while lower < upper:
+            first = max(lower, upper - _STRETCH) if self._backwards else lower
+            last = upper if self._backwards else min(upper, lower + _STRETCH)
+            rows = self._log.find(
+                after=first,
+                until=last,
+                names=names,
+                since=since,
+                before=before,
+                backwards=self._backwards,
+                limit=_PAGE,
+            )
+            yield from rows
+            is_full = len(rows) == _PAGE
+            if self._backwards:
+                upper = rows[-1].position - 1 if is_full else first
+            else:
+                lower = rows[-1].position if is_full else last
+
+    def _of_streams(self, session_id: str) -> Iterator[Row]:
+        streams = self._streams(session_id)
+        for stream, last in reversed(streams) if self._backwards else streams:
+            yield from self._of_stream(stream, last=last)
+
+    def _of_stream(self, stream: str, *, first: int = 0, last: int | None = None) -> Iterator[Row]:
+        """Yield the stream's rows with versions above `first`, `last` included."""
+        while True:
+            rows = self._log.find(
+                after=self._wanted.after,
+                until=self._until,
+                stream=stream,
+                after_version=first,
+                until_version=last,
+                names=self._wanted.types,
+                since=self._since,
+                before=self._before,
+                backwards=self._backwards,
+                limit=_PAGE,
+            )
+            yield from rows
+            if len(rows) < _PAGE:
+                return
+            if self._backwards:
+                last = rows[-1].version - 1
+            else:
+                first = rows[-1].version
+
+    def _of_agent(self, agent_id: str) -> Iterator[Row]:
+        """Yield the rows of the agent's life."""
+        for began in self._stretches(names=frozenset({"agent-started"})):
+            if isinstance(began.event, AgentStarted) and began.event.agent_id == agent_id:
+                ends = self._log.find(
+                    stream=began.stream, after_version=began.version, names=("agent-stopped",), limit=1
+                )
+                last = ends[0].version if ends else None
+                yield from self._of_stream(began.stream, first=began.version - 1, last=last)
+                return
+
+
+def _is_in(row: Row, streams: Streams) -> bool:
+    return any(row.stream == stream and (last is None or row.version <= last) for stream, last in streams)
+
+
+class _Life(msgspec.Struct, frozen=True):
+    """Versions of a stream, `low` to `high`, all of them, with one agent or none live."""
+
+    low: int = 1
+    high: int = 0
+    agent_id: str | None = None
+
+
+class _Agents:
+    """Who was live in a session when an event happened there, found in its stream unless it is known."""
+
+    def __init__(self, log: AuditedLog) -> None:
+        self._log = log
+        self._known: dict[str, _Life] = {}
+
+    def at(self, row: Row) -> str | None:
+        """Return the agent that was live; for its start and its end, the agent itself."""
+        if not is_session(row.stream):
+            return None
+        version, event = row.version, row.event
+        life = self._known.pop(row.stream, None) or _Life()
+        if isinstance(event, AgentStarted):
+            life = _Life(version, version, event.agent_id)
+        elif isinstance(event, AgentStopped):
+            life = _Life(version + 1, version)
+        elif life.low <= version <= life.high + 1:
+            life = _Life(life.low, max(life.high, version), life.agent_id)
+        else:
+            life = self._looked_up(row, life)
+        if len(self._known) >= _KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[row.stream] = life
+        return event.agent_id if isinstance(event, AgentStopped) else life.agent_id
+
+    def _looked_up(self, row: Row, life: _Life) -> _Life:
+        known = life.high if life.high < row.version else 0
+        last = self._log.find(
+            stream=row.stream, after_version=known, until_version=row.version, names=_LIVES, backwards=True, limit=1
+        )
+        if not last:
+            return _Life(life.low, row.version, life.agent_id) if known else _Life(1, row.version)
+        version, event = last[0].version, last[0].event
+        if isinstance(event, AgentStarted):
+            return _Life(version, row.version, event.agent_id)
+        return _Life(version + 1, row.version)
+
+
+def _entry(row: Row, agent_id: str | None) -> LogEntry:
+    return LogEntry(
+        position=row.position,
+        time=instant(row.recorded_at),
+        type=name_of(row.event),
+        stream=row.stream,
+        version=row.version,
+        session_id=session_of(row.stream),
+        agent_id=agent_id,
+        data=fields_of(row.event),
+    )
+
+
+def _least(before: int | None, end: int) -> int:
+    return end if before is None else min(before, end)
+
+
+def _microseconds(time: datetime) -> int:
+    since = time - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
+        return fields_of(value)
+    if _is_tuple(value):
+        return [_plain(one) for one in value]
+    if isinstance(value, MCPServer):
+        return dict(value.__rich_repr__())
+    return msgspec.to_builtins(value)
+
+
+def _is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
+    return isinstance(value, tuple)

@@ -1,0 +1,134 @@
+"""Where a process may be killed, and what is promised if it is."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+OUTCOME: Final = "tool-result"
+"""The event that says, in a session's stream, what came of a tool's call."""
+
+_NOTHING: Final = "nothing of the command"
+_UNSENT: Final = (
+    "It is as if the command had never been sent: whoever sent it had no reply, and may send it again. What was durable "
+    "before is untouched, and an unfinished turn is ended or resumed, as the runtime is configured."
+)
+_UNKNOWN: Final = (
+    "Nobody knows what the effect was. A resumed turn runs an idempotent tool once more, with the same key; of any other "
+    "the model is told that its outcome is not known, and it is not run again. `close` tells the model so of both."
+)
+_BEHIND: Final = "The next opening takes in what is missing, before it returns: the tables are what the log says."
+
+
+class CrashPoint(Enum):
+    """A point at which a process may be killed: `ends` says when, `durable` what the log has then, `promised` the rest.
+
+    What is handed over, committed and published is a step of an actor, a few deltas of an answer, an acknowledgement
+    of a consumer, a row that takes the place of compacted ones: whatever makes something durable.
+    """
+
+    BEFORE_APPEND = (
+        "between command and append: what follows from a command is decided, and about to be handed to the journal",
+        _NOTHING,
+        _UNSENT,
+    )
+    BEFORE_COMMIT = (
+        "between append and commit: the journal's writer has begun a transaction, and written nothing yet",
+        _NOTHING,
+        _UNSENT,
+    )
+    IN_COMMIT = (
+        "in the commit: every row is written, and the transaction is about to be ended",
+        _NOTHING,
+        _UNSENT,
+    )
+    AFTER_COMMIT = (
+        "between commit and publish: the transaction is durable, and nobody has heard of it",
+        "all of the transaction: events, feed, snapshots, timers, remembered requests",
+        "The command counts, although whoever sent it had no reply: a request that is sent again under its id is "
+        "answered, and not carried out again. Subscribers hear what was not published, under the cursors it has.",
+    )
+    AFTER_PUBLISH = (
+        "between publish and reply: subscribers may have heard of it, and whoever sent the command has no reply yet",
+        "all of the transaction",
+        "As above; what a subscriber has heard is in the log, under the same cursor, and says the same.",
+    )
+    AFTER_REPLY = (
+        "behind the reply: the program was promised something, and has passed that on (`Reporter.say`)",
+        "all that was promised",
+        "What was acknowledged is there: messages that were accepted wait or are answered, what was created, deleted, "
+        "decided or acknowledged stays so.",
+    )
+    BEFORE_EFFECT = (
+        "before the effect: that the tool is started is recorded, and it is about to run",
+        "the intent (`tool-started`)",
+        _UNKNOWN,
+    )
+    AFTER_EFFECT = (
+        "behind the effect: the tool has run, and nobody was told what came of it",
+        "the intent; the effect, out in the world",
+        _UNKNOWN,
+    )
+    BEFORE_OUTCOME = (
+        "before the append of the outcome: what came of the tool is about to be handed to the journal",
+        "the intent; the effect, out in the world",
+        _UNKNOWN,
+    )
+    AFTER_OUTCOME = (
+        "behind the commit of the outcome: what came of the tool is durable, and nobody has heard of it",
+        "the intent and the outcome (`tool-result`)",
+        "The tool is not run again. The model is told the outcome, by the resumed turn or when it is asked next.",
+    )
+    BEFORE_PROJECTION = (
+        "before the projection: the read model has begun a transaction to take events in",
+        "the events; nothing of them in the tables",
+        _BEHIND,
+    )
+    IN_PROJECTION = (
+        "in the projection: rows and position are written, and the transaction is about to be ended",
+        "the events; nothing of them in the tables",
+        _BEHIND,
+    )
+    AFTER_PROJECTION = (
+        "behind the projection: the tables have the events, and nobody has read them",
+        "the events, and their rows together with the position",
+        "No event is taken in twice.",
+    )
+
+    def __init__(self, ends: str, durable: str, promised: str) -> None:
+        self.ends = ends
+        self.durable = durable
+        self.promised = promised
+        self.__doc__ = f"Killed {ends}.\n\nDurable: {durable}.\n\n{promised}"
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """The process is killed when it comes to the point for the `nth` time.
+
+    `of` counts only what concerns that name: the stored name of an event for points around appends and commits, the
+    name of a tool or function for those around effects. Around outcomes it is the event that tells the outcome,
+    `tool-result` if nothing else is said.
+
+    Raises:
+        ValueError: `nth` is below one.
+    """
+
+    point: CrashPoint
+    nth: int = 1
+    of: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.nth < 1:
+            raise ValueError(f"a point is reached for the first time, or later: nth is {self.nth!r}, and not below 1")
+
+    @property
+    def counted(self) -> str | None:
+        """The name that is counted, None if all are."""
+        is_outcome = self.point in {CrashPoint.BEFORE_OUTCOME, CrashPoint.AFTER_OUTCOME}
+        return OUTCOME if self.of is None and is_outcome else self.of
+
+    def __str__(self) -> str:
+        of = "" if self.of is None else f" of {self.of}"
+        return f"{self.point.name}{of}, time {self.nth}"

@@ -1,0 +1,234 @@
+"""Killing the process at a point between a command and its last consequence, through seams that are there anyway.
+
+Nothing of this is in the runtime: while a `crash_at` is in force, writers that are opened have their store and their
+ways in wrapped, toolboxes their call, and the read model's engine is listened to.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import threading
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+from unittest import mock
+
+import msgspec
+from sqlalchemy import Engine, event
+
+from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.outcome import ToolOutcome
+from reenact.actors.environment.tools.toolbox import Toolbox
+from reenact.actors.journal.api import Done, Listener, Outcome
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.requests import Recovery, Request, Step
+from reenact.actors.journal.store import Changes, Store
+from reenact.actors.journal.writer import Writer
+from reenact.testing.crash_points import Crash, CrashPoint
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_COLUMNS: Final = 6
+_TOPIC: Final = 3
+"""Where an event's topic stands among the values of its row, and how many there are."""
+
+_BEGIN: Final = ("BEGIN IMMEDIATE", "BEGIN")
+_COMMIT: Final = "COMMIT"
+
+
+class Fuse:
+    """Counts how often the point of a crash is reached, and ends the process when it is time. Thread-safe."""
+
+    def __init__(self, crash: Crash, *, armed: bool = True) -> None:
+        """Take the crash; it only counts what is reached when it is `armed`."""
+        self._crash = crash
+        self._armed = armed
+        self._lock = threading.Lock()
+        self._reached = 0
+
+    @property
+    def reached(self) -> int:
+        """How often the point was reached."""
+        return self._reached
+
+    def arm(self) -> None:
+        """Count from now on."""
+        self._armed = True
+
+    def disarm(self) -> None:
+        """Count no more."""
+        self._armed = False
+
+    def reach(self, point: CrashPoint, names: Callable[[], Collection[str]] | None = None) -> None:
+        """Take note that a point is reached, by what bears these names; this may be the last thing that happens."""
+        if not self._armed or point is not self._crash.point:
+            return
+        counted = self._crash.counted
+        if counted is not None and (names is None or counted not in names()):
+            return
+        with self._lock:
+            self._reached += 1
+            if self._reached == self._crash.nth:
+                die()
+
+
+def die() -> NoReturn:
+    """End this process at once, as `kill -9` does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    while True:  # until it arrives
+        signal.pause()
+
+
+_in_force: list[Fuse] = []
+
+
+@contextmanager
+def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: bool = True) -> Generator[Fuse]:
+    """Have this process killed when what is opened in the block comes to the point for the nth time.
+
+    A `Runtime` or an `ActorSystem` has to be opened in the block; a log that is open already is left alone. See
+    `Crash` for what is counted. Yields what counts: with `armed=False` it begins when its `arm` is called.
+
+    Raises:
+        ValueError: `nth` is below one.
+    """
+    fuse = Fuse(Crash(point, nth, of), armed=armed)
+    with ExitStack() as undo:
+        undo.enter_context(mock.patch.object(Writer, "__init__", _opening(fuse, Writer.__init__)))
+        undo.enter_context(mock.patch.object(Toolbox, "call", _calling(fuse, Toolbox.call)))
+        _listen_to_projections(fuse, undo)
+        _in_force.append(fuse)
+        undo.callback(_in_force.remove, fuse)
+        undo.callback(fuse.disarm)
+        yield fuse
+
+
+def effect(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function, plain or a coroutine function, with the points before and behind an effect around it.
+
+    It is for what actors of one's own do to the world; the tools of a runtime have these points by themselves. Where
+    no `crash_at` is in force it is the function.
+    """
+    name = getattr(function, "__name__", "effect")
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - what the function returns
+            _reach(CrashPoint.BEFORE_EFFECT, name)
+            result = await function(*args, **kwargs)
+            _reach(CrashPoint.AFTER_EFFECT, name)
+            return result
+
+        return run_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        _reach(CrashPoint.BEFORE_EFFECT, name)
+        result = function(*args, **kwargs)
+        _reach(CrashPoint.AFTER_EFFECT, name)
+        return result
+
+    return run
+
+
+def _reach(point: CrashPoint, name: str) -> None:
+    for fuse in _in_force:
+        fuse.reach(point, lambda: (name,))
+
+
+# The journal: what is handed over, what is committed, who is told.
+
+
+def _opening(fuse: Fuse, begin: Callable[..., None]) -> Callable[..., None]:
+    def begin_wrapped(self: Writer, store: Store, codec: EventCodec, *, listener: Listener | None) -> None:
+        vars(store).update(commit=partial(_commit, fuse, store.commit))
+        begin(self, store, codec, listener=listener)
+        vars(self).update(
+            submit=partial(_hand_over, fuse, codec, self.submit),
+            submit_and_settle=partial(_hand_over, fuse, codec, self.submit_and_settle),
+        )
+
+    return begin_wrapped
+
+
+def _hand_over(fuse: Fuse, codec: EventCodec, submit: Callable[[Request], None], request: Request) -> None:
+    if not isinstance(request, Recovery):
+        names = partial(_names_of, request, codec)
+        fuse.reach(CrashPoint.BEFORE_APPEND, names)
+        fuse.reach(CrashPoint.BEFORE_OUTCOME, names)
+        request = msgspec.structs.replace(request, done=partial(_tell, fuse, names, request.done))
+    submit(request)
+
+
+def _tell(fuse: Fuse, names: Callable[[], Collection[str]], done: Done, outcome: Outcome) -> None:
+    if not isinstance(outcome, Exception):
+        fuse.reach(CrashPoint.AFTER_PUBLISH, names)
+    done(outcome)
+
+
+def _commit(
+    fuse: Fuse, commit: Callable[[Changes, Callable[[], None]], None], changes: Changes, meanwhile: Callable[[], None]
+) -> None:
+    def names() -> Collection[str]:
+        return [_name(str(topic)) for topic in changes.events[_TOPIC::_COLUMNS]]
+
+    def at_the_end() -> None:
+        meanwhile()
+        fuse.reach(CrashPoint.IN_COMMIT, names)
+
+    fuse.reach(CrashPoint.BEFORE_COMMIT, names)
+    commit(changes, at_the_end)
+    fuse.reach(CrashPoint.AFTER_COMMIT, names)
+    fuse.reach(CrashPoint.AFTER_OUTCOME, names)
+
+
+def _names_of(request: Request, codec: EventCodec) -> Collection[str]:
+    events = request.append.events if isinstance(request, Step) else ()
+    return [_name(codec.encode(one, 0)[0]) for one in events]
+
+
+def _name(topic: str) -> str:
+    return topic.rpartition(":")[0]
+
+
+# Tools.
+
+
+def _calling(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
+    async def call_wrapped(
+        self: Toolbox,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext | None = None,
+        **rest: Any,  # noqa: ANN401 - passed on as it is
+    ) -> ToolOutcome:
+        fuse.reach(CrashPoint.BEFORE_EFFECT, lambda: (name,))
+        outcome: ToolOutcome = await call(self, name, arguments, context, **rest)
+        fuse.reach(CrashPoint.AFTER_EFFECT, lambda: (name,))
+        return outcome
+
+    return call_wrapped
+
+
+# The tables.
+
+
+def _listen_to_projections(fuse: Fuse, undo: ExitStack) -> None:
+    def before(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement == _COMMIT:
+            fuse.reach(CrashPoint.IN_PROJECTION)
+
+    def after(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement in _BEGIN:
+            fuse.reach(CrashPoint.BEFORE_PROJECTION)
+        elif statement == _COMMIT:
+            fuse.reach(CrashPoint.AFTER_PROJECTION)
+
+    for name, listener in (("before_cursor_execute", before), ("after_cursor_execute", after)):
+        event.listen(Engine, name, listener)
+        undo.callback(event.remove, Engine, name, listener)

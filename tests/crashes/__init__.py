@@ -1,0 +1,1 @@
+"""Processes that are killed at each point between a command and its last consequence."""

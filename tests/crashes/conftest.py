@@ -1,0 +1,33 @@
+"""One process that forks, for all tests of a run, and a log that is furnished already."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reenact.testing import CrashTest
+from tests.crashes.world import World, furnish
+
+
+@pytest.fixture(scope="session")
+def crashes() -> Iterator[CrashTest]:
+    with CrashTest() as crashes:
+        yield crashes
+
+
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the log of a container, an image and a session."""
+    directory = tmp_path_factory.mktemp("furnished")
+    with World(directory) as world, world.opened() as runtime:
+        furnish(runtime, world)
+    return directory
+
+
+@pytest.fixture
+def home(furnished: Path, tmp_path: Path) -> Path:
+    """A copy of it, for the test alone."""
+    return Path(shutil.copytree(furnished, tmp_path / "home"))
