@@ -138,7 +138,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._channel: Channel | None = None
         self._heard: tuple[tuple[Context, EventData], ...] = ()
         self._recorded_at = 0
-        self._rules: Rules | None = None
+        self._rules: tuple[Rules, Rules] | None = None
 
     def on_recovered(self) -> Sequence[SessionCommand]:
         """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
@@ -356,13 +356,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _current_rules(self) -> Rules:
         if self._rules is None:
-            self._rules = self._ports.rules(self.state)
-        return self._rules
+            rules = self._ports.rules(self.state)
+            self._rules = rules, msgspec.structs.replace(rules, runs_tools=False)
+        return self._rules[self._channel is not None and not self._channel.runs_tools]
 
     def _with_rules(self, command: _Ruled) -> SessionCommand:
-        rules, channel = self._current_rules(), self._channel
-        if channel is not None and not channel.runs_tools:
-            rules = msgspec.structs.replace(rules, runs_tools=False)
+        rules = self._current_rules()
         match command:
             case Receive() | Compress():
                 return msgspec.structs.replace(command, rules=rules)

@@ -123,7 +123,7 @@ def _of_turn(
         case TurnStarted():
             return f"Turn {event.turn_id} began: the model is asked."
         case TurnContinued():
-            return f"Turn {event.turn_id} began, to go on after a person's decision."
+            return f"Turn {event.turn_id} began: a person has decided."
         case TurnInterrupted():
             return f"Turn {event.turn_id} was interrupted: {event.reason}."
         case TurnFailed():

@@ -14,6 +14,7 @@ from reenact.domain.agent import (
     ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -127,6 +128,8 @@ def project(
         changes.containers.append((row.position, event.container_id, event.name, row.recorded_at))
     elif isinstance(event, ImageRegistered):
         _register(changes, row, event)
+    elif isinstance(event, RulesRecorded):
+        pass  # what comes of the rules is in the events that follow
     elif type(event).__module__.startswith("reenact.domain."):
         raise UnprojectedEventError(f"{type(event).__name__} has no projector")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from reenact.cli.arguments import Command, Database, Lines, Page
 from reenact.cli.console import Console
 from reenact.cli.options import DiffOptions, ListFormat, LogOptions, ShowOptions
+
+_MOST: Final = 1_000_000_000
 
 
 def add_to(app: typer.Typer) -> None:
@@ -61,8 +63,12 @@ def _log(
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only up to then.")] = None,
     text: Annotated[str | None, typer.Option("--text", help="Only where this is said, in capitals or not.")] = None,
     after: Annotated[int, typer.Option("--after", metavar="POSITION", help="Only what comes behind this.")] = 0,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="No more than the first N.")] = None,
-    last: Annotated[int | None, typer.Option("--last", metavar="N", min=0, help="No more than the last N.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=0, max=_MOST, help="No more than the first N.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", min=0, max=_MOST, help="No more than the last N.")
+    ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="The newest first.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is still to come.")] = False,
     why: Annotated[
