@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.projections.log import Log
+from reenact.projections.log import Log, Row
 
 
 class Progress(msgspec.Struct, frozen=True):
