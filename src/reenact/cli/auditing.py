@@ -8,7 +8,7 @@ import typer
 
 from reenact.cli.arguments import Command, Database, Lines, Page
 from reenact.cli.console import Console
-from reenact.cli.options import DiffOptions, ListFormat, LogOptions, ShowOptions
+from reenact.cli.options import DiffOptions, ExportOptions, ImportOptions, ListFormat, LogOptions, ShowOptions
 
 _MOST: Final = 1_000_000_000
 
@@ -16,6 +16,8 @@ _MOST: Final = 1_000_000_000
 def add_to(app: typer.Typer) -> None:
     """Let the command line know these commands."""
     app.command("diff")(_diff)
+    app.command("export")(_export)
+    app.command("import")(_import)
     app.command("log")(_log)
     app.command("show")(_show)
 
@@ -42,6 +44,72 @@ def _diff(
         return differing.diff(options, console)
 
     return diff
+
+
+def _export(
+    *,
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where it goes; - is standard output.")],
+    sessions: Annotated[
+        list[str] | None,
+        typer.Option("--session", metavar="ID", help="Only this one, with all that it needs; may be given again."),
+    ] = None,
+    redact: Annotated[
+        str | None,
+        typer.Option("--redact", metavar="POLICY.json", help="What must not leave, and secrets by their form."),
+    ] = None,
+    redact_secrets: Annotated[
+        bool,
+        typer.Option("--redact-secrets", help="API keys, tokens, passwords in URLs and private keys do not leave."),
+    ] = False,
+    hash_key: Annotated[
+        str | None,
+        typer.Option("--hash-key", metavar="FILE", help="Mark equal values equally, by a hash with this key."),
+    ] = None,
+    no_feeds: Annotated[bool, typer.Option("--no-feeds", help="Without what subscribers saw.")] = False,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies."""
+    if hash_key is not None and redact is None and not redact_secrets:
+        raise typer.BadParameter("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
+    if file == "-" and output_format is ListFormat.JSON:
+        raise typer.BadParameter("standard output has the export; give a file, or no --output-format")
+    options = ExportOptions(
+        file=file,
+        sessions=tuple(sessions or ()),
+        redact=redact,
+        redact_secrets=redact_secrets,
+        hash_key=hash_key,
+        feeds=not no_feeds,
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def export(console: Console) -> int:
+        from reenact.cli import export as exporting  # noqa: PLC0415 - likewise
+
+        return exporting.export(options, console)
+
+    return export
+
+
+def _import(
+    *,
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What was exported; - is standard input.")],
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing."""
+    options = ImportOptions(file=file, database=database or context.obj, output_format=output_format)
+
+    def import_(console: Console) -> int:
+        from reenact.cli import import_ as importing  # noqa: PLC0415 - likewise
+
+        return importing.import_(options, console)
+
+    return import_
 
 
 def _log(

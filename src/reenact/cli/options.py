@@ -105,6 +105,29 @@ class DiffOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What leaves the log for a file; `-` is standard output."""
+
+    file: str
+    sessions: tuple[str, ...] = ()
+    redact: str | None = None
+    redact_secrets: bool = False
+    hash_key: str | None = None
+    feeds: bool = True
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """What comes into the log from a file; `-` is standard input."""
+
+    file: str
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionsOptions:
     """A look at the sessions."""
 
