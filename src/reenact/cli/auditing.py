@@ -8,7 +8,15 @@ import typer
 
 from reenact.cli.arguments import Command, Database, Lines, Page
 from reenact.cli.console import Console
-from reenact.cli.options import DiffOptions, ExportOptions, ImportOptions, ListFormat, LogOptions, ShowOptions
+from reenact.cli.options import (
+    DiffOptions,
+    ExportOptions,
+    ImportOptions,
+    ListFormat,
+    LogOptions,
+    ReplayOptions,
+    ShowOptions,
+)
 
 _MOST: Final = 1_000_000_000
 
@@ -19,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("export")(_export)
     app.command("import")(_import)
     app.command("log")(_log)
+    app.command("replay")(_replay)
     app.command("show")(_show)
 
 
@@ -178,6 +187,48 @@ def _log(
         return logs.log(options, console)
 
     return log
+
+
+def _replay(
+    *,
+    context: typer.Context,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SESSION ... | PATH ...]",
+            help="Sessions; or exports (*.jsonl), logs (*.db), and folders of them. Without any: the whole log.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="FILE.json", help="The policies, where a log is too old to have them."),
+    ] = None,
+    prices: Annotated[
+        list[str] | None,
+        typer.Option("--price", metavar="MODEL=IN,OUT", help="Likewise, what a million tokens cost. Repeatable."),
+    ] = None,
+    database: Database = None,
+    output_format: Lines = ListFormat.TEXT,
+) -> Command:
+    """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
+
+    Exits with 1 if any history is decided otherwise today.
+    """
+    options = ReplayOptions(
+        what=tuple(what or ()),
+        policy=policy,
+        prices=tuple(prices or ()),
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def replay(console: Console) -> int:
+        from reenact.cli import replay as replaying  # noqa: PLC0415 - likewise
+
+        return replaying.replay(options, console)
+
+    return replay
 
 
 def _show(

@@ -128,6 +128,20 @@ class ImportOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    """Histories to be decided anew: all of a log, or these sessions of it, or those in these files and folders.
+
+    `policy` and `prices` are those of histories whose log does not say.
+    """
+
+    what: tuple[str, ...] = ()
+    policy: str | None = None
+    prices: tuple[str, ...] = ()
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionsOptions:
     """A look at the sessions."""
 
