@@ -8,7 +8,17 @@ import typer
 
 from reenact.cli.arguments import Command, Database, Lines, Page
 from reenact.cli.console import Console
-from reenact.cli.options import DiffOptions, ListFormat, LogOptions, ProjectionsOptions, RebuildOptions, ShowOptions
+from reenact.cli.options import (
+    DiffOptions,
+    ExportOptions,
+    ImportOptions,
+    ListFormat,
+    LogOptions,
+    ProjectionsOptions,
+    RebuildOptions,
+    ReplayOptions,
+    ShowOptions,
+)
 
 _MOST: Final = 1_000_000_000
 
@@ -16,9 +26,12 @@ _MOST: Final = 1_000_000_000
 def add_to(app: typer.Typer) -> None:
     """Let the command line know these commands."""
     app.command("diff")(_diff)
+    app.command("export")(_export)
+    app.command("import")(_import)
     app.command("log")(_log)
     app.command("projections")(_projections)
     app.command("rebuild")(_rebuild)
+    app.command("replay")(_replay)
     app.command("show")(_show)
 
 
@@ -44,6 +57,72 @@ def _diff(
         return differing.diff(options, console)
 
     return diff
+
+
+def _export(
+    *,
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where it goes; - is standard output.")],
+    sessions: Annotated[
+        list[str] | None,
+        typer.Option("--session", metavar="ID", help="Only this one, with all that it needs; may be given again."),
+    ] = None,
+    redact: Annotated[
+        str | None,
+        typer.Option("--redact", metavar="POLICY.json", help="What must not leave, and secrets by their form."),
+    ] = None,
+    redact_secrets: Annotated[
+        bool,
+        typer.Option("--redact-secrets", help="API keys, tokens, passwords in URLs and private keys do not leave."),
+    ] = False,
+    hash_key: Annotated[
+        str | None,
+        typer.Option("--hash-key", metavar="FILE", help="Mark equal values equally, by a hash with this key."),
+    ] = None,
+    no_feeds: Annotated[bool, typer.Option("--no-feeds", help="Without what subscribers saw.")] = False,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies."""
+    if hash_key is not None and redact is None and not redact_secrets:
+        raise typer.BadParameter("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
+    if file == "-" and output_format is ListFormat.JSON:
+        raise typer.BadParameter("standard output has the export; give a file, or no --output-format")
+    options = ExportOptions(
+        file=file,
+        sessions=tuple(sessions or ()),
+        redact=redact,
+        redact_secrets=redact_secrets,
+        hash_key=hash_key,
+        feeds=not no_feeds,
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def export(console: Console) -> int:
+        from reenact.cli import export as exporting  # noqa: PLC0415 - likewise
+
+        return exporting.export(options, console)
+
+    return export
+
+
+def _import(
+    *,
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What was exported; - is standard input.")],
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing."""
+    options = ImportOptions(file=file, database=database or context.obj, output_format=output_format)
+
+    def import_(console: Console) -> int:
+        from reenact.cli import import_ as importing  # noqa: PLC0415 - likewise
+
+        return importing.import_(options, console)
+
+    return import_
 
 
 def _log(
@@ -164,6 +243,48 @@ def _rebuild(
         return tables.rebuild(options, console)
 
     return rebuild
+
+
+def _replay(
+    *,
+    context: typer.Context,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SESSION ... | PATH ...]",
+            help="Sessions; or exports (*.jsonl), logs (*.db), and folders of them. Without any: the whole log.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="FILE.json", help="The policies, where a log is too old to have them."),
+    ] = None,
+    prices: Annotated[
+        list[str] | None,
+        typer.Option("--price", metavar="MODEL=IN,OUT", help="Likewise, what a million tokens cost. Repeatable."),
+    ] = None,
+    database: Database = None,
+    output_format: Lines = ListFormat.TEXT,
+) -> Command:
+    """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
+
+    Exits with 1 if any history is decided otherwise today.
+    """
+    options = ReplayOptions(
+        what=tuple(what or ()),
+        policy=policy,
+        prices=tuple(prices or ()),
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def replay(console: Console) -> int:
+        from reenact.cli import replay as replaying  # noqa: PLC0415 - likewise
+
+        return replaying.replay(options, console)
+
+    return replay
 
 
 def _show(
