@@ -13,6 +13,7 @@ from reenact.domain.agent import (
     ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     Turn,
@@ -108,8 +109,8 @@ def _tell(before: Session, after: Session, event: SessionEvent) -> Iterator[tupl
 def _tell_loop(before: Session, after: Session, event: LoopFact) -> Iterator[tuple[heard.Context, heard.EventData]]:
     context = of_turn(after)
     match event:
-        case ToolsRequested():
-            pass  # the answer has been told of, and what becomes of its calls will be
+        case ToolsRequested() | RulesRecorded():
+            pass  # the answer has been told of, and what becomes of its calls will be, also by which rules
         case TurnContinued():
             yield context, heard.TurnStarted(turn_id=event.turn_id, message_id=after.question[0])
         case StepStarted():

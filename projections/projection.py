@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from reenact.domain.errors import StorageError
 from reenact.projections import changes as tables
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
+from reenact.projections.lineage import open_before
 from reenact.projections.log import Log, Row
 from reenact.projections.projectors import OF_CONVERSATION, project
 from reenact.projections.state import Changes, Conversing
@@ -146,8 +148,9 @@ class Projection:
         self._move(rows[-1])
         changes = Changes()
         self._remember(rows)
+        before = partial(open_before, self._log)
         for row in rows:
-            project(changes, self._conversations, row)
+            project(changes, self._conversations, row, before)
         tables.write(connection, changes)
         connection.exec_driver_sql("COMMIT")
 

@@ -12,6 +12,7 @@ import msgspec
 from reenact.actors.journal.api import Journal, Recorded, Snapshot
 from reenact.actors.journal.codec import StoredForm, Upcast
 from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.lineage import OriginOf
 
 State = TypeVar("State")
 Replayed_co = TypeVar("Replayed_co", covariant=True)
@@ -116,15 +117,15 @@ class SnapshotForm(Generic[State]):
 class Replaying(Protocol[Replayed_co]):
     """A class of actors."""
 
-    def replay(self, history: Iterable[Recorded]) -> Replayed_co:
-        """Return the state after the events."""
+    def replay(self, history: Iterable[Recorded], journal: Journal | None = None) -> Replayed_co:
+        """Return the state after the events; the journal has the history that they go on with, if they do."""
         ...
 
 
 class Profile(Generic[State]):
-    """A class of actors: its name in the log, what it stores, and what it waits for."""
+    """A class of actors: its name in the log, what it stores, what it waits for, and where streams of it begin."""
 
-    __slots__ = ("category", "events", "forms", "may_be_none", "remembers", "snapshots", "timers")
+    __slots__ = ("category", "events", "forms", "may_be_none", "origin", "remembers", "snapshots", "timers")
 
     def __init__(
         self,
@@ -132,6 +133,7 @@ class Profile(Generic[State]):
         forms: Iterable[StoredForm],
         snapshots: SnapshotForm[State] | None,
         timers: Callable[[State], Iterable[Timer[Any]]] | None,
+        origin: OriginOf | None,
         *,
         may_be_none: bool,
         remembers: bool,
@@ -143,6 +145,7 @@ class Profile(Generic[State]):
         self.remembers = remembers
         self.snapshots = snapshots
         self.timers = timers
+        self.origin = origin
 
     def problem_of(self, snapshot: Snapshot, replaying: Replaying[State], journal: Journal) -> str | None:
         """Return what is wrong with a snapshot when the events are replayed, or None.
@@ -160,5 +163,5 @@ class Profile(Generic[State]):
         ]
         if not history or history[-1].version != snapshot.version:
             return f"the stream has no version {snapshot.version}"
-        replayed = replaying.replay(history)
+        replayed = replaying.replay(history, journal)
         return None if known[0] == replayed else f"it says {known[0]!r:.500}, the events say {replayed!r:.500}"

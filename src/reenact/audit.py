@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 from reenact._runtime import codec
+from reenact._transfer import Imported, Place, export_log, import_log, open_export
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.projections.audit.api import OnProgress
 from reenact.projections.audit.causes import Why, why
 from reenact.projections.audit.difference import Difference, difference
 from reenact.projections.audit.entries import Filter, LogEntry, entries_of, follow
+from reenact.projections.audit.exporting import Exported
 from reenact.projections.audit.history import Moment, moment_of
+from reenact.projections.audit.redaction import Redaction, ToolRedaction, read_redaction
 from reenact.projections.audit.showing import Shown, shown
 
-__all__ = ["Audit", "Difference", "Filter", "LogEntry", "Moment", "Shown", "Why"]
+__all__ = [
+    "Audit",
+    "Difference",
+    "Exported",
+    "Filter",
+    "Imported",
+    "LogEntry",
+    "Moment",
+    "Redaction",
+    "Shown",
+    "ToolRedaction",
+    "Why",
+    "export_log",
+    "import_log",
+    "open_export",
+    "read_redaction",
+]
 
 _ANY = Filter()
 
@@ -109,6 +129,18 @@ class Audit:
             LogUnusableError: the log has lost what a session branches off from.
         """
         return difference(self._log, left, at_left, right, at_right)
+
+    def export(
+        self,
+        to: Place,
+        *,
+        sessions: Sequence[str] | None = None,
+        redaction: Redaction | None = None,
+        feeds: bool = True,
+        progress: OnProgress | None = None,
+    ) -> Exported:
+        """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
+        return export_log(self._log.path, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,10 +108,20 @@ def left(home: Path) -> Left:
         )
 
 
-def examine(home: Path, recovery: Recovery, reports: Iterable[CrashReport], *before: Left) -> None:
-    """Recover, hold everything against what was promised, and go on; `before` is what each killed process has left."""
+def examine(
+    home: Path,
+    recovery: Recovery,
+    reports: Iterable[CrashReport],
+    before: Sequence[Left],
+    earlier: Sequence[Recovery] = (),
+) -> None:
+    """Recover, hold everything against what was promised, and go on.
+
+    `before` is what each killed process has left, `earlier` how those were opened that were killed as they recovered.
+    """
     promises, last = Promises(reports), before[-1]
-    resumed = {one.turn for one in before if one.turn is not None} if recovery == "resume" else set[str]()
+    how = zip(before, (*earlier, recovery), strict=True)
+    resumed = {one.turn for one, recovery in how if recovery == "resume" and one.turn is not None}
     with World(home, holds=False) as world:
         with world.opened(recovery) as runtime:
             _nothing_is_left_open(runtime, recovery, last)

@@ -52,7 +52,7 @@ class Life:
         self.reporter.say("answered", request_id, answer)
 
     def _hear(self, event: Envelope) -> None:
-        if event.cursor is not None:
+        if event.context.session_id == "s" and event.cursor is not None:
             self.reporter.say("heard", plain(event))
         self.ears(event)
 
@@ -124,6 +124,7 @@ def compaction(life: Life) -> None:
     """Acknowledge what was heard, and let go of the deltas of turns that are over."""
     life.ask_and_wait("one")
     life.ask_and_wait("use look")
+    life.reporter.arm()
     with life.runtime.events.subscribe("s", "client") as subscription:
         last = subscription.take()[-1].cursor
         subscription.ack(last)

@@ -103,6 +103,9 @@ class CrashPoint(Enum):
         self.promised = promised
         self.__doc__ = f"Killed {ends}.\n\nDurable: {durable}.\n\n{promised}"
 
+    def __repr__(self) -> str:
+        return f"<CrashPoint {self.name}>"
+
 
 class Crash(msgspec.Struct, frozen=True):
     """The process is killed when it comes to the point for the `nth` time.

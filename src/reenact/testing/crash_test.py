@@ -20,7 +20,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.testing.crash_points import Crash
-from reenact.testing.fork_server import MAIN, Begun, NotBegun, Over, Place, Reporter, Run, Wait, receive, send
+from reenact.testing.fork_server import MAIN, Begun, NotBegun, Over, Place, Run, Wait, receive, send
 
 Said: TypeAlias = list[Any]
 """What a program has said at once, as JSON has it."""
