@@ -9,6 +9,7 @@ import typer
 from reenact.cli.arguments import Command, Database, Lines, Page
 from reenact.cli.console import Console
 from reenact.cli.options import (
+    BranchOptions,
     DiffOptions,
     ExportOptions,
     ImportOptions,
@@ -25,6 +26,7 @@ _MOST: Final = 1_000_000_000
 
 def add_to(app: typer.Typer) -> None:
     """Let the command line know these commands."""
+    app.command("branch")(_branch)
     app.command("diff")(_diff)
     app.command("export")(_export)
     app.command("import")(_import)
@@ -33,6 +35,47 @@ def add_to(app: typer.Typer) -> None:
     app.command("rebuild")(_rebuild)
     app.command("replay")(_replay)
     app.command("show")(_show)
+
+
+def _branch(
+    *,
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id; it may be deleted.")],
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="POSITION", help="Share the history up to this position of the log.")
+    ] = None,
+    edit: Annotated[
+        str | None, typer.Option("--edit", metavar="TEXT", help="Say this instead of the last message up to there.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Go on with this model.")] = None,
+    system_prompt: Annotated[
+        str | None, typer.Option("--system-prompt", metavar="TEXT", help="Go on with these instructions.")
+    ] = None,
+    new_id: Annotated[str | None, typer.Option("--id", metavar="NEW", help="The id of the new session.")] = None,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Create a session that goes on with the history of another one, which stays as it is, and print its id.
+
+    Nothing is copied. reenact --resume ID talks in it.
+    """
+    options = BranchOptions(
+        session=session,
+        at=at,
+        edit=edit,
+        model=model,
+        system_prompt=system_prompt,
+        new_id=new_id,
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def branch(console: Console) -> int:
+        from reenact.cli import branch as branching  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        return branching.branch(options, console)
+
+    return branch
 
 
 def _diff(
