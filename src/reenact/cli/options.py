@@ -181,6 +181,23 @@ class SessionsOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """Whether the log is whole, and still what it was at the checkpoint."""
+
+    checkpoint: str | None = None
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """A checkpoint of the log, in a file; on standard output without one."""
+
+    output: str | None = None
+    database: str | None = None
+
+
 def wants_json(arguments: Sequence[str]) -> bool:
     """Return whether a command line, which may be a bad one, asks for JSON on standard output."""
     asked = False
