@@ -14,6 +14,8 @@ from reenact.cli.options import (
     ImportOptions,
     ListFormat,
     LogOptions,
+    ProjectionsOptions,
+    RebuildOptions,
     ReplayOptions,
     ShowOptions,
 )
@@ -27,6 +29,8 @@ def add_to(app: typer.Typer) -> None:
     app.command("export")(_export)
     app.command("import")(_import)
     app.command("log")(_log)
+    app.command("projections")(_projections)
+    app.command("rebuild")(_rebuild)
     app.command("replay")(_replay)
     app.command("show")(_show)
 
@@ -187,6 +191,58 @@ def _log(
         return logs.log(options, console)
 
     return log
+
+
+def _projections(
+    *, context: typer.Context, database: Database = None, output_format: Lines = ListFormat.TEXT
+) -> Command:
+    """List the tables that follow the log: how far they are, and if something keeps them from going on.
+
+    Exits with 1 if one of them has stopped.
+    """
+    options = ProjectionsOptions(database=database or context.obj, output_format=output_format)
+
+    def projections(console: Console) -> int:
+        from reenact.cli import projections as tables  # noqa: PLC0415 - likewise
+
+        return tables.projections(options, console)
+
+    return projections
+
+
+def _rebuild(
+    *,
+    context: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One of your own projections. Default: the runtime's tables."),
+    ] = None,
+    places: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--projections",
+            metavar="FILE.py|MODULE[:NAME]",
+            help="Where the class of a projection of your own is. Repeatable.",
+        ),
+    ] = None,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Make the tables of a projection anew from the log, beside those that are read, and put them in their place.
+
+    A rebuilding that was cut short is gone on with. While a program has the log open to write, it is for that program
+    to do, with runtime.projections.rebuild().
+    """
+    options = RebuildOptions(
+        name=name, places=tuple(places or ()), database=database or context.obj, output_format=output_format
+    )
+
+    def rebuild(console: Console) -> int:
+        from reenact.cli import projections as tables  # noqa: PLC0415 - likewise
+
+        return tables.rebuild(options, console)
+
+    return rebuild
 
 
 def _replay(

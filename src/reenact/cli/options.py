@@ -105,6 +105,24 @@ class DiffOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProjectionsOptions:
+    """A look at the projections."""
+
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class RebuildOptions:
+    """A projection that is made anew; no `name` is that of the runtime's own tables, `places` is where classes are."""
+
+    name: str | None = None
+    places: tuple[str, ...] = ()
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExportOptions:
     """What leaves the log for a file; `-` is standard output."""
 
