@@ -72,7 +72,7 @@ def decide(state: Letters, command: Command) -> Sequence[Event]:
         case NoteDelivery(letter=letter):
             return (Delivered(letter),) if letter in state.here else ()
         case Remind(letter=letter):
-            return (Reminded(letter),) if letter in dict(map(reversed, state.reminders)) else ()
+            return (Reminded(letter),) if any(other == letter for _, other in state.reminders) else ()
         case _:
             assert_never(command)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import RequestReusedError
 from reenact.testing import Crash, CrashPoint, CrashReport, CrashTest, ManualClock, wait_until
@@ -96,6 +97,6 @@ def examine(log: str, arrivals: Path, reports: Sequence[CrashReport]) -> None:
     assert verify(log) == []
 
 
-def _is_done(history: Sequence[object]) -> bool:
-    state = PostOffice.replay(history)  # type: ignore[arg-type]
+def _is_done(history: Sequence[Recorded]) -> bool:
+    state = PostOffice.replay(history)
     return not state.here and not state.reminders

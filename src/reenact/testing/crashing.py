@@ -124,7 +124,8 @@ def effect(function: Callable[P, R]) -> Callable[P, R]:
             _reach(CrashPoint.AFTER_EFFECT, name)
             return result
 
-        return run_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
+        wrapped: Callable[P, Any] = run_async  # a coroutine function for a coroutine function
+        return wrapped
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
