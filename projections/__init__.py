@@ -1,1 +1,46 @@
-"""What the log adds up to: the tables that every get and list is served from, and what keeps them behind the log."""
+"""What the log adds up to: the tables that every get and list is served from, and projections of users' own."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from reenact.projections.audit.api import Progress
+    from reenact.projections.log import Row
+    from reenact.projections.own.declared import Projection, on
+    from reenact.projections.own.projections import Projections
+    from reenact.projections.status import ProjectionFailure, ProjectionStatus
+
+__all__ = [
+    "Progress",
+    "Projection",
+    "ProjectionFailure",
+    "ProjectionStatus",
+    "Projections",
+    "Row",
+    "on",
+]
+
+_LATER: Final = {
+    "Progress": "reenact.projections.audit.api",
+    "Projection": "reenact.projections.own.declared",
+    "ProjectionFailure": "reenact.projections.status",
+    "ProjectionStatus": "reenact.projections.status",
+    "Projections": "reenact.projections.own.projections",
+    "Row": "reenact.projections.log",
+    "on": "reenact.projections.own.declared",
+}
+"""What is imported when it is first asked for: the name of an error waits for no database."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

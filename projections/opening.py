@@ -8,12 +8,14 @@ from typing import Final
 
 from sqlalchemy import Engine
 
+from reenact.projections.audit.api import OnProgress
 from reenact.projections.generations import Generations, clear
 from reenact.projections.log import Log
 from reenact.projections.projection import NAME, Projection
 from reenact.projections.queries import ReadModel
 from reenact.projections.rebuilding import Rebuilder
 from reenact.projections.runner import ProjectionRunner
+from reenact.projections.status import ProjectionStatus, failure_of
 from reenact.projections.store import open_store, what_is_wrong
 from reenact.projections.tables import VERSION
 
@@ -101,11 +103,9 @@ class ReadModelSuccessor(Projection):
 class KeptReadModel:
     """The runtime's own tables, and what makes them anew while they are read."""
 
-    name: Final = NAME
-    version: Final = VERSION
-
     def __init__(self, path: Path, log: Log, model: ReadModel, runner: ProjectionRunner) -> None:
         """Take what `open_read_model` has returned for the path and the log."""
+        self.name: Final = NAME
         self._generations = Generations(path)
         self._log = log
         self._model = model
@@ -116,6 +116,36 @@ class KeptReadModel:
         """Go on with what somebody was killed at."""
         if self._generations.file(self._generations.live() + 1).exists():
             self.rebuilder.start()
+
+    def wait_for(self, position: int, timeout: float) -> None:
+        """Return once everything up to the position can be read; see `ProjectionRunner.wait_for`."""
+        self.runner.wait_for(position, timeout)
+
+    def status(self, head: int) -> ProjectionStatus:
+        """Return how it is, when the log has reached this position."""
+        position = self.runner.position
+        return ProjectionStatus(
+            name=NAME,
+            version=VERSION,
+            position=position,
+            lag=max(0, head - position),
+            health=self.runner.health,
+            failure=failure_of(self.runner.failure or self.rebuilder.failure),
+            rebuild=self.rebuilder.progress,
+        )
+
+    def rebuild(self, report: OnProgress | None = None) -> None:
+        """Make the tables anew beside those that are read, and put them in their place; see `Rebuilder.run`."""
+        self.rebuilder.run(report)
+
+    def retry(self) -> None:
+        """Go on where it has stopped."""
+        self.runner.retry()
+
+    def close(self) -> None:
+        """Have a rebuilding end, to be gone on with at the next opening, and the runner. Idempotent."""
+        self.rebuilder.close()
+        self.runner.close()
 
     def _begin(self) -> ReadModelSuccessor:
         return ReadModelSuccessor(self._generations, self._log, self._model)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
-from reenact.domain.errors import ReenactError, RuntimeClosedError, StorageError
+from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.audit.api import OnProgress, Progress
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.log import Log
@@ -112,6 +112,7 @@ class Rebuilder(Generic[Made]):
                 successor.close(intact=True)
                 raise
             self._finished += 1
+            self.failure = None
         finally:
             self.progress = None
 
@@ -133,8 +134,8 @@ class Rebuilder(Generic[Made]):
             raise RuntimeClosedError("the projections are closed; a rebuilding goes on when they are opened again")
 
     def _insist(self) -> None:
-        pause = PAUSES[0]
-        while not self._closing.wait(0):
+        pause, finished = PAUSES[0], self._finished
+        while self._finished == finished and not self._closing.is_set():
             try:
                 self.run()
             except FOR_GOOD as error:
@@ -147,10 +148,7 @@ class Rebuilder(Generic[Made]):
                 self.failure = error
                 self._closing.wait(pause)
                 pause = min(2 * pause, PAUSES[1])
-            except ReenactError:  # it was closed
-                return
-            else:
-                self.failure = None
+            except RuntimeClosedError:
                 return
 
 

@@ -13,6 +13,8 @@ import pykka
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.started.programs import Programs, starting_programs
+
 if TYPE_CHECKING:
     from reenact.testing import CrashTest
 
@@ -80,6 +82,13 @@ def crashes() -> Iterator[CrashTest]:
 
     with CrashTest() as crashes:
         yield crashes
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """What starts programs quickly."""
+    with starting_programs() as programs:
+        yield programs
 
 
 @pytest.fixture(autouse=True)

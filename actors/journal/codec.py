@@ -114,6 +114,10 @@ class EventCodec:
         """Return whether the name is in the table, whatever the version."""
         return str(topic).rpartition(":")[0] in self._forms
 
+    def stores(self, event_type: type) -> bool:
+        """Return whether events of exactly this type can be stored."""
+        return event_type in self._topics
+
     def register(self, form: StoredForm) -> None:
         """Take one more form into the table; one that stands there already changes nothing.
 

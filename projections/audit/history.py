@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import takewhile
 from typing import TypeAlias
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
-from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
+from reenact.domain.errors import InvalidInputError, SessionNotFoundError
+from reenact.domain.session import Session, SessionEvent, evolve
 from reenact.projections.audit.api import AuditedLog
+from reenact.projections.lineage import shared_before, stream_of
 from reenact.projections.log import Row
+
+__all__ = ["History", "Moment", "believe", "history_of", "lineage_of", "moment_of", "stream_of"]
 
 History: TypeAlias = Sequence[Row]
 _BEGINNING = Session()
@@ -23,11 +25,6 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
     session: Session
     last: Row
-
-
-def stream_of(session_id: str) -> str:
-    """Return the stream of a session."""
-    return f"session/{session_id}"
 
 
 def lineage_of(log: AuditedLog, session_id: str) -> list[tuple[str, int | None]]:
@@ -87,16 +84,7 @@ def believe(session: Session, row: Row) -> Session:
 
 def _lineage(log: AuditedLog, session_id: str) -> list[tuple[str, int | None, History]]:
     stream = stream_of(session_id)
-    rows: History = log.read(stream)
+    rows = log.read(stream)
     if not rows:
         raise SessionNotFoundError(session_id)
-    found: list[tuple[str, int | None, History]] = [(stream, None, rows)]
-    while isinstance(branched := rows[0].event, SessionBranched):
-        first = rows[0].position
-        stream = stream_of(branched.origin)
-        rows = list(takewhile(lambda row: row.version <= branched.version, log.read(stream)))
-        if not rows or rows[-1].version != branched.version or rows[-1].position >= first:
-            message = f"{found[-1][0]!r} branches off from {stream!r} at version {branched.version}, which is not there"
-            raise LogUnusableError(f"{message}; verify the log")
-        found.append((stream, branched.version, rows))
-    return found[::-1]
+    return [*((part.stream, part.version, part.rows) for part in shared_before(log, rows[0])), (stream, None, rows)]

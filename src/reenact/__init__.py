@@ -46,7 +46,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.session import SessionInfo
+from reenact.domain.session import BranchPoint, SessionInfo
 
 if TYPE_CHECKING:
     from reenact._aio import AsyncRuntime
@@ -99,7 +99,19 @@ if TYPE_CHECKING:
     from reenact.domain.people import PendingCall
     from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
     from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
-    from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
+    from reenact.projections.errors import (
+        ProjectionFailedError,
+        ProjectionMistakeError,
+        ProjectionNotFoundError,
+        ProjectionNotReadyError,
+        ProjectionReplacedError,
+        ProjectionsLockedError,
+        ReadModelBehindError,
+        ReadModelError,
+    )
+    from reenact.projections.own.declared import Projection, on
+    from reenact.projections.own.projections import Projections
+    from reenact.projections.status import ProjectionFailure, ProjectionStatus
 
 __all__ = [
     "ActorContext",
@@ -113,6 +125,7 @@ __all__ = [
     "Announcement",
     "AsyncRuntime",
     "AuthenticationError",
+    "BranchPoint",
     "CallNotPendingError",
     "ClaudeEnvironment",
     "Compacted",
@@ -156,7 +169,16 @@ __all__ = [
     "Policy",
     "PooledActor",
     "Price",
+    "Projection",
     "ProjectionFailedError",
+    "ProjectionFailure",
+    "ProjectionMistakeError",
+    "ProjectionNotFoundError",
+    "ProjectionNotReadyError",
+    "ProjectionReplacedError",
+    "ProjectionStatus",
+    "Projections",
+    "ProjectionsLockedError",
     "ProtocolError",
     "ReadModelBehindError",
     "ReadModelError",
@@ -211,6 +233,7 @@ __all__ = [
     "UsageInfo",
     "ask_user",
     "by_type",
+    "on",
     "tool",
     "waiting",
 ]
@@ -246,7 +269,16 @@ _LATER: Final = {
     "Policy": "reenact.domain.loop.policy",
     "PooledActor": "reenact.actors.kernel",
     "Price": "reenact.domain.loop.ledger",
+    "Projection": "reenact.projections.own.declared",
     "ProjectionFailedError": "reenact.projections.errors",
+    "ProjectionFailure": "reenact.projections.status",
+    "ProjectionMistakeError": "reenact.projections.errors",
+    "ProjectionNotFoundError": "reenact.projections.errors",
+    "ProjectionNotReadyError": "reenact.projections.errors",
+    "ProjectionReplacedError": "reenact.projections.errors",
+    "ProjectionStatus": "reenact.projections.status",
+    "Projections": "reenact.projections.own.projections",
+    "ProjectionsLockedError": "reenact.projections.errors",
     "ReadModelBehindError": "reenact.projections.errors",
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
@@ -279,6 +311,7 @@ _LATER: Final = {
     "UsageInfo": "reenact.domain.history",
     "ask_user": "reenact.domain.loop.asking",
     "by_type": "reenact.actors.kernel",
+    "on": "reenact.projections.own.declared",
     "tool": "reenact.actors.environment.tools.tool",
     "waiting": "reenact.actors.kernel",
 }

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
@@ -25,7 +25,10 @@ from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
-from reenact.projections.opening import open_read_model
+from reenact.projections.opening import KeptReadModel, open_read_model
+from reenact.projections.own.declared import Projection
+from reenact.projections.own.projections import Projections
+from reenact.projections.runner import ProjectionRunner
 
 if TYPE_CHECKING:
     from reenact.client.reconnect import Reconnect
@@ -35,8 +38,15 @@ Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]
 
 
+VIEWS: Final = ".views"
+"""What the directory with the tables of projections of users' own has behind the name of the log."""
+
+
 class Runtime(LocalRuntime):
     """Containers, sessions and agents on one log. Use it as a context manager, or `close` it."""
+
+    projections: Projections
+    """The tables that follow the log: the runtime's own, by the name `reenact`, and those that `open` was given."""
 
     @classmethod
     def open(
@@ -54,6 +64,7 @@ class Runtime(LocalRuntime):
         recovery: Recovery = "close",
         synchronous: Synchronous = "FULL",
         retention: Retention | None = None,
+        projections: Sequence[Projection] = (),
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -77,6 +88,7 @@ class Runtime(LocalRuntime):
                 crash of the process. OFF: neither file nor order is safe from a loss of power.
             retention: how long deltas of finished turns, consumers that are gone and requests are kept; see `Retention`
                 for what holds without it.
+            projections: tables of your own that follow the log, in `<path>.views/`; see `Projection`.
             clock: tells the time in microseconds since 1970-01-01 UTC.
             ids: makes a unique id from a prefix.
 
@@ -86,6 +98,7 @@ class Runtime(LocalRuntime):
             LogUnusableError: the file is no log, is that of other actors, is damaged, or cannot be opened here.
             StorageFullError: there is no space to begin the log.
             ConfigurationError: the settings contradict each other, or the URL is of a kind that is not supported.
+            ProjectionMistakeError: a projection cannot work as it is written.
         """
         if sum(given is not None for given in (environment, llm_provider)) > 1:
             msg = "give environment or llm_provider, not both"
@@ -108,6 +121,7 @@ class Runtime(LocalRuntime):
             recovery=recovery,
             synchronous=synchronous,
             retention=retention,
+            projections=projections,
             clock=clock,
             ids=ids,
             let_go=lambda: None,
@@ -126,6 +140,7 @@ class Runtime(LocalRuntime):
         policies: Policies | Mapping[str, Any] | None = None,
         prices: Mapping[str, Price] | None = None,
         retention: Retention | None = None,
+        projections: Sequence[Projection] = (),
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -147,6 +162,7 @@ class Runtime(LocalRuntime):
                 recovery="close",
                 synchronous="OFF",
                 retention=retention,
+                projections=projections,
                 clock=clock,
                 ids=ids,
                 let_go=undo.close,
@@ -206,12 +222,13 @@ class Runtime(LocalRuntime):
         recovery: Recovery,
         synchronous: Synchronous,
         retention: Retention | None,
+        projections: Sequence[Projection],
         clock: Clock,
         ids: Ids | None,
         let_go: Callable[[], None],
     ) -> Self:
         new_id = ids or TimeOrderedIds(clock)
-        kept = retention_of(retention)
+        policy = retention_of(retention)
         with ExitStack() as undo:
             bus = SystemBus(new_id)
             undo.callback(bus.close)
@@ -224,10 +241,14 @@ class Runtime(LocalRuntime):
             undo.callback(journal.close)
             feed = Feed(journal, new_id=new_id, now=clock)
             undo.callback(feed.close)
-            model, follower = open_read_model(Path(f"{path}.projections"), journal)
+            tables = Path(f"{path}.projections")
+            model, runner = open_read_model(tables, journal)
             undo.callback(model.close)
-            undo.callback(follower.close)
-            journal.watch(follower.notify)
+            undo.callback(runner.close)
+            journal.watch(runner.notify)
+            kept = KeptReadModel(tables, journal, model, runner)
+            views = Projections.open_beside(f"{path}{VIEWS}", journal, projections, (kept,))
+            undo.callback(views.close)
 
             def end() -> None:
                 model.close()
@@ -236,10 +257,10 @@ class Runtime(LocalRuntime):
             runtime = cls(
                 journal=journal,
                 model=model,
-                follower=follower,
+                follower=_Follower(runner, views),
                 bus=bus,
                 feed=feed,
-                retention=kept,
+                retention=policy,
                 environment=environment,
                 llm=llm if llm is not None else LLMConfig(),
                 base_path=None if base_path is None else os.fspath(base_path),
@@ -251,6 +272,7 @@ class Runtime(LocalRuntime):
                 new_id=new_id,
                 let_go=end,
             )
+            runtime.projections = views
             undo.pop_all()
         try:
             runtime.recover()
@@ -260,6 +282,22 @@ class Runtime(LocalRuntime):
             runtime.close()
             raise
         return runtime
+
+
+class _Follower:
+    """The runtime's own tables, as those see them who wait for them; closed together with those of the user's own."""
+
+    def __init__(self, runner: ProjectionRunner, views: Projections) -> None:
+        self._runner = runner
+        self._views = views
+        self.wait_for = runner.wait_for
+
+    @property
+    def lag(self) -> int:
+        return self._runner.lag
+
+    def close(self) -> None:
+        self._views.close()
 
 
 def codec() -> EventCodec:

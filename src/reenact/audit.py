@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 from reenact._runtime import codec
+from reenact._transfer import Imported, Place, export_log, import_log, open_export
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.projections.audit.api import OnProgress
+from reenact.projections.audit.causes import Why, why
+from reenact.projections.audit.difference import Difference, difference
+from reenact.projections.audit.entries import Filter, LogEntry, entries_of, follow
+from reenact.projections.audit.exporting import Exported
 from reenact.projections.audit.history import Moment, moment_of
+from reenact.projections.audit.redaction import Redaction, ToolRedaction, read_redaction
+from reenact.projections.audit.retrace import Parting, Retraced, UnrecordedRules, retrace
+from reenact.projections.audit.showing import Shown, shown
 
-__all__ = ["Audit", "Moment"]
+__all__ = [
+    "Audit",
+    "Difference",
+    "Exported",
+    "Filter",
+    "Imported",
+    "LogEntry",
+    "Moment",
+    "Parting",
+    "Redaction",
+    "Retraced",
+    "Shown",
+    "ToolRedaction",
+    "UnrecordedRules",
+    "Why",
+    "export_log",
+    "import_log",
+    "open_export",
+    "read_redaction",
+]
+
+_ANY = Filter()
 
 
 class Audit:
@@ -53,6 +85,83 @@ class Audit:
             InvalidInputError: the session begins behind the position, or the log ends before it.
         """
         return moment_of(self._log, session_id, at=position)
+
+    def entries(self, wanted: Filter = _ANY, *, backwards: bool = False) -> Iterator[LogEntry]:
+        """Yield the events that fit, in the order of the log or `backwards`, as far as the log goes now.
+
+        Raises:
+            SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        """
+        return entries_of(self._log, wanted, backwards=backwards)
+
+    def follow(self, wanted: Filter = _ANY, *, interval: float = 0.1) -> Iterator[LogEntry]:
+        """Yield the events that fit, and then those that are still to come, for ever.
+
+        `interval` is the time in seconds between two looks at the log while nothing comes.
+
+        Raises:
+            SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        """
+        return follow(self._log, wanted, pause=lambda: time.sleep(interval))
+
+    def why(self, position: int) -> Why:
+        """Return why the event at the position happened, and what followed from it, in branches, too.
+
+        Raises:
+            InvalidInputError: there is no event at the position.
+        """
+        return why(self._log, position)
+
+    def show(self, session_id: str, at: int | None = None) -> Shown:
+        """Return all of a session as it was at the position of the log, now if it is None; it may have been deleted.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+            InvalidInputError: the session begins behind the position, or the log ends before it.
+            LogUnusableError: the log has lost what the session branches off from.
+        """
+        return shown(self._log, session_id, at=at)
+
+    def diff(
+        self, left: str, at_left: int | None = None, right: str | None = None, at_right: int | None = None
+    ) -> Difference:
+        """Return what is different in the right session, by default the same one, at its position; None means now.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+            InvalidInputError: a session begins behind its position, or the log ends before it.
+            LogUnusableError: the log has lost what a session branches off from.
+        """
+        return difference(self._log, left, at_left, right, at_right)
+
+    def replay(
+        self,
+        session_id: str | None = None,
+        *,
+        rules: UnrecordedRules | None = None,
+        progress: OnProgress | None = None,
+    ) -> Iterator[Retraced]:
+        """Yield what comes of deciding each history of the log anew, or that of one session, up to its first parting.
+
+        Nothing but the log is read, and nothing is run. `rules` are what held for sessions that are older than the
+        recording of rules.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+        """
+        return retrace(self._log, session_id, rules=rules, progress=progress)
+
+    def export(
+        self,
+        to: Place,
+        *,
+        sessions: Sequence[str] | None = None,
+        redaction: Redaction | None = None,
+        feeds: bool = True,
+        progress: OnProgress | None = None,
+    ) -> Exported:
+        """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
+        return export_log(self._log.path, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""

@@ -1,0 +1,66 @@
+"""The events that the log of a runtime holds, for projections: what was decided, not what subscribers hear of it."""
+
+from __future__ import annotations
+
+from reenact.domain.agent import (
+    AgentStarted,
+    AgentStopped,
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    ResultsRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.container import ContainerCreated
+from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+    Warning,  # noqa: A004 - the word of the catalogue
+)
+from reenact.domain.session import SessionCreated, SessionDeleted
+
+__all__ = [
+    "AgentStarted",
+    "AgentStopped",
+    "AnswerRecorded",
+    "ContainerCreated",
+    "ContextCompressed",
+    "HumanApproveRequired",
+    "HumanPromptRequired",
+    "HumanResponded",
+    "HumanSelectRequired",
+    "ImageRegistered",
+    "MessageAccepted",
+    "ResultsRecorded",
+    "SessionCreated",
+    "SessionDeleted",
+    "StepStarted",
+    "ToolApproved",
+    "ToolEdited",
+    "ToolPending",
+    "ToolRejected",
+    "ToolResult",
+    "ToolStarted",
+    "ToolsRequested",
+    "TurnCompleted",
+    "TurnContinued",
+    "TurnFailed",
+    "TurnInterrupted",
+    "TurnStarted",
+    "Warning",
+]

@@ -1,0 +1,68 @@
+"""What is kept beside the rows of a projection, in the same transaction: how far they are, and what made them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, Text, insert, select, update
+
+from reenact.projections.log import Row
+from reenact.projections.projection import mark
+from reenact.projections.status import ProjectionFailure
+
+OWN: Final = MetaData()
+
+PROGRESS: Final = Table(
+    "reenact_progress",
+    OWN,
+    Column("position", BigInteger, nullable=False),
+    Column("mark", Text, nullable=False),  # which event stands at that position: tells one log from another
+    Column("version", Integer, nullable=False),
+    Column("shape", Text, nullable=False),  # a digest of what the tables are like
+    Column("failure", Text),  # why they do not move on, as JSON
+)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """How far tables are, what made them, and why they do not move on, if they do not."""
+
+    position: int
+    mark: str
+    version: int
+    shape: str
+    failure: ProjectionFailure | None
+
+
+def begin(connection: Connection, version: int, shape: str) -> None:
+    """Note that the tables hold nothing yet."""
+    connection.execute(insert(PROGRESS).values(position=0, mark="", version=version, shape=shape))
+
+
+def look(connection: Connection) -> Kept:
+    """Return what is kept.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: there is no such table, or it cannot be read.
+        sqlalchemy.exc.NoResultFound: nobody has finished making the tables.
+    """
+    position, marked, version, shape, failure = connection.execute(select(PROGRESS)).one()
+    return Kept(
+        position,
+        marked,
+        version,
+        shape,
+        None if failure is None else msgspec.json.decode(failure, type=ProjectionFailure),
+    )
+
+
+def move(connection: Connection, origin: int, last: Row) -> bool:
+    """Note that the tables come to the row; return False, if somebody else has moved them on from the origin."""
+    moved = update(PROGRESS).where(PROGRESS.c.position == origin)
+    values = {"position": last.position, "mark": mark(last), "failure": None}
+    return connection.execute(moved.values(values)).rowcount == 1
+
+
+def note(connection: Connection, failure: ProjectionFailure) -> None:
+    """Note why the tables do not move on."""
+    connection.execute(update(PROGRESS).values(failure=msgspec.json.encode(failure).decode()))

@@ -1,0 +1,245 @@
+"""Projections of users' own beside each other: each follows the log by itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
+
+from sqlalchemy import Connection
+
+from reenact.domain.errors import StorageError
+from reenact.projections.audit.api import OnProgress
+from reenact.projections.errors import ProjectionNotFoundError
+from reenact.projections.log import Log
+from reenact.projections.own.address import open_place
+from reenact.projections.own.declared import Projection, Storing, check
+from reenact.projections.own.hosted import Hosted
+from reenact.projections.projection import NAME
+from reenact.projections.status import ProjectionStatus
+
+TIMEOUT: Final = 30.0
+LOOK: Final = 0.1
+"""Seconds between two looks at a log that tells nobody of what is written to it."""
+
+Which: TypeAlias = str | type[Projection] | Projection
+"""A projection: its name, its class, or itself."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A log that tells of what is written to it."""
+
+    def watch(self, watcher: Callable[[int], None]) -> None:
+        """Have `watcher` called with the log's position after commits, 0 if some may have been missed."""
+        ...
+
+    def unwatch(self, watcher: Callable[[int], None]) -> None:
+        """Have it called no more."""
+        ...
+
+
+class Followed(Protocol):
+    """What is brought up to the log, and can be made anew."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    def start(self) -> None:
+        """Begin with what is to be done by itself."""
+        ...
+
+    def wait_for(self, position: int, timeout: float) -> None:
+        """Return once everything up to the position can be read."""
+        ...
+
+    def status(self, head: int) -> ProjectionStatus:
+        """Return how it is, when the log has reached this position."""
+        ...
+
+    def rebuild(self, report: OnProgress | None) -> None:
+        """Make the tables anew."""
+        ...
+
+    def retry(self) -> None:
+        """Go on where it has stopped."""
+        ...
+
+    def close(self) -> None:
+        """End what runs. Idempotent."""
+        ...
+
+
+class Projections:
+    """Projections that follow a log, each by itself on a thread of its own. A context manager; or `close` it.
+
+    What one raises stops that one: the others go on, and the log is unharmed. Thread-safe.
+    """
+
+    def __init__(self, log: Log, hosted: Sequence[Hosted], others: Sequence[Followed], parts: ExitStack) -> None:
+        """Take projections that are running, and what closes them; `open` makes them."""
+        self._log = log
+        self._hosted = {one.name: one for one in hosted}
+        self._all: dict[str, Followed] = {one.name: one for one in (*others, *hosted)}
+        self._parts = parts
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str], log: Log, projections: Sequence[Projection]) -> Self:
+        """Have the projections follow a log, with tables at a place of their own.
+
+        Args:
+            url: a directory for SQLite files, which is made if there is none; or a `postgresql://` URL, in which the
+                parameter `schema` says what the schemas of the tables begin with ("reenact" if it does not): that of a
+                log does.
+            log: what they follow: the `journal` of an `ActorSystem`, or any other; it is not closed.
+            projections: instances of subclasses of `Projection`.
+
+        Raises:
+            ConfigurationError: there is no such kind of place, or what it needs is not installed.
+            ProjectionMistakeError: a projection cannot work as it is written.
+            ProjectionsLockedError: somebody else keeps the projections in the directory.
+            ReadModelError: the place cannot be read or written, or the log not be read.
+        """
+        return cls.open_beside(url, log, projections)
+
+    @classmethod
+    def open_beside(
+        cls,
+        url: str | os.PathLike[str],
+        log: Log,
+        projections: Sequence[Projection],
+        others: Sequence[Followed] = (),
+    ) -> Self:
+        """Do as `open` does, for a log that has tables already; without projections no place is made."""
+        codec: object = getattr(log, "codec", None)
+        check(projections, codec if isinstance(codec, Storing) else None)
+        hosted: list[Hosted] = []
+
+        def heard(position: int) -> None:
+            for one in hosted:
+                one.notify(position)
+
+        with ExitStack() as undo:
+            if projections:
+                place = open_place(url)
+                undo.callback(place.close)
+                look = None if _watch(log, heard, undo) else LOOK
+                for projection in projections:
+                    one = Hosted(projection, place, log, look=look)
+                    undo.callback(one.close)
+                    hosted.append(one)
+            for other in (*others, *hosted):
+                undo.callback(other.close)
+                other.start()
+            return cls(log, hosted, others, undo.pop_all())
+
+    def __enter__(self) -> Self:
+        """Return the projections themselves."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close them."""
+        self.close()
+
+    def wait_for(self, position: int | None = None, timeout: float = TIMEOUT, *, of: Which | None = None) -> None:
+        """Return once everything up to a position of the log can be read.
+
+        Args:
+            position: the position; None is where the log ends now.
+            timeout: seconds.
+            of: the projection; None is all of them.
+
+        Raises:
+            ProjectionFailedError: an event before it cannot be projected.
+            ProjectionNotFoundError: there is no such projection here.
+            ReadModelBehindError: it takes longer.
+            ReadModelError: the log cannot be read, or the tables not be written.
+            RuntimeClosedError: the projections are closed.
+        """
+        deadline = time.monotonic() + timeout
+        goal = self._log.head() if position is None else position
+        for one in self._all.values() if of is None else (self._find(of),):
+            one.wait_for(goal, max(0.0, deadline - time.monotonic()))
+
+    @contextmanager
+    def read(self, projection: Which) -> Generator[Connection]:
+        """Lend a connection that reads the projection's tables: one snapshot, whatever is written or rebuilt meanwhile.
+
+        Raises:
+            ProjectionNotFoundError: there is no such projection here.
+            ProjectionNotReadyError: the tables are of another version and another form, and new ones are being made.
+            ReadModelError: they cannot be read.
+            RuntimeClosedError: the projections are closed.
+        """
+        name = _name_of(projection)
+        hosted = self._hosted.get(name)
+        if hosted is None:
+            raise ProjectionNotFoundError(name)
+        with hosted.read() as connection:
+            yield connection
+
+    def status(self) -> list[ProjectionStatus]:
+        """Return how each of the projections is."""
+        head = self._log.head()
+        return [one.status(head) for one in self._all.values()]
+
+    def rebuild(self, projection: Which | None = None, *, progress: OnProgress | None = None) -> None:
+        """Make a projection's tables anew beside those that are read, and put them in their place at once.
+
+        Returns when that is done; the log is written and the tables are read meanwhile. A rebuilding that was cut
+        short, by a crash or by closing, is gone on with; one that is under way is waited for.
+
+        Args:
+            projection: which; None is the runtime's own tables.
+            progress: is told how far it has come, on the thread of whoever calls this.
+
+        Raises:
+            ProjectionFailedError: an event cannot be projected; the tables are as they were.
+            ProjectionNotFoundError: there is no such projection here.
+            ReadModelError: the log cannot be read, or the tables not be written.
+            RuntimeClosedError: the projections are closed, or were meanwhile.
+        """
+        self._find(NAME if projection is None else projection).rebuild(progress)
+
+    def retry(self, projection: Which) -> None:
+        """Have a projection that has stopped go on where that was: what stopped it was mended, and not by new code.
+
+        New code is given by opening again; if it changes what was written before, with a new `version`.
+
+        Raises:
+            ProjectionNotFoundError: there is no such projection here.
+        """
+        self._find(projection).retry()
+
+    def close(self) -> None:
+        """End what runs, and let go of the tables; what was not projected will be at the next opening. Idempotent."""
+        self._parts.close()
+
+    def _find(self, projection: Which) -> Followed:
+        name = _name_of(projection)
+        if name not in self._all:
+            raise ProjectionNotFoundError(name)
+        return self._all[name]
+
+
+def _watch(log: Log, watcher: Callable[[int], None], undo: ExitStack) -> bool:
+    """Have the log tell of what is written to it; return whether it does."""
+    if not isinstance(log, Watched):
+        return False
+    try:
+        log.watch(watcher)
+    except StorageError:  # it is open for reading only
+        return False
+    undo.callback(log.unwatch, watcher)
+    return True
+
+
+def _name_of(projection: Which) -> str:
+    return projection if isinstance(projection, str) else projection.name
