@@ -11,14 +11,15 @@ from typing import Any
 
 import msgspec
 
-from reenact import Runtime
+from reenact import Runtime, SessionNotFoundError
 from reenact._runtime import codec
 from reenact.actors.journal.api import Append, Done, Outcome
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.actors.session import SessionActor
-from reenact.domain.session import Session, SessionCreated, evolve
+from reenact.domain.session import Session, SessionCreated
 from reenact.events import Envelope
+from reenact.projections.audit.history import believe, history_of, stream_of
 from reenact.projections.queries import ReadModel
 from tests.domain.grammar import Grammar, Heard
 
@@ -118,9 +119,13 @@ def recorded_states(journal: SqliteJournal) -> dict[str, Session]:
 
 
 def fold(journal: SqliteJournal, session_id: str, *, until: int | None = None) -> Session:
-    """Return the session's state as its log alone tells it, up to a version."""
-    history = journal.read(f"session/{session_id}")
-    return reduce(evolve, (recorded.event for recorded in history[:until]), Session())
+    """Return the session's state as its log alone tells it, up to a version of its own stream."""
+    try:
+        history = history_of(journal, session_id)
+    except SessionNotFoundError:
+        return Session()
+    shared = (row for row in history if until is None or row.stream != stream_of(session_id) or row.version <= until)
+    return reduce(believe, shared, Session())
 
 
 def live_sessions(runtime: Runtime) -> dict[str, tuple[Session, int]]:
