@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from reenact.domain.agent import Failure, SoFar
+from reenact.domain.agent import Failure, RulesRecorded, SoFar
 from reenact.domain.container import ContainerCreated
 from reenact.domain.history import TurnInfo
 from reenact.domain.image import Definition, ImageRegistered
@@ -380,7 +380,7 @@ def test_a_cost_that_is_no_amount_is_not_known(cost: float) -> None:
 
 
 def test_every_event_that_stands_in_the_log_has_a_projector() -> None:
-    known = {*OF_CONVERSATION, SessionCreated, SessionBranched, ContainerCreated, ImageRegistered}
+    known = {*OF_CONVERSATION, SessionCreated, SessionBranched, RulesRecorded, ContainerCreated, ImageRegistered}
 
     assert known == set(STORED.values())
 

@@ -19,6 +19,7 @@ from reenact.actors.journal.verify import verify
 from reenact.actors.session import SessionActor
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.events import Envelope
+from reenact.projections.audit.retrace import retrace
 from reenact.projections.queries import ReadModel
 from tests.domain.grammar import Grammar, Heard
 
@@ -151,8 +152,14 @@ def check(runtime: Runtime, *, resumed: Iterable[str] = ()) -> dict[str, Grammar
         assert (grammar.current.id if grammar.current else None) == (state.turn.id if state.turn else None)
         assert grammar.waiting == [queued.turn_id for queued in state.queue]
     check_rows(runtime, states)
+    check_decisions(journal)
     assert verify(journal.path) == []
     return read
+
+
+def check_decisions(journal: SqliteJournal) -> None:
+    """Have today's code decide all that the log holds once more."""
+    assert [one for one in retrace(journal) if one.divergence is not None] == []
 
 
 def check_rows(runtime: Runtime, states: dict[str, Session]) -> None:
