@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -402,9 +404,6 @@ def test_a_log_that_is_being_written_is_not_imported_into(export: Path, tmp_path
 
 
 def test_a_log_that_was_changed_is_not_exported(whole: Path, tmp_path: Path) -> None:
-    import sqlite3  # noqa: PLC0415
-    from contextlib import closing  # noqa: PLC0415
-
     for number, statement in enumerate(
         (
             "UPDATE stored_events SET state = state || x'00' WHERE originator_version = 2",
