@@ -63,9 +63,10 @@ def duplicate_a_row(connection: sqlite3.Connection, data: st.DataObject, table: 
     row = _drawn(connection, data, table)
     copy = dict(row)
     for column in KEYS[table] + (("originator_version",) if table == "stored_events" else ()):
-        numbers = st.integers(0, 60)
-        texts = st.text("abcs/12", min_size=1, max_size=9)
-        copy[column] = data.draw(numbers if isinstance(row[column], int) else texts, label=column)
+        if isinstance(row[column], int):
+            copy[column] = data.draw(st.integers(0, 60), label=column)
+        else:
+            copy[column] = data.draw(st.text("abcs/12", min_size=1, max_size=9), label=column)
     _insert(connection, table, copy)
     return {_name(table, row), _name(table, copy)}
 
@@ -105,10 +106,10 @@ def _changed(cell: Cell, data: st.DataObject) -> Cell:
     if cell is None:
         put_in: list[Cell] = [b"", b"\x01", "x", 0]
         return data.draw(st.sampled_from(put_in), label="cell")
-    if isinstance(cell, int):
-        return data.draw(
-            st.sampled_from([cell ^ 1, cell + 1, cell - 1, cell ^ (1 << 40), -cell, cell + 0.5, "x", b"x"])
-        )
+    if isinstance(cell, int | float):
+        number = int(cell)
+        others: list[Cell] = [number ^ 1, number + 1, number - 1, number ^ (1 << 40), -number, number + 0.5, "x", b"x"]
+        return data.draw(st.sampled_from(others), label="cell")
     content = bytearray(cell.encode() if isinstance(cell, str) else cell)
     how = data.draw(st.sampled_from(["flip", "cut", "append", "type"]), label="how")
     if how == "type":
