@@ -8,13 +8,15 @@ from typing import Final, Protocol
 
 import msgspec
 
-from reenact.actors.journal.api import ChainedJournal, Journal, Link, Recorded
+from reenact.actors.journal.api import ChainedJournal, Journal, Link
 from reenact.actors.session import SessionActor
 from reenact.domain.branching import before_last_message
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.session import SessionBranched, SessionCreated
 
 _NOW: Final = sys.maxsize
+_TAIL: Final = 64
+"""So many events are looked through first for the last message, and then more and more."""
 
 
 class ChainedLog(Journal, ChainedJournal, Protocol):
@@ -74,31 +76,28 @@ def point_before_last_message(log: ChainedLog, point: Point) -> Point:
         InvalidInputError: no user has said anything up to there.
         LogUnusableError: the log has lost what the session branches off from.
     """
-    history = _history(log, point)
-    session_id, recorded = history[before_last_message(enumerate(one.event for _, one in history))]
-    return Point(session_id, _there(log.link(recorded.stream, recorded.version), recorded.stream, recorded.version))
+    session_id, until, size = point.session_id, point.link.version, _TAIL
+    while True:
+        stream = SessionActor.stream(session_id)
+        rows = log.read_until(stream, until, after=max(0, until - size))
+        index = before_last_message([row.event for row in rows])
+        if index is not None:
+            version = rows[index].version
+            return Point(session_id, _there(log.link(stream, version), stream, version))
+        if size < until:
+            size *= 8
+            continue
+        event = begun(log, session_id)
+        if not isinstance(event, SessionBranched):
+            msg = "there is no message of a user yet that could be edited; branch without `edit`, and send one"
+            raise InvalidInputError(msg)
+        session_id, until, size = event.origin, event.version, _TAIL
 
 
 def derived_id(image_id: str, revision: int, model: str | None, system_prompt: str | None) -> str:
     """Return the id of the image that is this one but for its model and its system prompt: always the same."""
     told = msgspec.json.encode([image_id, revision, model, system_prompt])
     return f"img_{hashlib.blake2b(told, digest_size=13).hexdigest()}"
-
-
-def _history(log: ChainedLog, point: Point) -> list[tuple[str, Recorded]]:
-    """Return the session's events up to the point, through all that it branches off from, each with whose it is."""
-    session_id, version = point.session_id, point.link.version
-    found: list[list[tuple[str, Recorded]]] = []
-    while True:
-        stream = SessionActor.stream(session_id)
-        rows = log.read_until(stream, version)
-        if not rows or rows[-1].version != version:
-            _there(None, stream, version)
-        found.append([(session_id, row) for row in rows])
-        event = rows[0].event
-        if not isinstance(event, SessionBranched):
-            return [row for rows_of_one in reversed(found) for row in rows_of_one]
-        session_id, version = event.origin, event.version
 
 
 def _there(link: Link | None, stream: str, version: int) -> Link:

@@ -10,7 +10,7 @@ import msgspec
 from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import Round, RoundEvent
-from reenact.domain.loop.rules import Held
+from reenact.domain.loop.rules import BY_DEFAULT, Held
 from reenact.domain.messages import Block, ToolResultBlock, Usage
 
 
@@ -160,7 +160,7 @@ class RulesRecorded(msgspec.Struct, frozen=True, array_like=True):
     Without one, those hold that a definition which says nothing has.
     """
 
-    rules: Held = Held()
+    rules: Held = BY_DEFAULT
     cwd: str | None = None
     home: str | None = None
 

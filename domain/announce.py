@@ -55,9 +55,14 @@ def announce(session: Session, events: Sequence[SessionEvent]) -> Iterator[tuple
     """
     for event in events:
         after = evolve(session, event)
-        if not _is_inherited(session) or isinstance(event, SessionBranched):
-            yield from _tell(session, after, event)
+        yield from told(session, after, event)
         session = after
+
+
+def told(before: Session, after: Session, event: SessionEvent) -> Iterator[tuple[heard.Context, heard.EventData]]:
+    """Yield what is heard of one event that has led from the one state to the other, as `announce` does."""
+    if not _is_inherited(before) or isinstance(event, SessionBranched):
+        yield from _tell(before, after, event)
 
 
 def _is_inherited(session: Session) -> bool:

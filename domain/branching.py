@@ -7,14 +7,14 @@ wait there are accepted anew, under ids of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from reenact.domain import turns
 from reenact.domain.agent import MessageAccepted, ToolsRequested, TurnStarted
-from reenact.domain.errors import AlreadyExistsError, InvalidInputError, SessionNotFoundError
+from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
 from reenact.domain.loop import rounds
 from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round
@@ -59,25 +59,18 @@ def waiting(origin: Session, edit: tuple[Block, ...] | None) -> tuple[tuple[Bloc
     return queued if edit is None else (*queued[:-1], edit)
 
 
-def before_last_message(events: Iterable[tuple[int, SessionEvent]]) -> int:
-    """Return the place of the event behind which the last message of a user still waits; each comes with its place.
+def before_last_message(events: Sequence[SessionEvent]) -> int | None:
+    """Return the index of the event behind which the last message of a user still waits, None if there is no message.
 
     That is the last event if the message has not been taken up in them, else the one before it was.
-
-    Raises:
-        InvalidInputError: there is no message in them.
     """
-    last, end, previous = "", None, 0
-    for place, event in events:
+    last, end = "", len(events)
+    for index, event in enumerate(events):
         if isinstance(event, MessageAccepted):
-            last, end = event.turn_id, None
+            last, end = event.turn_id, len(events)
         elif isinstance(event, TurnStarted) and event.turn_id == last:
-            end = previous
-        previous = place
-    if not last:
-        msg = "there is no message of a user yet that could be edited; branch without `edit`, and send one"
-        raise InvalidInputError(msg)
-    return previous if end is None else end
+            end = index
+    return end - 1 if last else None
 
 
 def _request_tools(story: Story) -> None:

@@ -191,6 +191,12 @@ class LogUnusableError(StorageError):
     code = "log_unusable"
 
 
+class CheckpointError(InvalidInputError):
+    """What a log is to be held to is no checkpoint, is damaged, or is that of another log."""
+
+    code = "checkpoint_unusable"
+
+
 class LogTooNewError(LogUnusableError):
     """The log was written by a newer version of Reenact than this one can read."""
 

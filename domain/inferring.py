@@ -42,6 +42,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Usage
 from reenact.domain.session_commands import (
     Approve,
+    BranchSession,
     Compress,
     CreateSession,
     Delete,
@@ -56,7 +57,7 @@ from reenact.domain.session_commands import (
     SessionCommand,
     Stop,
 )
-from reenact.domain.session_state import Session, SessionCreated, SessionDeleted, SessionEvent
+from reenact.domain.session_state import Session, SessionBranched, SessionCreated, SessionDeleted, SessionEvent
 from reenact.domain.turns import TOOL_USE
 
 _MICROSECONDS: Final = 1_000_000
@@ -83,6 +84,8 @@ def commands_before(session: Session, events: Sequence[SessionEvent], rules: Rul
                 image_id=event.image_id,
                 image_revision=event.image_revision,
             )
+        case SessionBranched() as event:
+            yield _branched(known, event)
         case AgentStarted() as event:
             yield Run(
                 session_id=session.id or "",
@@ -143,6 +146,10 @@ class _Known:
     def next(self, kind: type[_T]) -> _T | None:
         """Return the next event of that kind."""
         return next((event for event in self._events if isinstance(event, kind)), None)
+
+    def all(self, kind: type[_T]) -> list[_T]:
+        """Return the next events of that kind."""
+        return [event for event in self._events if isinstance(event, kind)]
 
     @property
     def results_id(self) -> str:
@@ -208,6 +215,25 @@ class _Known:
             return turn.at + round(completed.duration * _MICROSECONDS)
         begun = next((event.at for event in rest if isinstance(event, TurnStarted)), turn.at)
         return min(begun, turn.at)  # a clock that goes back ends a turn before it has begun
+
+
+def _branched(known: _Known, event: SessionBranched) -> BranchSession:
+    accepted = known.all(MessageAccepted)
+    return BranchSession(
+        session_id=event.session_id,
+        container_id=event.container_id,
+        image_id=event.image_id,
+        image_revision=event.image_revision,
+        origin=event.origin,
+        version=event.version,
+        digest=event.digest,
+        position=0,  # where the origin's event stands is told to whoever asked, and not recorded
+        at=accepted[0].at if accepted else 0,
+        left_at=known.at,
+        edit=accepted[-1].content if accepted else None,
+        ids=tuple((message.turn_id, message.message_id) for message in accepted),
+        results_id=known.results_id,
+    )
 
 
 def _of_people(

@@ -19,7 +19,7 @@ from reenact.domain.inferring import commands_before
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected
 from reenact.domain.loop.rules import Rules, rules_held
 from reenact.domain.session_commands import SessionCommand
-from reenact.domain.session_state import Session, SessionCreated, SessionEvent
+from reenact.domain.session_state import Session, SessionBranched, SessionCreated, SessionEvent
 from reenact.domain.stored import STORED
 
 Decide: TypeAlias = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
@@ -27,6 +27,7 @@ Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
 _FIRST: Final = frozenset[type](
     {
         SessionCreated,
+        SessionBranched,
         AgentStarted,
         MessageAccepted,
         ContextCompressed,
@@ -37,7 +38,7 @@ _FIRST: Final = frozenset[type](
         HumanResponded,
     }
 )
-"""With these a step begins, though an approval may come behind the edit of the same call."""
+"""With these a step begins; but an approval may come behind the edit of the call, and messages in a new branch."""
 _BEGINNING: Final = Session()
 _BY_DEFAULT: Final = RulesRecorded()
 _NAMES: Final[dict[type, str]] = {kind: name for name, kind in STORED.items()}
@@ -52,8 +53,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     place: int
-    recorded: SessionEvent | None
-    decided: SessionEvent | None
+    recorded: object
+    decided: object
     field: str
     command: SessionCommand | None
     problem: str
@@ -207,12 +208,14 @@ def _made(recorded: RulesRecorded) -> tuple[Rules, ...]:
 
 def _reach(events: Sequence[SessionEvent], place: int) -> int:
     """Return the place behind the farthest event that can be of one step with the one at the place."""
-    answers = 0
+    answers, branched = 0, isinstance(events[place], SessionBranched) if place < len(events) else False
     for number in range(place, len(events)):
         event = events[number]
         answers += isinstance(event, AnswerRecorded)
-        edited = isinstance(event, ToolApproved) and isinstance(events[number - 1], ToolEdited)
-        if number > place and (answers > 1 or (type(event) in _FIRST and not edited)):
+        goes_on = (isinstance(event, ToolApproved) and isinstance(events[number - 1], ToolEdited)) or (
+            branched and isinstance(event, MessageAccepted)
+        )
+        if number > place and (answers > 1 or (type(event) in _FIRST and not goes_on)):
             return number
     return len(events)
 
@@ -257,7 +260,7 @@ def _nearness(divergence: Divergence) -> tuple[int, bool, bool]:
     )
 
 
-def _name(event: SessionEvent | None) -> str:
+def _name(event: object) -> str:
     return _NAMES.get(type(event), type(event).__name__)
 
 

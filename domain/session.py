@@ -146,7 +146,8 @@ def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
     """Return whether policies may have been asked about a call, so that it matters where paths begin."""
     match command:
         case Finish():
-            return any(isinstance(event, ToolsRequested) for event in events)
+            asks = command.so_far.stop_reason == turns.TOOL_USE
+            return asks and any(isinstance(event, ToolsRequested) for event in events)
         case Run():
             return any(isinstance(event, RoundEvent) for event in events)
         case Approve() | Resume():

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec.structs import astuple
-from sqlalchemy import BindParameter, Connection, Select, bindparam, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Select, bindparam, func, insert, literal_column, select, update
 from sqlalchemy.dialects import sqlite
 
 from reenact.domain.loop.ledger import Spent
@@ -79,10 +79,20 @@ _content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
 _counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
 # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
 _keys: Final[Select[tuple[Any]]] = select(func.json_each(bindparam("keys")).table_valued("value").c.value)
+_taken_up = (
+    select(func.max(TURNS.c.asked))
+    .where(TURNS.c.session == SESSIONS.c.position, TURNS.c.started_at.is_not(None))
+    .scalar_subquery()
+)
 _SESSIONS: Final = Statement(
-    select(SESSIONS.c.stream, SESSIONS.c.position, SESSIONS.c.id, SESSIONS.c.container_id, SESSIONS.c.image_id).where(
-        SESSIONS.c.stream.in_(_keys)
-    )
+    select(
+        SESSIONS.c.stream,
+        SESSIONS.c.position,
+        SESSIONS.c.id,
+        SESSIONS.c.container_id,
+        SESSIONS.c.image_id,
+        func.coalesce(_taken_up, SESSIONS.c.shared_asked, literal_column("0")),
+    ).where(SESSIONS.c.stream.in_(_keys))
 )
 _LIVE_AGENTS: Final = Statement(
     select(
@@ -127,10 +137,11 @@ def load(connection: Connection, streams: Collection[str]) -> dict[str, Conversi
     """Return the conversations of these streams, as far as there are rows of them."""
     conversations: dict[str, Conversing] = {}
     by_key: dict[int, Conversing] = {}
-    for stream, position, *ids in _ask(connection, _SESSIONS, streams):
-        conversations[stream] = by_key[position] = Conversing(position, *ids)
-    for session, position, agent_id, started_at, turn_id, activity, failed in _ask(connection, _LIVE_AGENTS, by_key):
-        by_key[session].agent = AgentRow(
+    for stream, position, session_id, container_id, image_id, asked in _ask(connection, _SESSIONS, streams):
+        session = Conversing(position, session_id, container_id, image_id, asked=asked)
+        conversations[stream] = by_key[position] = session
+    for key, position, agent_id, started_at, turn_id, activity, failed in _ask(connection, _LIVE_AGENTS, by_key):
+        by_key[key].agent = AgentRow(
             position, agent_id, started_at, turn_id=turn_id, activity=activity, failed=bool(failed), stored=True
         )
     for row in _ask(connection, _OPEN_TURNS, by_key):
@@ -139,8 +150,8 @@ def load(connection: Connection, streams: Collection[str]) -> dict[str, Conversi
         call = CallRow(*row[:-1])
         call.asked, call.stored = row[-1], True
         by_key[call.session].calls[call.id] = call
-    for session, kind, name, calls, usage, cost, unpriced in _ask(connection, _USAGE, by_key):
-        by_key[session].spent[kind, name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
+    for key, kind, name, calls, usage, cost, unpriced in _ask(connection, _USAGE, by_key):
+        by_key[key].spent[kind, name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
     return conversations
 
 

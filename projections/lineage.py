@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
 import msgspec
@@ -36,21 +36,38 @@ def shared_before(log: Log, first: Row) -> list[Shared]:
     return list(_backwards(log, first))[::-1]
 
 
-def open_before(log: Log, first: Row) -> OpenEnd:
+def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd:
     """Return the end of the history that comes before a branch's first event.
+
+    The `conversations` are as they are when all that stands before that event in the log has happened.
 
     Raises:
         LogUnusableError: the log does not have it.
     """
-    parts = shared_before(log, first)
-    conversations: dict[str, Conversing] = {}
+    known = _known_before(log, conversations, first)
+    if known is not None:
+        return known
     aside = Changes()
     ends: list[OpenEnd] = []
-    for part in parts:
+    for part in shared_before(log, first):
+        own: dict[str, Conversing] = {}
         for row in part.rows:
-            project(aside, conversations, row, lambda _: ends[-1])
-        ends.append(OpenEnd(conversations[part.stream], part.rows[-1]))
+            project(aside, own, row, lambda _: ends[-1])
+        ends.append(OpenEnd(own[part.stream], part.rows[-1]))
     return ends[-1]
+
+
+def _known_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd | None:
+    """Return the end of the history if it is what the other session has come to by now, as mostly it is."""
+    branched = first.event
+    assert isinstance(branched, SessionBranched)  # nothing else begins a branch
+    stream = stream_of(branched.origin)
+    session = conversations.get(stream)
+    since = [] if session is None else log.read(stream, after=branched.version - 1)[:2]
+    if session is None or not since or since[0].version != branched.version:
+        return None
+    is_last = len(since) == 1 or since[1].position > first.position
+    return OpenEnd(session, since[0]) if is_last else None
 
 
 def _backwards(log: Log, first: Row) -> Iterator[Shared]:

@@ -103,10 +103,9 @@ class ReadModelSuccessor(Projection):
 class KeptReadModel:
     """The runtime's own tables, and what makes them anew while they are read."""
 
-    name: Final = NAME
-
     def __init__(self, path: Path, log: Log, model: ReadModel, runner: ProjectionRunner) -> None:
         """Take what `open_read_model` has returned for the path and the log."""
+        self.name: Final = NAME
         self._generations = Generations(path)
         self._log = log
         self._model = model

@@ -287,8 +287,8 @@ class ChainedJournal(Protocol):
         """Return the stream's last record up to the position of the log, None if there is none."""
         ...
 
-    def read_until(self, stream: str, version: int) -> list[Recorded]:
-        """Return the stream's events up to this version, which is included."""
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        """Return the stream's events with a version above `after` and up to `version`, which is included."""
         ...
 
 

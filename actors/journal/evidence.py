@@ -56,7 +56,9 @@ _STREAM: Final = """
 """
 _COUNTS: Final = """
     SELECT (SELECT count(*) FROM stored_events NOT INDEXED), (SELECT min(rowid) FROM stored_events),
-        (SELECT max(rowid) FROM stored_events), (SELECT CAST(total(seq) AS INTEGER) FROM sqlite_sequence)
+        (SELECT max(rowid) FROM stored_events),
+        (SELECT CAST(total(seq) AS INTEGER) FROM sqlite_sequence
+            WHERE name = 'stored_events' AND typeof(seq) = 'integer')
 """
 _TABLES: Final = "SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type = 'table'"
 _MOST_FAULTS: Final = 10
@@ -160,11 +162,23 @@ class EvidenceLog:
         """
         return list(map(self._recorded, self._evidence.by_position(after, limit)))
 
-    def read(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
-        """Yield the stream's events with a version above `after`; raises likewise."""
+    def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
+        """Return the stream's events with a version above `after`; raises likewise."""
+        return list(self.records(stream, after=after))
+
+    def records(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
+        """Yield the stream's events with a version above `after`, a few at a time; raises likewise."""
         while page := self._evidence.of_stream(stream, after, _PAGE):
             yield from map(self._recorded, page)
             after = page[-1][1]
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of a record, None if it is not there."""
+        return self._evidence.digest_at(stream, version)
+
+    def topics(self, count: int) -> list[str]:
+        """Return the stored names of the first events, so many of them."""
+        return [text_of(topic) for _, _, _, topic, _ in self._evidence.by_position(-(2**62), count)]
 
     def head(self) -> int:
         """Return the position of the last event, 0 if there is none."""

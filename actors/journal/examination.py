@@ -40,7 +40,7 @@ class Examination:
 
         Args:
             evidence: the log.
-            codec: all events that the log may hold; None: whatever they are.
+            codec: all events that the log may hold, or those that the inspection knows; None: whatever they are.
             inspection: what knows what they mean.
             ends: where streams and feeds once ended, by their names.
             passed: is told where each stream and feed ends, if nothing is wrong with it.
@@ -96,14 +96,15 @@ class Examination:
 
     def _subject(self, name: bytes, sources: _Sources) -> Iterator[Finding]:
         shown, text = text_of(name), self._evidence.text
-        stream = StreamWalk(name, sources.events.of(name), self._decode, sources.seals.of(name), text=text)
+        inspection, found = self._inspection, list[Finding]()
+        is_known = inspection is not None and inspection.knows(shown)
+        decode = self._decode if is_known or inspection is None else None
+        stream = StreamWalk(name, sources.events.of(name), decode, sources.seals.of(name), text=text)
         topic = FeedWalk(name, sources.feed.of(name), text=text)
         for _, end in sources.ends.of(name):
             stream.expect(end.stream)
             topic.expect(end.feed)
         aside = _Aside(name, text, sources)
-        inspection, found = self._inspection, list[Finding]()
-        is_known = inspection is not None and inspection.knows(shown)
         if is_known and inspection is not None:
             deviations = inspection.inspect(shown, stream.events, topic.rows, aside.snapshots, aside.due)
             for kind, at, problem, position in deviations:

@@ -42,6 +42,26 @@ class WriterLock:
             os.close(descriptor)
 
 
+def writer_of(path: str) -> int | None:
+    """Return the id of the process that writes the log at `path`, None if none does, as far as its lock file says."""
+    try:
+        descriptor = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        pid = _owner(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        if pid is not None:
+            os.kill(pid, 0)
+    except ProcessLookupError:  # it was killed, and left its name
+        return None
+    except PermissionError:
+        pass  # it is another user's
+    return pid
+
+
 @cache
 def _leave_locks_to_the_parent() -> None:
     """Have every forked child let go of the locks: the kernel counts them as held while any copy is open."""

@@ -18,7 +18,7 @@ from reenact.actors.journal.writer import Writer
 
 _EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
 _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
-_READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version <= ? ORDER BY originator_version"
+_READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version BETWEEN ? AND ? ORDER BY originator_version"
 _LINK = "SELECT originator_version, rowid, topic, state, digest FROM stored_events WHERE originator_id = ?"
 _READ_LINK = f"{_LINK} AND originator_version = ?"
 _READ_LINK_AT = f"{_LINK} AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"
@@ -148,9 +148,9 @@ class StoredJournal(StoredFeeds):
         )
         return self._read_events(query, parameters)
 
-    def read_until(self, stream: str, version: int) -> list[Recorded]:
-        """Return the stream's events up to this version, which is included."""
-        return self._read_events(_READ_UNTIL, (stream, version))
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        """Return the stream's events with a version above `after` and up to `version`, which is included."""
+        return self._read_events(_READ_UNTIL, (stream, after + 1, version))
 
     def link(self, stream: str, version: int) -> Link | None:
         """Return the record of this version, None if there is none."""

@@ -28,6 +28,10 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     cost_limit: CostLimit | None = None
 
 
+BY_DEFAULT: Final = Held()
+"""What holds where nobody has said anything."""
+
+
 class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What decisions about a turn depend on besides the session's state.
 
@@ -55,8 +59,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def held(self) -> Held:
-        """The part of the rules that is recorded."""
-        return Held(
+        """The part of the rules that is recorded: the same object each time; one look tells if it changed."""
+        held = Held(
             self.policies,
             self.prices,
             self.costs,
@@ -65,6 +69,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             self.max_repeats,
             self.cost_limit,
         )
+        return BY_DEFAULT if held == BY_DEFAULT else held
 
     @property
     def judging(self) -> Judge:

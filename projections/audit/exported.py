@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import BinaryIO, Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -33,6 +33,18 @@ _CUT: Final = "the file is cut off here; export again, or copy it again"
 _decode_segments = msgspec.msgpack.Decoder(list[tuple[dict[str, str], list[tuple[str, int, msgspec.Raw]]]]).decode
 
 
+class Source(Protocol):
+    """A file that is open for reading, in binary mode, at its beginning."""
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return the next line, or as many bytes of it."""
+        ...
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes."""
+        ...
+
+
 class ExportReader:
     """Reads an export once, from its beginning; `forms` None is for one whose events' types nobody knows.
 
@@ -40,7 +52,7 @@ class ExportReader:
     """
 
     def __init__(
-        self, file: BinaryIO, name: str, *, forms: Forms | None = None, progress: OnProgress | None = None
+        self, file: Source, name: str, *, forms: Forms | None = None, progress: OnProgress | None = None
     ) -> None:
         """Read the first line.
 

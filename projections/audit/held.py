@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ class HeldEvent(msgspec.Struct, frozen=True, gc=False):
     position: int
     recorded_at: int
     event: Any
+    name: str
+    """The stored name of the event."""
 
 
 class HeldEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -74,6 +77,33 @@ class HeldLog:
         first = bisect_right(self._positions, after)
         return self._events[first : first + limit]
 
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> Sequence[HeldEvent]:
+        """Return up to `limit` events that fit every condition, as `AuditedLog` promises."""
+        events = self._events if stream is None else self._streams.get(stream, ())
+        fitting = (
+            event
+            for event in (reversed(events) if backwards else events)
+            if after < event.position <= (event.position if until is None else until)
+            and after_version < event.version <= (event.version if until_version is None else until_version)
+            and (not names or event.name in names)
+            and (since is None or event.recorded_at >= since)
+            and (before is None or event.recorded_at < before)
+        )
+        return list(islice(fitting, limit))
+
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[HeldRow]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
         rows = self._topics.get(topic, ())
@@ -101,7 +131,8 @@ def hold(reader: ExportReader, forms: Forms) -> HeldLog:
     for item in reader.items():
         if isinstance(item, Record):
             recorded_at, event = forms.decode(item.topic, item.state)
-            events.append(HeldEvent(item.stream, item.version, item.position, recorded_at, event))
+            name = item.topic.rpartition(":")[0]
+            events.append(HeldEvent(item.stream, item.version, item.position, recorded_at, event, name))
         elif isinstance(item, FeedRecord):
             segments = _decode_segments(item.segments)
             rows.append(HeldRow(item.topic, item.first_cursor, item.count, segments))

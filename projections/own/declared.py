@@ -62,8 +62,8 @@ def on(*events: type) -> Callable[[_F], _F]:
     Raises:
         ProjectionMistakeError: something that is given is no class.
     """
-    given: tuple[object, ...] = events
-    wrong = [repr(event) for event in given if not isinstance(event, type)]
+    given: Sequence[object] = list[object](events)
+    wrong = [repr(one) for one in given if not isinstance(one, type)]
     if wrong or not given:
         what = wrong[0] if wrong else "nothing"
         raise ProjectionMistakeError(f"@on takes the classes of events, not {what}; write @on(MessageAccepted)")

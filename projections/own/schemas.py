@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from typing import Final
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, Engine, MetaData, create_engine, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
@@ -248,7 +249,7 @@ def _engine(url: str) -> Engine:
         )
 
     try:
-        psycopg.conninfo.conninfo_to_dict(url)
+        conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         # Raised without the driver's words, which may show a part of the password.
         message = "this is no PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value"

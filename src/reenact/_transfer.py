@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tempfile
@@ -34,7 +35,8 @@ from reenact.projections.audit.importing import Lacking, look_at
 from reenact.projections.audit.redacting import Redactor
 from reenact.projections.audit.redaction import Redaction
 
-Place: TypeAlias = str | os.PathLike[str] | BinaryIO
+File: TypeAlias = BinaryIO | io.BufferedIOBase
+Place: TypeAlias = str | os.PathLike[str] | File
 """A file, by its path or open in binary mode."""
 
 MOST_RECORDS: Final = 1000
@@ -132,10 +134,11 @@ def import_log(
     """
     forms = codec() if typed else None
     with _from(source) as (file, name):
-        if not _is_there(log):  # a file that is refused leaves no log behind
-            look_at(_reader(file, name, forms, progress), None)
+        # A file that is refused leaves no log behind.
+        lacking = None if _is_there(log) else look_at(_reader(file, name, forms, progress), None)
         with _open(log, forms, synchronous) as journal:
-            lacking = look_at(_reader(file, name, forms, progress), journal)
+            if lacking is None or journal.head():
+                lacking = look_at(_reader(file, name, forms, progress), journal)
             return _take_in(_reader(file, name, None, None), journal, lacking, progress)
 
 
@@ -151,7 +154,7 @@ def open_export(source: Place, *, progress: OnProgress | None = None) -> HeldLog
         return hold(_reader(file, name, forms, progress), forms)
 
 
-def _reader(file: BinaryIO, name: str, forms: Forms | None, progress: OnProgress | None) -> ExportReader:
+def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | None) -> ExportReader:
     file.seek(0)
     return ExportReader(file, name, forms=forms, progress=progress)
 
@@ -214,7 +217,7 @@ def _open(log: str | os.PathLike[str], forms: EventCodec | None, synchronous: Sy
 
 
 @contextmanager
-def _to(to: Place, log: str | os.PathLike[str]) -> Generator[BinaryIO]:
+def _to(to: Place, log: str | os.PathLike[str]) -> Generator[File]:
     if not isinstance(to, str | os.PathLike):
         with translated("what was to be written to"):
             yield to
@@ -228,7 +231,7 @@ def _to(to: Place, log: str | os.PathLike[str]) -> Generator[BinaryIO]:
 
 
 @contextmanager
-def _from(source: Place) -> Generator[tuple[BinaryIO, str]]:
+def _from(source: Place) -> Generator[tuple[File, str]]:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         with translated(str(path)), path.open("rb") as file:

@@ -72,6 +72,7 @@ from tests.domain.examples import HELLO, replay
 from tests.domain.grammar import Grammar, Heard
 from tests.domain.history import Asked, Fact
 from tests.domain.policies import EACH
+from tests.domain.retraced import Step, check_retraced
 
 PRICES = {"m": Price(100.0, 500.0)}
 COSTS = {"pay": 0.5, "look": 0.25}
@@ -141,6 +142,7 @@ class LoopMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.session = Session()
+        self.steps: list[Step] = []
         self.facts: list[Fact] = []
         self.heard: list[Heard] = []
         self.in_force = Rules()
@@ -163,6 +165,8 @@ class LoopMachine(RuleBasedStateMachine):
             events = decide(before, command)
         except ReenactError as refusal:
             return refusal
+        if events:
+            self.steps.append(Step(command, events))
         if events and so_far is not None and is_asked:
             self._hear_answer(turn_id, so_far)
         for context, data in announce(before, events):
@@ -221,6 +225,9 @@ class LoopMachine(RuleBasedStateMachine):
         """Draw a call, mostly a likely one."""
         known = [id_ for asked in self.asked[-2:] for id_ in asked.calls]
         return data.draw(st.sampled_from([*likely * 4, *known, "unheard of"]))
+
+    def teardown(self) -> None:
+        check_retraced(self.steps, self.session)
 
     # what anybody can do
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import reduce
 from typing import TypeAlias
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from reenact.domain import container, image
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.branching import before_last_message, waiting
-from reenact.domain.errors import InvalidInputError, ReenactError
+from reenact.domain.errors import ReenactError
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy
 from reenact.domain.loop.rounds import Stage
@@ -175,9 +174,8 @@ class World:
         """Branch off from the session at a position of the log, by default the last one."""
         history = [row for row in lineage(self.log.rows, session_id) if at is None or row.position <= at]
         if edit is not None:
-            with suppress(InvalidInputError):  # nobody has said anything yet
-                last = before_last_message(enumerate(row.event for row in history))  # type: ignore[misc]  # all there is
-                history = history[: last + 1]
+            last = before_last_message([row.event for row in history])  # type: ignore[misc]  # all there is
+            history = history if last is None else history[: last + 1]
         if not history or new_id in self.sessions:
             return self.log.head()
         origin = reduce(evolve, (row.event for row in history), Session())  # type: ignore[arg-type]  # likewise

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-import traceback
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import ModuleType
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from reenact.actors.environment.tools.shelf import as_tool
 from reenact.actors.environment.tools.tool import Tool
+from reenact.cli.importing import imported, taken_apart
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.asking import ask_user
 from reenact.domain.tools import ToolSpec, is_array
@@ -20,8 +15,6 @@ from reenact.domain.tools import ToolSpec, is_array
 Function: TypeAlias = Tool[..., Any]
 Offered: TypeAlias = Function | ToolSpec
 """A function that a model can call; or `ask_user`, which needs none."""
-
-_SUFFIX: Final = ".py"
 
 
 def functions_of(tools: Sequence[Offered]) -> list[Function]:
@@ -40,10 +33,8 @@ def load_tools(places: Sequence[str]) -> tuple[Offered, ...]:
 
 
 def _tools_at(place: str) -> Iterator[Offered]:
-    where, _, name = place.rpartition(":")
-    if not where or name.endswith(_SUFFIX) or "/" in name:  # no name was given, but perhaps a path with a colon
-        where, name = place, ""
-    module = _imported(where)
+    where, name = taken_apart(place)
+    module = imported(where, "--tools")
     if name:
         if not hasattr(module, name):
             msg = f"--tools {place}: {where} has no {name!r}"
@@ -78,44 +69,3 @@ def _is_function(value: object) -> TypeGuard[Function]:
 
 def _is_tool(value: object) -> TypeGuard[Offered]:
     return isinstance(value, Tool) or value is ask_user
-
-
-def _imported(where: str) -> ModuleType:
-    path = Path(where)
-    try:
-        if path.suffix == _SUFFIX:
-            return _run(path)
-        sys.path.insert(0, str(Path.cwd()))
-        return importlib.import_module(where)
-    except (Exception, SystemExit) as error:  # a module may raise anything
-        msg = f"--tools {where}: {_what_happened(error, path)}"
-        raise ConfigurationError(msg) from error
-
-
-def _run(path: Path) -> ModuleType:
-    """Import the file as a module of its own, beside which others can be imported, as if it were run."""
-    name = f"reenact_tools_{path.stem}"  # a file may have the name of a module that others need
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise FileNotFoundError(2, "there is no such file", str(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))
-    sys.modules[name] = module  # as `import` does: functions look up the types of their parameters there
-    spec.loader.exec_module(module)
-    return module
-
-
-def _what_happened(error: BaseException, path: Path) -> str:
-    """Return the exception in words, with the line at which it happened: that of the file, if it was there."""
-    kind = type(error).__name__
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {kind}: {error.msg}"
-    said = f"{kind}: {error}" if str(error) else kind
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)]
-    of_file = [frame for frame in frames if Path(frame.filename).name == path.name]
-    where = (of_file or frames)[-1:]
-    return f"{where[0].filename}, line {where[0].lineno}: {said}" if where else said
-
-
-def _is_machinery(filename: str) -> bool:
-    return filename.startswith("<frozen") or filename in (__file__, importlib.__file__)

@@ -136,9 +136,9 @@ class PassingJournal:
         """Return the stream's last record up to the position."""
         return self._chain().link_at(stream, position)
 
-    def read_until(self, stream: str, version: int) -> list[Recorded]:
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
         """Return the stream's events up to this version."""
-        return self._chain().read_until(stream, version)
+        return self._chain().read_until(stream, version, after=after)
 
     def close(self) -> None:
         """Close the journal."""
