@@ -21,7 +21,9 @@ from reenact import (
     RuntimeClosedError,
 )
 from reenact.projections import Progress, Row, on
-from reenact.projections.own import generation
+from reenact.projections.own import generation, kept
+from reenact.projections.own.files import Files
+from reenact.projections.own.hosted import Hosted
 from reenact.projections.own.place import Place
 from reenact.testing import wait_until
 from tests.own.support import (
@@ -448,3 +450,20 @@ def test_an_empty_log_is_rebuilt_too(url: str) -> None:
         projections.rebuild("words")
 
         assert found(projections, Words) == (0, {})
+
+
+def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_the_former(
+    tmp_path: Path, log: GatedLog
+) -> None:
+    say(log, *"abcdefgh")
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+    place = Files(tmp_path)
+    hosted = Hosted(DoubleWords(), place, log)
+
+    hosted._finish(hosted._begin())
+
+    with hosted.read() as connection:
+        assert kept.look(connection).position == 8
+    hosted.close()
+    place.close()
