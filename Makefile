@@ -15,8 +15,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 WORKERS ?= auto
+JOBS ?= 2
 
-CHECKS := check-format check-lint check-mypy check-pyright check-layers check-dependencies check-packaging
+# The longest first: two run at a time.
+CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies
 
 .PHONY: help run test check format cover conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
@@ -40,7 +42,9 @@ test: $(VENV)/ready-to-develop
 	$(BIN)/pytest $(ARGS)
 endif
 
-check: $(CHECKS)
+# What each of them says is shown as a whole, by a make that can.
+check: $(VENV)/ready-to-develop
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) $(if $(filter output-sync,$(.FEATURES)),--output-sync) $(CHECKS)
 $(CHECKS): $(VENV)/ready-to-develop
 
 check-format:

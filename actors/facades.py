@@ -89,6 +89,53 @@ class Sessions:
         """
         return self._do.create_session(container_id, image_id, session_id)
 
+    def branch(
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        edit: Content | None = None,
+        model: str | None = None,
+        system_prompt: str | None = None,
+        image_id: str | None = None,
+        new_session_id: str | None = None,
+    ) -> SessionInfo:
+        """Create a session that goes on with the history of another one, which stays as it is, and return it.
+
+        Nothing is copied. A turn that was under way at that point ends in the branch as interrupted, and what its
+        calls do is not known there; calls that wait for people go on waiting, in both sessions; and messages that
+        wait there wait in the branch, too. The session may be a branch itself, and may be deleted.
+
+        Args:
+            session_id: the session to branch off from.
+            at: the position of the log up to which the history is shared, 1 or more. None: now.
+            edit: what the user says in the branch instead of the last message that was accepted up to `at`: the
+                history ends before that message was taken up, and this one waits for the next run.
+            model: another model than that of the session's image.
+            system_prompt: another system prompt. With either, the branch runs on an image that is derived from the
+                session's, with the same tools.
+            image_id: the branch runs on this image, in its newest revision.
+            new_session_id: the branch's own id.
+
+        Raises:
+            SessionNotFoundError: there never was such a session.
+            ImageNotFoundError: there is no such image.
+            AlreadyExistsError: a session with the supplied id exists, or once existed.
+            InvalidMessageError: the edited message cannot be accepted.
+            InvalidInputError: there is no such position, the session begins behind it, or there is no message to edit;
+                or the branch is to have both an image and a model or prompt of its own.
+            LogUnusableError: what the session itself branches off from is not in the log, or not what it was.
+        """
+        return self._do.branch_session(
+            session_id,
+            at=at,
+            edit=edit,
+            model=model,
+            system_prompt=system_prompt,
+            image_id=image_id,
+            new_session_id=new_session_id,
+        )
+
     def get(self, session_id: str) -> SessionInfo | None:
         """Return the session; None if there is none with this id, or it was deleted."""
         return self._do.session(session_id)

@@ -9,9 +9,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from reenact.actors.branching import begun, derived_id, point_at, point_before_last_message
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.shelf import ToolShelf
-from reenact.actors.journal.api import FeedJournal, Journal, Remembered, Segment
+from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorSystem, Reference
 from reenact.actors.once import Attempt
 from reenact.actors.reading import Follower, ReadModel
@@ -29,12 +30,13 @@ from reenact.domain.errors import (
     SessionNotFoundError,
 )
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
-from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define, describe
+from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define, derive, describe
 from reenact.domain.messages import Message, check_text
 from reenact.domain.once import Asked
 from reenact.domain.plain import is_sayable
 from reenact.domain.session import (
     Approve,
+    BranchSession,
     CreateSession,
     Delete,
     Interrupt,
@@ -52,7 +54,7 @@ PATIENCE: Final = 60.0
 """How long, in seconds, a get or list waits for the tables to reach what the log held when it was called."""
 
 
-class Log(Journal, FeedJournal, Protocol):
+class Log(Journal, FeedJournal, ChainedJournal, Protocol):
     """The journal of a runtime."""
 
 
@@ -201,6 +203,62 @@ class Operations:
         command = CreateSession(session_id=id_, container_id=container_id, image_id=image_id, image_revision=revision)
         created: SessionInfo = _ask(self.actor_of(id_), command, timeout, attempt)
         return created
+
+    def branch_session(
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        edit: Content | None = None,
+        model: str | None = None,
+        system_prompt: str | None = None,
+        image_id: str | None = None,
+        new_session_id: str | None = None,
+        timeout: float | None = None,
+        attempt: Attempt | None = None,
+    ) -> SessionInfo:
+        """See `Sessions.branch`."""
+        self.check_open()
+        id_ = self.new_id("ses") if new_session_id is None else check_text("the session's id", new_session_id)
+        content = None if edit is None else check_content(edit)
+        if not is_sayable(session_id):
+            raise SessionNotFoundError(session_id)
+        session = begun(self._journal, session_id)
+        point = point_at(self._journal, session_id, None if at is None else _position(at))
+        if content is not None:
+            point = point_before_last_message(self._journal, point)
+        image, revision = session.image_id, session.image_revision
+        if model is not None or system_prompt is not None:
+            if image_id is not None:
+                raise InvalidInputError("give image_id, or model and system_prompt, not both")
+            image, revision = self._derived(image, revision, model, system_prompt, timeout)
+        elif image_id is not None:
+            image, revision = image_id, self._newest_revision(image_id)
+        command = BranchSession(
+            session_id=id_,
+            container_id=session.container_id,
+            image_id=image,
+            image_revision=revision,
+            origin=point.session_id,
+            version=point.link.version,
+            digest=point.link.digest.hex(),
+            position=point.link.position,
+            at=self.now(),
+            left_at=point.link.recorded_at,
+            edit=content,
+        )
+        branched: SessionInfo = _ask(self.actor_of(id_), command, timeout, attempt)
+        return branched
+
+    def _derived(
+        self, image_id: str, revision: int, model: str | None, system_prompt: str | None, timeout: float | None
+    ) -> tuple[str, int]:
+        """Register the image that is like another one but for its model and its prompt; return its id and revision."""
+        content = derive(image_id, self.definition(image_id, revision), model=model, system_prompt=system_prompt)
+        id_ = derived_id(image_id, revision, model, system_prompt)
+        registered = _ask(self._system.actor(ImageActor, id_), RegisterImage(id_, content), timeout, None)
+        self._saw_revision(id_, len(registered.revisions))
+        return id_, len(registered.revisions)
 
     def session(self, session_id: str) -> SessionInfo | None:
         """See `Sessions.get`."""
@@ -411,6 +469,13 @@ def _ask(actor: Reference[Any], command: Asked, timeout: float | None, attempt: 
 
 def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the runtime is closed; open it again to go on")
+
+
+def _position(at: object) -> int:
+    if type(at) is int and at > 0:
+        return at
+    msg = f"`at` is a position of the log, a whole number from 1 on, not {at!r:.100}"
+    raise InvalidInputError(msg)
 
 
 def _must_be_image(image: object) -> None:

@@ -40,6 +40,7 @@ _ANSWERS: Final[Mapping[str, Any]] = {
     "container_create_request": ContainerInfo,
     "image_register_request": tuple[str, int],
     "session_create_request": SessionInfo,
+    "session_branch_request": SessionInfo,
     "session_delete_request": bool,
     "session_run_request": str,
     "agent_interrupt_request": None,
@@ -171,6 +172,18 @@ class Requests:
             case asked.SessionCreateRequest():
                 return do.create_session(
                     request.container_id, request.image_id, request.session_id, timeout=timeout, attempt=attempt
+                )
+            case asked.SessionBranchRequest():
+                return do.branch_session(
+                    request.session_id,
+                    at=request.at,
+                    edit=request.edit,
+                    model=request.model,
+                    system_prompt=request.system_prompt,
+                    image_id=request.image_id,
+                    new_session_id=request.new_session_id,
+                    timeout=timeout,
+                    attempt=attempt,
                 )
             case asked.SessionGetRequest():
                 return do.session(request.session_id)

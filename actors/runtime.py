@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import os
 import threading
@@ -35,7 +34,7 @@ from reenact.domain.errors import ConfigurationError, RuntimeClosedError, Storag
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.policy import Policies, judge
+from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.rules import Rules
 from reenact.domain.session import Session, SessionCommand, Stop
 
@@ -163,8 +162,7 @@ class _Ports:
         window = self._llm.context_window or context_window(image.model or self._llm.model or DEFAULT_MODEL)
         rules = rules_of(image, self._prices, window)
         where = self._base_path or _working_directory()
-        here = functools.partial(judge, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)
-        return msgspec.structs.replace(rules, judging=here)
+        return msgspec.structs.replace(rules, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)
 
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
         session = self._system.actor(SessionActor, session_id)

@@ -12,12 +12,13 @@ from reenact.actors.bus import flat, open_up
 from reenact.actors.environment.api import Environment
 from reenact.actors.inlet import Channel, Inlet, published_of
 from reenact.actors.journal.api import Entry, Journal, Remembered, Segment
-from reenact.actors.kernel import ActorContext, EventSourcedActor
+from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin
 from reenact.actors.once import remembered
 from reenact.domain import announce as announcing
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
 from reenact.domain.agent import Failure, SoFar, TurnContinued
+from reenact.domain.branching import waiting
 from reenact.domain.commands import MessageSendRequest, response_to
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.loop.rules import Rules
@@ -25,6 +26,8 @@ from reenact.domain.messages import instant
 from reenact.domain.once import Asked
 from reenact.domain.session import (
     Approve,
+    BranchPoint,
+    BranchSession,
     Compress,
     CreateSession,
     Delete,
@@ -37,6 +40,7 @@ from reenact.domain.session import (
     Resume,
     Run,
     Session,
+    SessionBranched,
     SessionCommand,
     SessionEvent,
     SessionInfo,
@@ -109,6 +113,14 @@ class Ports(Protocol):
         ...
 
 
+def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
+    match begins:
+        case BranchSession() | SessionBranched():
+            return Origin(begins.origin, begins.version, begins.digest)
+        case _:
+            return None
+
+
 class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     """One session: decides, records, believes; then lets the environment act."""
 
@@ -116,6 +128,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     initial = Session()
     decide = staticmethod(rules.decide)
     evolve = staticmethod(rules.evolve)
+    origin = staticmethod(_origin)
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
@@ -125,7 +138,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._channel: Channel | None = None
         self._heard: tuple[tuple[Context, EventData], ...] = ()
         self._recorded_at = 0
-        self._rules: Rules | None = None
+        self._rules: tuple[Rules, Rules] | None = None
 
     def on_recovered(self) -> Sequence[SessionCommand]:
         """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
@@ -159,6 +172,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         match command:
             case CreateSession():
                 return command
+            case BranchSession():
+                new_id = self._ports.new_id
+                ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))
+                return msgspec.structs.replace(command, ids=ids, results_id=new_id("msg"))
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
                 so_far = self._so_far(command.so_far)
                 command = msgspec.structs.replace(command, so_far=so_far)
@@ -339,13 +356,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _current_rules(self) -> Rules:
         if self._rules is None:
-            self._rules = self._ports.rules(self.state)
-        return self._rules
+            rules = self._ports.rules(self.state)
+            self._rules = rules, msgspec.structs.replace(rules, runs_tools=False)
+        return self._rules[self._channel is not None and not self._channel.runs_tools]
 
     def _with_rules(self, command: _Ruled) -> SessionCommand:
-        rules, channel = self._current_rules(), self._channel
-        if channel is not None and not channel.runs_tools:
-            rules = msgspec.structs.replace(rules, runs_tools=False)
+        rules = self._current_rules()
         match command:
             case Receive() | Compress():
                 return msgspec.structs.replace(command, rules=rules)
@@ -409,6 +425,16 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     image_id=command.image_id,
                     image_revision=command.image_revision,
                     created_at=instant(at),
+                )
+            case BranchSession():
+                point = BranchPoint(session_id=command.origin, position=command.position, version=command.version)
+                return SessionInfo(
+                    id=command.session_id,
+                    container_id=command.container_id,
+                    image_id=command.image_id,
+                    image_revision=command.image_revision,
+                    created_at=instant(at),
+                    origin=point,
                 )
             case _:
                 return None

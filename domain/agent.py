@@ -10,6 +10,7 @@ import msgspec
 from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import Round, RoundEvent
+from reenact.domain.loop.rules import BY_DEFAULT, Held
 from reenact.domain.messages import Block, ToolResultBlock, Usage
 
 
@@ -153,6 +154,17 @@ class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unsaid: Unsaid | None = None
 
 
+class RulesRecorded(msgspec.Struct, frozen=True, array_like=True):
+    """From here on these rules hold, which are not those recorded before; the policies judge paths from `cwd`, `home`.
+
+    Without one, those hold that a definition which says nothing has.
+    """
+
+    rules: Held = BY_DEFAULT
+    cwd: str | None = None
+    home: str | None = None
+
+
 class AgentStopped(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The session runs no longer."""
 
@@ -174,6 +186,7 @@ AgentEvent: TypeAlias = (
     | ContextCompressed
     | TurnCompleted
     | AgentStopped
+    | RulesRecorded
     | RoundEvent
     | LimitWarning
 )

@@ -13,6 +13,7 @@ from reenact.domain.agent import (
     ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     Turn,
@@ -54,9 +55,14 @@ def announce(session: Session, events: Sequence[SessionEvent]) -> Iterator[tuple
     """
     for event in events:
         after = evolve(session, event)
-        if not _is_inherited(session) or isinstance(event, SessionBranched):
-            yield from _tell(session, after, event)
+        yield from told(session, after, event)
         session = after
+
+
+def told(before: Session, after: Session, event: SessionEvent) -> Iterator[tuple[heard.Context, heard.EventData]]:
+    """Yield what is heard of one event that has led from the one state to the other, as `announce` does."""
+    if not _is_inherited(before) or isinstance(event, SessionBranched):
+        yield from _tell(before, after, event)
 
 
 def _is_inherited(session: Session) -> bool:
@@ -108,8 +114,8 @@ def _tell(before: Session, after: Session, event: SessionEvent) -> Iterator[tupl
 def _tell_loop(before: Session, after: Session, event: LoopFact) -> Iterator[tuple[heard.Context, heard.EventData]]:
     context = of_turn(after)
     match event:
-        case ToolsRequested():
-            pass  # the answer has been told of, and what becomes of its calls will be
+        case ToolsRequested() | RulesRecorded():
+            pass  # the answer has been told of, and what becomes of its calls will be, also by which rules
         case TurnContinued():
             yield context, heard.TurnStarted(turn_id=event.turn_id, message_id=after.question[0])
         case StepStarted():

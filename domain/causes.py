@@ -18,6 +18,7 @@ from reenact.domain.agent import (
     ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -101,7 +102,7 @@ class _Tracing:
     def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
         """Return what the event at the place follows from, and take note of it."""
         match event:
-            case SessionCreated() | SessionDeleted():
+            case SessionCreated() | SessionDeleted() | RulesRecorded():
                 return Cause((), Outside("caller"))
             case SessionBranched():
                 self._agent, self._branched, self._accepted = None, place, {}

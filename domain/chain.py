@@ -5,6 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from struct import Struct
 
+import msgspec
+
 DIGEST_SIZE = 32
 
 STREAM_GENESIS = blake2b(b"reenact: the first event of a stream", digest_size=DIGEST_SIZE).digest()
@@ -66,3 +68,63 @@ def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> byt
     header = _REQUEST_HEADER(len(request_id), len(digest), len(note), at)
     content = b"".join((header, request_id, digest, note))
     return blake2b(content, digest_size=DIGEST_SIZE, person=_REQUEST).digest()
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """An event as its bytes stand in a log; with a `seal` if it was redacted."""
+
+    stream: str
+    version: int
+    position: int
+    topic: str
+    state: bytes
+    digest: bytes
+    seal: bytes | None = None
+
+    def follows(self, previous: bytes) -> bool:
+        """Return whether it is as it was written, behind the record of its stream with the digest `previous`."""
+        stream, topic = self.stream.encode(), self.topic.encode()
+        if self.seal is None:
+            return self.digest == event_digest(previous, stream, self.version, topic, self.state)
+        return self.seal == record_seal(previous, stream, self.version, topic, self.state, digest=self.digest)
+
+    def redacted(self, previous: bytes, topic: str, state: bytes) -> Record:
+        """Return the record with another state, sealed; `previous` is as above."""
+        seal = record_seal(previous, self.stream.encode(), self.version, topic.encode(), state, digest=self.digest)
+        return Record(self.stream, self.version, self.position, topic, state, self.digest, seal)
+
+
+class FeedRecord(msgspec.Struct, frozen=True, gc=False):
+    """A row of a topic's feed as its bytes stand in a log; with a `seal` if it stands in place of others."""
+
+    topic: str
+    first_cursor: int
+    count: int
+    segments: bytes
+    digest: bytes
+    seal: bytes | None = None
+
+    @property
+    def last_cursor(self) -> int:
+        """The last of its cursors."""
+        return self.first_cursor + self.count - 1
+
+    def follows(self, previous: bytes) -> bool:
+        """Return whether it is as it was written, behind the row of its topic with the digest `previous`."""
+        topic, first, count = self.topic.encode(), self.first_cursor, self.count
+        if self.seal is None:
+            return self.digest == feed_digest(previous, topic, first, count, self.segments)
+        return self.seal == seal_digest(previous, topic, first, count, self.segments, digest=self.digest)
+
+    def redacted(self, previous: bytes, segments: bytes) -> FeedRecord:
+        """Return the row with other segments, sealed; `previous` is as above."""
+        topic, first, count = self.topic.encode(), self.first_cursor, self.count
+        seal = seal_digest(previous, topic, first, count, segments, digest=self.digest)
+        return FeedRecord(self.topic, first, count, segments, self.digest, seal)
+
+
+class Timer(msgspec.Struct, frozen=True, gc=False):
+    """When a stream is to be woken, in microseconds since 1970-01-01 UTC."""
+
+    stream: str
+    due: int

@@ -120,6 +120,23 @@ class SessionCreateRequest(Request, frozen=True, kw_only=True, gc=False):
     session_id: str | None = None
 
 
+class SessionBranchRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Create a session that goes on with the history of another one, up to a position of the log.
+
+    `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to
+    there. `image_id` goes with neither `model` nor `system_prompt`.
+    """
+
+    event_type: ClassVar[str] = "session_branch_request"
+    session_id: str
+    at: int | None = None
+    edit: str | tuple[dict[str, Any], ...] | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    image_id: str | None = None
+    new_session_id: str | None = None
+
+
 class SessionGetRequest(Request, frozen=True, kw_only=True, gc=False):
     """Return a session, or nothing."""
 
@@ -269,6 +286,7 @@ _KINDS: tuple[type[Request], ...] = (
     ImageGetRequest,
     ImageListRequest,
     SessionCreateRequest,
+    SessionBranchRequest,
     SessionGetRequest,
     SessionListRequest,
     SessionDeleteRequest,

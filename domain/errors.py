@@ -191,6 +191,12 @@ class LogUnusableError(StorageError):
     code = "log_unusable"
 
 
+class CheckpointError(InvalidInputError):
+    """What a log is to be held to is no checkpoint, is damaged, or is that of another log."""
+
+    code = "checkpoint_unusable"
+
+
 class LogTooNewError(LogUnusableError):
     """The log was written by a newer version of Reenact than this one can read."""
 
@@ -267,6 +273,46 @@ class RecordingError(ReenactError):
     """A recording cannot be read, or does not hold what it is asked for."""
 
     code = "recording"
+
+
+class ExportUnusableError(InvalidInputError):
+    """A file is no whole and true export of a log; nothing of it was taken in.
+
+    `line` counts from 1; `stream` and `version` are those of the record where it shows, if it is one.
+    """
+
+    code = "export_unusable"
+
+    def __init__(
+        self, name: str, line: int, problem: str, *, stream: str | None = None, version: int | None = None
+    ) -> None:
+        where = f"{name}, line {line}"
+        if stream is not None:
+            where += f" ({stream!r}" + ("" if version is None else f", {version}") + ")"
+        super().__init__(f"{where}: {problem}")
+        self.name = name
+        self.line = line
+        self.problem = problem
+        self.stream = stream
+        self.version = version
+
+
+class HistoryDiffersError(StorageError, InvalidInputError):
+    """What was to be taken in contradicts what the log holds already; nothing was taken in."""
+
+    code = "history_differs"
+
+    def __init__(self, log: str, stream: str, version: int, why: str) -> None:
+        super().__init__(f"{log} has another history of {stream!r}, from {version} on: {why}; import into another log")
+        self.log = log
+        self.stream = stream
+        self.version = version
+
+
+class RedactionError(ConfigurationError):
+    """A policy asks for what cannot be taken out of a log without breaking it; nothing was exported."""
+
+    code = "redaction"
 
 
 class RemoteError(ReenactError):

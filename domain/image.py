@@ -65,7 +65,7 @@ class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Definition(msgspec.Struct, frozen=True, array_like=True):
-    """The content of one revision."""
+    """The content of one revision. `base` is the image that it was derived from, whose functions its tools run."""
 
     name: str
     model: str | None = None
@@ -79,6 +79,7 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     max_repeats: int | None = MAX_REPEATS
     cost_limit: CostLimit | None = None
     compress_at: int | None = None
+    base: str | None = None
 
 
 class ImageRegistered(msgspec.Struct, frozen=True, array_like=True):
@@ -150,6 +151,22 @@ def define(image: Image, image_id: str) -> Definition:
         max_repeats=image.max_repeats,
         cost_limit=_cost_limit(image.cost_limit),
         compress_at=image.compress_at,
+    )
+
+
+def derive(image_id: str, content: Definition, *, model: str | None, system_prompt: str | None) -> Definition:
+    """Return the image's content with this model and this system prompt, where they are given, and the same tools.
+
+    Raises:
+        InvalidInputError: one of them is empty, too long or not valid Unicode.
+    """
+    if system_prompt is not None and system_prompt != "":
+        check_text("the system prompt", system_prompt, limit=MAX_PROMPT_BYTES)
+    return msgspec.structs.replace(
+        content,
+        model=content.model if model is None else check_text("the model", model),
+        system_prompt=content.system_prompt if system_prompt is None else system_prompt,
+        base=content.base or image_id,
     )
 
 

@@ -11,6 +11,7 @@ from reenact.domain.agent import (
     ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -62,6 +63,8 @@ def sentence(event: AnyEvent) -> str:
             return f"Agent {event.agent_id} was started."
         case AgentStopped():
             return f"Agent {event.agent_id} was stopped: {event.reason}."
+        case RulesRecorded():
+            return "From here on other rules hold than before."
         case MessageAccepted():
             return f"A message came in: {_said(event.content)}."
         case AnswerRecorded():
@@ -70,6 +73,8 @@ def sentence(event: AnyEvent) -> str:
             return f"The first {event.replaced} messages were summarised for the model."
         case ResultsRecorded():
             return f"{_count(len(event.content), 'result')} went back to the model."
+        case RulesRecorded():
+            return "From here on other rules held: policies, prices, costs or limits."
         case LimitWarning():
             return f"A limit is exceeded that only warns: {event.message}."
         case (
@@ -123,7 +128,7 @@ def _of_turn(
         case TurnStarted():
             return f"Turn {event.turn_id} began: the model is asked."
         case TurnContinued():
-            return f"Turn {event.turn_id} began, to go on after a person's decision."
+            return f"Turn {event.turn_id} began: a person has decided."
         case TurnInterrupted():
             return f"Turn {event.turn_id} was interrupted: {event.reason}."
         case TurnFailed():

@@ -2,18 +2,28 @@
 
 One stream holds both, so that one decision covers both: whether a message is accepted, whose turn it is, and what
 becomes of a turn when the agent is destroyed or the session deleted. How a turn goes on, with calls of tools and people
-who decide about them, stands in `turns`.
+who decide about them, stands in `turns`; how a session branches off from another one, in `branching`.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
-from reenact.domain import turns
-from reenact.domain.agent import AgentStarted, AgentStopped, MessageAccepted, StopReason, TurnCompleted
+from reenact.domain import branching, turns
+from reenact.domain.agent import (
+    AgentStarted,
+    AgentStopped,
+    MessageAccepted,
+    RulesRecorded,
+    StopReason,
+    ToolsRequested,
+    TurnCompleted,
+)
 from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, SessionNotFoundError
+from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session_commands import (
     Approve,
+    BranchSession,
     Compress,
     CreateSession,
     Delete,
@@ -29,6 +39,7 @@ from reenact.domain.session_commands import (
     Stop,
 )
 from reenact.domain.session_state import (
+    BranchPoint,
     Session,
     SessionBranched,
     SessionCreated,
@@ -41,6 +52,8 @@ from reenact.domain.turns import Story
 
 __all__ = [
     "Approve",
+    "BranchPoint",
+    "BranchSession",
     "Compress",
     "CreateSession",
     "Delete",
@@ -64,13 +77,17 @@ __all__ = [
     "evolve",
 ]
 
+_NONE_RECORDED: Final = RulesRecorded()
+
 
 def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
     """Return what follows from the command, or refuse it.
 
+    For a session that is to begin as a branch, `session` is the one that it branches off from, at that point.
+
     Raises:
         AlreadyExistsError: the session's id has been used.
-        SessionNotFoundError: the session was never created, or is deleted.
+        SessionNotFoundError: the session, or the one to branch off from, was never created, or is deleted.
         AgentNotFoundError: the agent named is not the live one, or there is none to go on with a call.
         CallNotPendingError: no such call waits for a person.
         StaleApprovalError: the call is not the one that was approved.
@@ -80,6 +97,8 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
     match command:
         case CreateSession():
             _create(story, command)
+        case BranchSession():
+            branching.branch(story, command)
         case Run():
             _run(story, command)
         case Receive():
@@ -103,7 +122,38 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             _delete(story, command)
         case _:
             assert_never(command)
-    return story.events
+    return _with_rules(session, command, story.events)
+
+
+def _with_rules(
+    session: Session, command: SessionCommand, events: tuple[SessionEvent, ...]
+) -> tuple[SessionEvent, ...]:
+    """Return the events, behind the rules that they were decided by if these are not those recorded last."""
+    match command:
+        case CreateSession() | BranchSession():
+            return events
+        case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
+            return events  # nothing that rules are about has ended
+        case _:
+            rules, last = command.rules, session.rules or _NONE_RECORDED
+    same = rules.held is last.rules or rules.held == last.rules
+    if not events or (same and ((rules.cwd, rules.home) == (last.cwd, last.home) or not _judges(command, events))):
+        return events
+    return (RulesRecorded(rules.held, rules.cwd, rules.home), *events)
+
+
+def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
+    """Return whether policies may have been asked about a call, so that it matters where paths begin."""
+    match command:
+        case Finish():
+            asks = command.so_far.stop_reason == turns.TOOL_USE
+            return asks and any(isinstance(event, ToolsRequested) for event in events)
+        case Run():
+            return any(isinstance(event, RoundEvent) for event in events)
+        case Approve() | Resume():
+            return True
+        case _:
+            return False
 
 
 def _create(story: Story, command: CreateSession) -> None:

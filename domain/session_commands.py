@@ -23,6 +23,31 @@ class CreateSession(Asked, frozen=True, kw_only=True, gc=False):
     image_revision: int
 
 
+class BranchSession(Asked, frozen=True, kw_only=True, gc=False):
+    """Begin the session as a branch of the session `origin`, behind its event of this version, which was `left_at`.
+
+    `digest` is that of the event's record, and `position` is where it stands in the log. `edit` takes the place of the
+    last message that waits there, and `ids` are a turn's and a message's for each that waits then. `results_id` is as
+    below; nothing more of an answer is known.
+    """
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    origin: str
+    version: int
+    digest: str
+    position: int
+    at: int
+    left_at: int
+    edit: tuple[Block, ...] | None = None
+    ids: tuple[tuple[str, str], ...] = ()
+    so_far: SoFar = SoFar()
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
 class Run(Asked, frozen=True, kw_only=True, gc=False):
     """Start an agent under this id, unless one is live; it takes up what waits.
 
@@ -165,6 +190,7 @@ class Delete(Asked, frozen=True, kw_only=True, gc=False):
 
 SessionCommand: TypeAlias = (
     CreateSession
+    | BranchSession
     | Run
     | Receive
     | Finish

@@ -18,6 +18,7 @@ from reenact.domain.agent import (
     MessageAccepted,
     Queued,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     Turn,
@@ -96,7 +97,14 @@ class SessionDeleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | AgentEvent
 LoopFact: TypeAlias = (
-    ToolsRequested | ResultsRecorded | StepStarted | TurnContinued | ContextCompressed | LimitWarning | RoundEvent
+    ToolsRequested
+    | ResultsRecorded
+    | StepStarted
+    | TurnContinued
+    | ContextCompressed
+    | RulesRecorded
+    | LimitWarning
+    | RoundEvent
 )
 
 
@@ -115,7 +123,7 @@ class Session(msgspec.Struct, frozen=True):
     approved, and `question` is the message of the last turn that was taken up: its id and when it was accepted.
     `context_tokens` is how long the conversation was for the model when it answered last, and `warned` whether it has
     been said that the cost limit is exceeded. `waited` is the last turn, if it ended so that a person could decide:
-    the limits count on from there.
+    the limits count on from there. `rules` are those recorded last.
     """
 
     id: str | None = None
@@ -136,6 +144,7 @@ class Session(msgspec.Struct, frozen=True):
     summary: Summary | None = None
     warned: bool = False
     waited: Turn | None = None
+    rules: RulesRecorded | None = None
     origin: Origin | None = None
 
 
@@ -184,6 +193,8 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
             return msgspec.structs.replace(session, turn=turn if session.waited is None else turn.after(session.waited))
         case ContextCompressed():
             return _compress(session, event)
+        case RulesRecorded():
+            return msgspec.structs.replace(session, rules=event)
         case LimitWarning():
             return msgspec.structs.replace(session, warned=True)
         case _:

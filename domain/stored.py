@@ -26,6 +26,7 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "step-started": agent.StepStarted,
     "turn-continued": agent.TurnContinued,
     "context-compressed": agent.ContextCompressed,
+    "rules-recorded": agent.RulesRecorded,
     "human-approve-required": loop.HumanApproveRequired,
     "human-prompt-required": loop.HumanPromptRequired,
     "human-select-required": loop.HumanSelectRequired,

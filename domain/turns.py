@@ -38,6 +38,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Said, ToolResultBlock, ToolUseBlock, is_blank
 from reenact.domain.session_commands import (
     Approve,
+    BranchSession,
     Compress,
     Delete,
     Finish,
@@ -62,7 +63,7 @@ NO_TOOLS: Final = Failure(
 )
 
 _GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond
-_Ends: TypeAlias = Interrupt | Stop | Delete
+_Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
 
 
 class Story:
@@ -205,7 +206,8 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
     if turn is not None and ended:
         story.add(_answer(story.session, so_far, command.rules, command.at, TOOL_USE, partial=False))
         story.add(ToolsRequested(turn.id, _from_state(so_far)))
-    stages: set[Stage] = {"ready", "running"} if isinstance(command, Stop) else {"ready", "running", "waiting"}
+    goes_on_waiting = isinstance(command, Stop | BranchSession)
+    stages: set[Stage] = {"ready", "running"} if goes_on_waiting else {"ready", "running", "waiting"}
     if story.session.round is not None:
         _give_up(story, command, f"interrupted ({reason})", stages)
     if turn is not None:

@@ -68,7 +68,7 @@ def project_calls(changes: Changes, session: Conversing, row: Row, event: OfCall
 
 def _call(changes: Changes, session: Conversing, id_: str) -> CallRow:
     call = session.calls[id_]
-    changes.calls[call.position, call.number] = call
+    changes.put_call(call)
     return call
 
 
@@ -79,7 +79,8 @@ def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> No
     uses, session.uses = session.uses, ()
     for number, use in enumerate(uses):
         call = CallRow(turn.answer, number, session.position, use.id, use.name, encode(use.input), asked=turn.asked)
-        session.calls[use.id] = changes.calls[call.position, number] = call
+        session.calls[use.id] = call
+        changes.put_call(call)
 
 
 def _start(changes: Changes, session: Conversing, row: Row, event: ToolStarted) -> None:
@@ -99,7 +100,7 @@ def _answer(changes: Changes, session: Conversing, row: Row, event: ToolResult) 
     turn = session.turns.get(session.agent.turn_id or "") if session.agent is not None else None
     if turn is not None:
         turn.cost = plus_cost(turn.cost, call.cost)
-        changes.turns[turn.position] = turn
+        changes.put_turn(turn)
 
 
 def _give_back(changes: Changes, session: Conversing, row: Row, event: ResultsRecorded) -> None:

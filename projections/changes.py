@@ -12,13 +12,13 @@ from sqlalchemy.dialects import sqlite
 
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import Block
-from reenact.domain.turns import TOOL_USE
 from reenact.projections.projectors import asked_for
 from reenact.projections.state import AgentRow, CallRow, Changes, Conversing, TurnRow
 from reenact.projections.statements import Statement, Values
 from reenact.projections.tables import AGENTS, CALLS, CONTAINERS, IMAGES, MESSAGES, REVISIONS, SESSIONS, TURNS, USAGE
 
 _AT: Final[BindParameter[int]] = bindparam("at_position")
+_OF: Final[BindParameter[int]] = bindparam("of_session")
 
 _ADD_CONTAINERS: Final = Statement(insert(CONTAINERS))
 _ADD_REVISIONS: Final = Statement(insert(REVISIONS))
@@ -45,6 +45,7 @@ _DELETE_SESSIONS: Final = Statement(
 _TURN_COLUMNS: Final = (
     "started_at",
     "ended_at",
+    "ended",
     "outcome",
     "stop_reason",
     "duration",
@@ -56,7 +57,9 @@ _TURN_COLUMNS: Final = (
     "failure",
 )
 _MOVE_TURNS: Final = Statement(
-    update(TURNS).where(TURNS.c.position == _AT).values({name: bindparam(f"new_{name}") for name in _TURN_COLUMNS})
+    update(TURNS)
+    .where(TURNS.c.position == _AT, TURNS.c.session == _OF)
+    .values({name: bindparam(f"new_{name}") for name in _TURN_COLUMNS})
 )
 _AGENT_COLUMNS: Final = ("stopped_at", "turn_id", "activity", "failed", "waits", "queued")
 _MOVE_AGENTS: Final = Statement(
@@ -66,7 +69,7 @@ _FIXED_OF_CALL: Final = 5
 _CALL_COLUMNS: Final = CALLS.c.keys()[_FIXED_OF_CALL:]
 _MOVE_CALLS: Final = Statement(
     update(CALLS)
-    .where(CALLS.c.position == _AT, CALLS.c.number == bindparam("at_number"))
+    .where(CALLS.c.position == _AT, CALLS.c.number == bindparam("at_number"), CALLS.c.session == _OF)
     .values({name: bindparam(f"new_{name}") for name in _CALL_COLUMNS})
 )
 
@@ -76,10 +79,20 @@ _content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
 _counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
 # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
 _keys: Final[Select[tuple[Any]]] = select(func.json_each(bindparam("keys")).table_valued("value").c.value)
+_taken_up = (
+    select(func.max(TURNS.c.asked))
+    .where(TURNS.c.session == SESSIONS.c.position, TURNS.c.started_at.is_not(None))
+    .scalar_subquery()
+)
 _SESSIONS: Final = Statement(
-    select(SESSIONS.c.stream, SESSIONS.c.position, SESSIONS.c.id, SESSIONS.c.container_id, SESSIONS.c.image_id).where(
-        SESSIONS.c.stream.in_(_keys)
-    )
+    select(
+        SESSIONS.c.stream,
+        SESSIONS.c.position,
+        SESSIONS.c.id,
+        SESSIONS.c.container_id,
+        SESSIONS.c.image_id,
+        func.coalesce(_taken_up, SESSIONS.c.shared_asked, literal_column("0")),
+    ).where(SESSIONS.c.stream.in_(_keys))
 )
 _LIVE_AGENTS: Final = Statement(
     select(
@@ -92,7 +105,6 @@ _LIVE_AGENTS: Final = Statement(
         AGENTS.c.failed,
     ).where(AGENTS.c.stopped_at.is_(None), AGENTS.c.session.in_(_keys))
 )
-_asks = (MESSAGES.c.position == TURNS.c.answer) & (MESSAGES.c.stop_reason == literal_column(f"'{TOOL_USE}'"))
 _OPEN_TURNS: Final = Statement(
     select(
         TURNS.c.position,
@@ -108,7 +120,7 @@ _OPEN_TURNS: Final = Statement(
         TURNS.c.cost,
         MESSAGES.c.content,
     )
-    .join_from(TURNS, MESSAGES, _asks, isouter=True)
+    .join_from(TURNS, MESSAGES, MESSAGES.c.position == TURNS.c.answer, isouter=True)
     .where(TURNS.c.ended_at.is_(None), TURNS.c.session.in_(_keys))
     .order_by(TURNS.c.session, TURNS.c.position)
 )
@@ -125,10 +137,11 @@ def load(connection: Connection, streams: Collection[str]) -> dict[str, Conversi
     """Return the conversations of these streams, as far as there are rows of them."""
     conversations: dict[str, Conversing] = {}
     by_key: dict[int, Conversing] = {}
-    for stream, position, *ids in _ask(connection, _SESSIONS, streams):
-        conversations[stream] = by_key[position] = Conversing(position, *ids)
-    for session, position, agent_id, started_at, turn_id, activity, failed in _ask(connection, _LIVE_AGENTS, by_key):
-        by_key[session].agent = AgentRow(
+    for stream, position, session_id, container_id, image_id, asked in _ask(connection, _SESSIONS, streams):
+        session = Conversing(position, session_id, container_id, image_id, asked=asked)
+        conversations[stream] = by_key[position] = session
+    for key, position, agent_id, started_at, turn_id, activity, failed in _ask(connection, _LIVE_AGENTS, by_key):
+        by_key[key].agent = AgentRow(
             position, agent_id, started_at, turn_id=turn_id, activity=activity, failed=bool(failed), stored=True
         )
     for row in _ask(connection, _OPEN_TURNS, by_key):
@@ -137,8 +150,8 @@ def load(connection: Connection, streams: Collection[str]) -> dict[str, Conversi
         call = CallRow(*row[:-1])
         call.asked, call.stored = row[-1], True
         by_key[call.session].calls[call.id] = call
-    for session, kind, name, calls, usage, cost, unpriced in _ask(connection, _USAGE, by_key):
-        by_key[session].spent[kind, name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
+    for key, kind, name, calls, usage, cost, unpriced in _ask(connection, _USAGE, by_key):
+        by_key[key].spent[kind, name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
     return conversations
 
 
@@ -146,7 +159,7 @@ def _add_turn(by_key: Mapping[int, Conversing], row: Sequence[Any]) -> None:
     position, turn_id, session, asked, accepted_at, started_at, steps, answer, model, usage, cost, content = row
     conversation = by_key[session]
     turn = conversation.turns[turn_id] = TurnRow(
-        position, turn_id, session, asked, accepted_at, started_at, stored=True
+        position, session, turn_id, asked, accepted_at, started_at, stored=True
     )
     turn.steps, turn.answer, turn.model, turn.usage, turn.cost = steps, answer, model, usage, cost
     if usage is not None:
@@ -164,11 +177,11 @@ def write(connection: Connection, changes: Changes) -> None:
     """Write the rows, each kind in one statement."""
     new_turns: list[Values] = [astuple(turn)[:-2] for turn in changes.turns.values() if not turn.stored]
     moved_turns: list[Values] = [
-        (*astuple(turn)[5:-2], turn.position) for turn in changes.turns.values() if turn.stored
+        (*astuple(turn)[5:-2], turn.position, turn.session) for turn in changes.turns.values() if turn.stored
     ]
     new_calls: list[Values] = [astuple(call)[:-2] for call in changes.calls.values() if not call.stored]
     moved_calls: list[Values] = [
-        (*astuple(call)[_FIXED_OF_CALL:-2], call.position, call.number)
+        (*astuple(call)[_FIXED_OF_CALL:-2], call.position, call.number, call.session)
         for call in changes.calls.values()
         if call.stored
     ]

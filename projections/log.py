@@ -42,6 +42,10 @@ class Log(Protocol):
         """Return up to `limit` events with a position above `after`, in the order of their positions."""
         ...
 
+    def read(self, stream: str, *, after: int = 0) -> Sequence[Row]:
+        """Return the stream's events with a version above `after`."""
+        ...
+
     def head(self) -> int:
         """Return the position of the last event, 0 if there is none."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -11,8 +12,10 @@ from sqlalchemy import Engine, bindparam, insert, select, update
 from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 
 from reenact.domain.errors import StorageError
+from reenact.domain.session import SessionBranched
 from reenact.projections import changes as tables
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
+from reenact.projections.lineage import open_before, stream_of
 from reenact.projections.log import Log, Row
 from reenact.projections.projectors import OF_CONVERSATION, project
 from reenact.projections.state import Changes, Conversing
@@ -146,14 +149,16 @@ class Projection:
         self._move(rows[-1])
         changes = Changes()
         self._remember(rows)
+        before = partial(open_before, self._log, self._conversations)
         for row in rows:
-            project(changes, self._conversations, row)
+            project(changes, self._conversations, row, before)
         tables.write(connection, changes)
         connection.exec_driver_sql("COMMIT")
 
     def _remember(self, rows: Sequence[Row]) -> None:
         known = self._conversations
         streams = {row.stream: None for row in rows if type(row.event) in _OF_CONVERSATION}
+        streams |= {stream_of(row.event.origin): None for row in rows if isinstance(row.event, SessionBranched)}
         missing: list[str] = []
         for stream in streams:
             conversation = known.pop(stream, None)

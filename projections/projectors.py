@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from reenact.domain.agent import (
     AgentStarted,
@@ -12,6 +14,7 @@ from reenact.domain.agent import (
     ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -36,12 +39,12 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.messages import Block, ToolUseBlock
-from reenact.domain.session import SessionCreated, SessionDeleted
-from reenact.domain.turns import TOOL_USE
+from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
 from reenact.projections.calls import OfCalls, project_calls
 from reenact.projections.log import Row
 from reenact.projections.spending import counts_of, encode, known, spend, spend_in
 from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow, turn_to
+from reenact.projections.statements import Values
 
 OfConversation: TypeAlias = (
     AgentStarted
@@ -88,14 +91,27 @@ OF_CONVERSATION = (
 )
 
 
+class OpenEnd(NamedTuple):
+    """What is open at an event of a session, and the event."""
+
+    session: Conversing
+    last: Row
+
+
 class UnprojectedEventError(TypeError):
     """An event of the domain that no projector knows."""
 
 
-def project(changes: Changes, conversations: dict[str, Conversing], row: Row) -> None:
+def project(
+    changes: Changes,
+    conversations: dict[str, Conversing],
+    row: Row,
+    open_before: Callable[[Row], OpenEnd],
+) -> None:
     """Add to the changes what follows from the event, and move its conversation on.
 
-    Events that are none of the domain's are of no concern here: actors of other kinds may share the log.
+    `open_before` returns the end of the history that a branch with this first event goes on with. Events that are none
+    of the domain's are of no concern here: actors of other kinds may share the log.
 
     Raises:
         KeyError: the event goes on with a conversation or a turn that is not among the `conversations`.
@@ -106,27 +122,57 @@ def project(changes: Changes, conversations: dict[str, Conversing], row: Row) ->
         _create(changes, conversations, row, event)
     elif isinstance(event, OF_CONVERSATION):
         _go_on(changes, conversations[row.stream], row, event)
+    elif isinstance(event, SessionBranched):
+        _branch(changes, conversations, row, event, open_before(row))
     elif isinstance(event, ContainerCreated):
         changes.containers.append((row.position, event.container_id, event.name, row.recorded_at))
     elif isinstance(event, ImageRegistered):
         _register(changes, row, event)
+    elif isinstance(event, RulesRecorded):
+        pass  # what comes of the rules is in the events that follow
     elif type(event).__module__.startswith("reenact.domain."):
         raise UnprojectedEventError(f"{type(event).__name__} has no projector")
 
 
 def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, event: SessionCreated) -> None:
     conversations[row.stream] = Conversing(row.position, event.session_id, event.container_id, event.image_id)
-    changes.sessions.append(
-        (
-            row.position,
-            row.stream,
-            event.session_id,
-            event.container_id,
-            event.image_id,
-            event.image_revision,
-            row.recorded_at,
-            None,
-        )
+    changes.sessions.append((*_session(row, event), None, None, None, None))
+
+
+def _branch(
+    changes: Changes,
+    conversations: dict[str, Conversing],
+    row: Row,
+    event: SessionBranched,
+    before: OpenEnd,
+) -> None:
+    """Begin with rows of its own for what was open; messages that waited are accepted anew, if they are."""
+    key, origin, last = row.position, before.session, before.last
+    session = Conversing(key, event.session_id, event.container_id, event.image_id)
+    session.asked, session.uses, session.spent = origin.asked, origin.uses, {**origin.spent}
+    for turn in origin.turns.values():
+        if turn.started_at is not None:
+            session.turns[turn.id] = own_turn = replace(turn, session=key, stored=False)
+            changes.put_turn(own_turn)
+    for call in origin.calls.values():
+        session.calls[call.id] = own_call = replace(call, session=key, stored=False)
+        changes.put_call(own_call)
+    for by, spent in session.spent.items():
+        changes.spent[key, by] = spent
+    conversations[row.stream] = session
+    changes.sessions.append((*_session(row, event), origin.position, last.position, last.version, origin.asked))
+
+
+def _session(row: Row, event: SessionCreated | SessionBranched) -> Values:
+    return (
+        row.position,
+        row.stream,
+        event.session_id,
+        event.container_id,
+        event.image_id,
+        event.image_revision,
+        row.recorded_at,
+        None,
     )
 
 
@@ -173,8 +219,8 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
 
 def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:
     position = row.position
-    turn = TurnRow(position, event.turn_id, session.position, position, event.at)
-    session.turns[event.turn_id] = changes.turns[position] = turn
+    turn = session.turns[event.turn_id] = TurnRow(position, session.position, event.turn_id, position, event.at)
+    changes.put_turn(turn)
     session.waiting += 1
     changes.messages.append(
         (
@@ -197,7 +243,8 @@ def _take_up(changes: Changes, session: Conversing, event: TurnStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.started_at = event.at
     turn.steps = 1
-    changes.turns[turn.position] = turn
+    session.asked = turn.asked
+    changes.put_turn(turn)
     session.waiting -= 1
     if session.agent is not None:
         session.agent.turn_id = event.turn_id
@@ -207,8 +254,9 @@ def _take_up(changes: Changes, session: Conversing, event: TurnStarted) -> None:
 
 def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContinued) -> None:
     asked = next(call.asked for call in session.calls.values())
-    turn = TurnRow(row.position, event.turn_id, session.position, asked, event.at, event.at)
-    session.turns[event.turn_id] = changes.turns[turn.position] = turn
+    turn = TurnRow(row.position, session.position, event.turn_id, asked, event.at, event.at)
+    session.turns[event.turn_id] = turn
+    changes.put_turn(turn)
     turn_to(session, "waiting_for_human_input")
     if session.agent is not None:
         session.agent.turn_id = event.turn_id
@@ -217,7 +265,7 @@ def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContin
 def _step(changes: Changes, session: Conversing, event: StepStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.steps = event.step
-    changes.turns[turn.position] = turn
+    changes.put_turn(turn)
     turn_to(session, "thinking")
 
 
@@ -226,7 +274,7 @@ def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecord
     turn.model = event.model
     turn.answer = row.position
     spend_in(changes, session, turn, event)
-    session.uses = asked_for(event.content) if event.stop_reason == TOOL_USE else ()
+    session.uses = asked_for(event.content)
     changes.messages.append(
         (
             row.position,
@@ -251,14 +299,14 @@ def asked_for(content: Iterable[Block]) -> tuple[ToolUseBlock, ...]:
 
 def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnCompleted) -> None:
     turn = session.turns.pop(event.turn_id)
-    turn.ended_at = row.recorded_at
+    turn.ended_at, turn.ended = row.recorded_at, row.position
     turn.outcome = event.outcome
     turn.stop_reason = event.stop_reason
     turn.duration = event.duration
     counted, turn.usage = turn.usage, encode(event.usage) if event.usage else None
     turn.cost = known(event.cost)
     turn.failure = None if event.failure is None else encode(event.failure)
-    changes.turns[turn.position] = turn
+    changes.put_turn(turn)
     session.uses = ()  # nobody has run them
     if turn.started_at is None:
         session.waiting -= 1

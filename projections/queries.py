@@ -18,7 +18,7 @@ from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, instant
 from reenact.domain.people import PendingCall
-from reenact.domain.session import SessionInfo
+from reenact.domain.session import BranchPoint, SessionInfo
 from reenact.projections import questions
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection, suspect
@@ -142,19 +142,19 @@ class ReadModel:
         if after is not None:
             place = self._place_of(session_id, after)
             asked, position = place[0] if place else (asked, position)
-        rows = self._ask(
-            questions.MESSAGES_OF_SESSION, id=session_id, asked=asked, position=position, limit=_most(limit)
-        )
+        query = questions.MESSAGES_OF_BRANCH if self._is_branch(session_id) else questions.MESSAGES_OF_SESSION
+        rows = self._ask(query, id=session_id, asked=asked, position=position, limit=_most(limit))
         return [_message(row) for row in rows]
 
     def turns_of(self, session_id: str, *, after: str | None = None, limit: int | None = None) -> list[TurnInfo]:
         """Return the session's turns in the order of their questions, each followed by those that go on with it."""
-        query = questions.TURNS_OF_SESSION
+        query = questions.TURNS_OF_BRANCH if self._is_branch(session_id) else questions.TURNS_OF_SESSION
         return [_turn(row) for row in self._ask(query, id=session_id, after=after, limit=_most(limit))]
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """Return the calls of tools in the session, in the order in which the model asked for them."""
-        return [_call(row) for row in self._ask(questions.CALLS_OF_SESSION, id=session_id)]
+        query = questions.CALLS_OF_BRANCH if self._is_branch(session_id) else questions.CALLS_OF_SESSION
+        return [_call(session_id, row) for row in self._ask(query, id=session_id)]
 
     def usage(self, session_id: str) -> UsageInfo:
         """Return what the session has used, by model and by tool."""
@@ -177,10 +177,14 @@ class ReadModel:
         """Return the ids of the sessions with a live agent or a turn under way."""
         return [session_id for (session_id,) in self._ask(questions.UNFINISHED)]
 
+    def _is_branch(self, session_id: str) -> bool:
+        found = self._ask(questions.ORIGIN_OF_SESSION, id=session_id)
+        return bool(found) and found[0][0] is not None
+
     def _place_of(self, session_id: str, message: Message) -> list[tuple[Any, ...]]:
         at = round((message.created_at - EPOCH) / timedelta(microseconds=1))
         if message.turn_id is None:
-            return self._ask(questions.PLACE_OF_MESSAGE_OF_NO_TURN, session=session_id, id=message.id, at=at)
+            return self._ask(questions.PLACE_OF_MESSAGE_OF_NO_TURN, id=session_id, message=message.id, at=at)
         return self._ask(questions.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
 
     def _ask(self, question: Statement, **values: Value) -> list[tuple[Any, ...]]:
@@ -202,13 +206,14 @@ def _image(row: tuple[Any, ...]) -> ImageInfo:
 
 
 def _session(row: tuple[Any, ...]) -> SessionInfo:
-    session_id, container_id, image_id, image_revision, created_at = row
+    session_id, container_id, image_id, image_revision, created_at, origin, position, version = row
     return SessionInfo(
         id=session_id,
         container_id=container_id,
         image_id=image_id,
         image_revision=image_revision,
         created_at=instant(created_at),
+        origin=None if origin is None else BranchPoint(session_id=origin, position=position, version=version),
     )
 
 
@@ -261,8 +266,8 @@ def _turn(row: tuple[Any, ...]) -> TurnInfo:
     )
 
 
-def _call(row: tuple[Any, ...]) -> ToolCallInfo:
-    call_id, session_id, turn_id, message_id, name, arguments, stage, result, is_error, ran, cost, attempts, *rest = row
+def _call(session_id: str, row: tuple[Any, ...]) -> ToolCallInfo:
+    call_id, turn_id, message_id, name, arguments, stage, result, is_error, ran, cost, attempts, *rest = row
     asked_at, reason, decision, decided_by, decided_at, original, started_at, ended_at = rest
     return ToolCallInfo(
         id=call_id,

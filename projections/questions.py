@@ -57,9 +57,21 @@ IMAGE_REVISION: Final = Statement(
 )
 
 _listed = SESSIONS.c.deleted_at.is_(None)
-_sessions = select(
-    SESSIONS.c.id, SESSIONS.c.container_id, SESSIONS.c.image_id, SESSIONS.c.image_revision, SESSIONS.c.created_at
-).where(_listed)
+_origin = SESSIONS.alias("origin")
+_sessions = (
+    select(
+        SESSIONS.c.id,
+        SESSIONS.c.container_id,
+        SESSIONS.c.image_id,
+        SESSIONS.c.image_revision,
+        SESSIONS.c.created_at,
+        _origin.c.id,
+        SESSIONS.c.shared_until,
+        SESSIONS.c.shared_version,
+    )
+    .select_from(SESSIONS.outerjoin(_origin, _origin.c.position == SESSIONS.c.origin))
+    .where(_listed)
+)
 SESSION: Final = Statement(_sessions.where(SESSIONS.c.id == _id))
 SESSIONS_OF_CONTAINER: Final = Statement(_page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS))
 NEWEST_SESSIONS: Final = Statement(
@@ -85,7 +97,24 @@ AGENT: Final = Statement(_agents.where(AGENTS.c.id == _id))
 LIVE_AGENTS: Final = Statement(_page(_agents, AGENTS))
 
 _of_session = (SESSIONS.c.id == _id) & _listed
-_messages = select(
+ORIGIN_OF_SESSION: Final = Statement(select(SESSIONS.c.origin).where(_of_session))
+"""Whether the session is a branch: what is asked of its history has one form for those that are, and one for others."""
+
+_own = select(
+    SESSIONS.c.position.label("session"),
+    literal(BEHIND_ALL).label("asked"),
+    literal(BEHIND_ALL).label("until"),
+).where(_of_session)
+_branch = _own.cte("lineage", recursive=True)
+_lineage = _branch.union_all(
+    select(SESSIONS.c.origin, SESSIONS.c.shared_asked, SESSIONS.c.shared_until)
+    .join(_branch, SESSIONS.c.position == _branch.c.session)
+    .where(SESSIONS.c.origin.is_not(None))
+)
+"""The session and all that it goes on with: up to which question, and up to which position, each counts."""
+_is_own = _lineage.c.until == BEHIND_ALL
+
+_message = (
     MESSAGES.c.id,
     MESSAGES.c.role,
     MESSAGES.c.content,
@@ -94,10 +123,28 @@ _messages = select(
     MESSAGES.c.stop_reason,
     MESSAGES.c.partial,
     MESSAGES.c.usage,
-).select_from(SESSIONS.join(MESSAGES, MESSAGES.c.session == SESSIONS.c.position))
+)
 _in_order = MESSAGES.c.asked, MESSAGES.c.position
 _behind = tuple_(*_in_order) > tuple_(bindparam("asked"), bindparam("position"))
-MESSAGES_OF_SESSION: Final = Statement(_messages.where(_of_session, _behind).order_by(*_in_order).limit(_limit))
+MESSAGES_OF_SESSION: Final = Statement(
+    select(*_message)
+    .select_from(SESSIONS.join(MESSAGES, MESSAGES.c.session == SESSIONS.c.position))
+    .where(_of_session, _behind)
+    .order_by(*_in_order)
+    .limit(_limit)
+)
+_messages_counting = (
+    (MESSAGES.c.session == _lineage.c.session)
+    & (MESSAGES.c.asked <= _lineage.c.asked)
+    & (MESSAGES.c.position <= _lineage.c.until)
+)
+MESSAGES_OF_BRANCH: Final = Statement(
+    select(*_message)
+    .select_from(_lineage.join(MESSAGES, _messages_counting))
+    .where(_behind)
+    .order_by(*_in_order)
+    .limit(_limit)
+)
 _created = MESSAGES.c.created_at == bindparam("at")
 PLACE_OF_MESSAGE: Final = Statement(
     select(*_in_order)
@@ -108,8 +155,8 @@ PLACE_OF_MESSAGE: Final = Statement(
 )
 PLACE_OF_MESSAGE_OF_NO_TURN: Final = Statement(
     select(*_in_order)
-    .join_from(SESSIONS, MESSAGES, MESSAGES.c.session == SESSIONS.c.position)
-    .where(SESSIONS.c.id == bindparam("session"), MESSAGES.c.id == _id, MESSAGES.c.turn_id.is_(None), _created)
+    .select_from(_lineage.join(MESSAGES, _messages_counting))
+    .where(MESSAGES.c.id == bindparam("message"), MESSAGES.c.turn_id.is_(None), _created)
     .order_by(*_in_order)
     .limit(1)
 )
@@ -122,7 +169,7 @@ _place_of_turn = [
     for column in _turns_in_order
 ]
 _question = MESSAGES.alias("question")
-TURNS_OF_SESSION: Final = Statement(
+_turns = (
     select(
         TURNS.c.id,
         _question.c.id,
@@ -138,14 +185,23 @@ TURNS_OF_SESSION: Final = Statement(
         TURNS.c.cost,
         TURNS.c.failure,
     )
-    .select_from(
-        SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(
-            _question, _question.c.position == TURNS.c.asked
-        )
-    )
-    .where(_of_session, tuple_(*_turns_in_order) > tuple_(*_place_of_turn))
+    .where(tuple_(*_turns_in_order) > tuple_(*_place_of_turn))
     .order_by(*_turns_in_order)
     .limit(_limit)
+)
+_its_question = _question.c.position == TURNS.c.asked
+TURNS_OF_SESSION: Final = Statement(
+    _turns.select_from(
+        SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(_question, _its_question)
+    ).where(_of_session)
+)
+_turns_counting = (
+    (TURNS.c.session == _lineage.c.session)
+    & (TURNS.c.asked <= _lineage.c.asked)
+    & (_is_own | (TURNS.c.ended <= _lineage.c.until))
+)
+TURNS_OF_BRANCH: Final = Statement(
+    _turns.select_from(_lineage.join(TURNS, _turns_counting).join(_question, _its_question))
 )
 USAGE_OF_SESSION: Final = Statement(
     select(USAGE.c.kind, USAGE.c.name, USAGE.c.calls, USAGE.c.usage, USAGE.c.cost, USAGE.c.unpriced)
@@ -156,36 +212,32 @@ USAGE_OF_SESSION: Final = Statement(
 
 _answer = MESSAGES.alias("answer")
 _calls_in_order = CALLS.c.position, CALLS.c.number
-_of_calls = SESSIONS.join(CALLS, CALLS.c.session == SESSIONS.c.position).join(
-    _answer, _answer.c.position == CALLS.c.position
-)
-CALLS_OF_SESSION: Final = Statement(
-    select(
-        CALLS.c.id,
-        SESSIONS.c.id,
-        _answer.c.turn_id,
-        _answer.c.id,
-        CALLS.c.name,
-        CALLS.c.arguments,
-        CALLS.c.stage,
-        CALLS.c.result,
-        CALLS.c.is_error,
-        CALLS.c.ran,
-        CALLS.c.cost,
-        CALLS.c.attempts,
-        CALLS.c.asked_at,
-        CALLS.c.reason,
-        CALLS.c.decision,
-        CALLS.c.decided_by,
-        CALLS.c.decided_at,
-        CALLS.c.original,
-        CALLS.c.started_at,
-        CALLS.c.ended_at,
-    )
-    .select_from(_of_calls)
-    .where(_of_session)
-    .order_by(*_calls_in_order)
-)
+_its_answer = _answer.c.position == CALLS.c.position
+_of_calls = SESSIONS.join(CALLS, CALLS.c.session == SESSIONS.c.position).join(_answer, _its_answer)
+_calls = select(
+    CALLS.c.id,
+    _answer.c.turn_id,
+    _answer.c.id,
+    CALLS.c.name,
+    CALLS.c.arguments,
+    CALLS.c.stage,
+    CALLS.c.result,
+    CALLS.c.is_error,
+    CALLS.c.ran,
+    CALLS.c.cost,
+    CALLS.c.attempts,
+    CALLS.c.asked_at,
+    CALLS.c.reason,
+    CALLS.c.decision,
+    CALLS.c.decided_by,
+    CALLS.c.decided_at,
+    CALLS.c.original,
+    CALLS.c.started_at,
+    CALLS.c.ended_at,
+).order_by(*_calls_in_order)
+CALLS_OF_SESSION: Final = Statement(_calls.select_from(_of_calls).where(_of_session))
+_calls_counting = (CALLS.c.session == _lineage.c.session) & (_is_own | (CALLS.c.results <= _lineage.c.until))
+CALLS_OF_BRANCH: Final = Statement(_calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer)))
 _pending = (
     select(
         CALLS.c.id,

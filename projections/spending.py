@@ -39,7 +39,7 @@ def spend_in(changes: Changes, session: Conversing, turn: TurnRow, event: Answer
         turn.counted = _sum(turn.counted, counts) if turn.counted else counts
         turn.usage = encode(turn.counted)
     turn.cost = plus_cost(turn.cost, cost)
-    changes.turns[turn.position] = turn
+    changes.put_turn(turn)
 
 
 def _sum(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

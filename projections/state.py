@@ -25,12 +25,13 @@ class TurnRow(msgspec.Struct, gc=False):
     """A turn that has not ended, or has ended in this batch: the columns of its row, and whether there is one."""
 
     position: int
-    id: str
     session: int
+    id: str
     asked: int
     accepted_at: int
     started_at: int | None = None
     ended_at: int | None = None
+    ended: int | None = None
     outcome: str | None = None
     stop_reason: str | None = None
     duration: float | None = None
@@ -97,6 +98,7 @@ class Conversing(msgspec.Struct, gc=False):
     image_id: str
     agent: AgentRow | None = None
     turns: dict[str, TurnRow] = {}  # those that have not ended
+    asked: int = 0  # the key of the question that was taken up last
     waiting: int = 0  # how many of them have not begun
     uses: tuple[ToolUseBlock, ...] = ()  # what the last answer asks for, until calls are made of it
     calls: dict[str, CallRow] = {}  # those whose results have not gone back
@@ -111,7 +113,10 @@ def turn_to(session: Conversing, activity: AgentState) -> None:
 
 @dataclass(slots=True)
 class Changes:
-    """The rows that a batch comes to; those in a `dict` are looked at when it is over, the others as they come."""
+    """The rows that a batch comes to; those in a `dict` are looked at when it is over, the others as they come.
+
+    Turns are by position and session, calls by position, number and session.
+    """
 
     containers: list[Values] = field(default_factory=list[Values])
     images: list[Values] = field(default_factory=list[Values])
@@ -119,7 +124,15 @@ class Changes:
     sessions: list[Values] = field(default_factory=list[Values])
     deleted: list[Values] = field(default_factory=list[Values])
     messages: list[Values] = field(default_factory=list[Values])
-    turns: dict[int, TurnRow] = field(default_factory=dict[int, TurnRow])
+    turns: dict[tuple[int, int], TurnRow] = field(default_factory=dict["tuple[int, int]", TurnRow])
     agents: dict[int, tuple[AgentRow, Conversing]] = field(default_factory=dict[int, "tuple[AgentRow, Conversing]"])
-    calls: dict[tuple[int, int], CallRow] = field(default_factory=dict["tuple[int, int]", CallRow])
+    calls: dict[tuple[int, int, int], CallRow] = field(default_factory=dict["tuple[int, int, int]", CallRow])
     spent: dict[tuple[int, Spender], Spent] = field(default_factory=dict["tuple[int, Spender]", Spent])
+
+    def put_turn(self, turn: TurnRow) -> None:
+        """Have the turn's row written."""
+        self.turns[turn.position, turn.session] = turn
+
+    def put_call(self, call: CallRow) -> None:
+        """Have the call's row written."""
+        self.calls[call.position, call.number, call.session] = call

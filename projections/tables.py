@@ -1,7 +1,9 @@
 """The tables that every get and list is served from.
 
 The key of a row is the log position of the event that made it, so that keys grow with the log, lists page by key, and
-a row knows where it comes from. Times are microseconds since 1970-01-01 UTC; whatever is nested is MessagePack.
+a row knows where it comes from. A branch has rows of its own for what was open where it begins, under the same keys as
+the session that it branches off from; what was over by then is looked up along its lineage. Times are microseconds
+since 1970-01-01 UTC; whatever is nested is MessagePack.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, literal_column
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA: Final = MetaData()
@@ -69,6 +71,10 @@ SESSIONS: Final = Table(
     Column("image_revision", Integer, nullable=False),
     Column("created_at", Integer, nullable=False),
     Column("deleted_at", Integer),
+    Column("origin", Integer),  # the key of the session that it branches off from
+    Column("shared_until", Integer),  # the position of the last event that both share
+    Column("shared_version", Integer),  # its version
+    Column("shared_asked", Integer),  # the key of the last question that was taken up by then; 0 if there is none
 )
 Index("sessions_listed", SESSIONS.c.position, sqlite_where=SESSIONS.c.deleted_at.is_(None))
 Index(
@@ -118,13 +124,15 @@ MESSAGES: Final = Table(
 TURNS: Final = Table(
     "turns",
     METADATA,
-    _key(),  # where its question was accepted, or where it began after a person's decision
+    # Where its question was accepted, or where it began after a person's decision.
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("session", Integer, primary_key=True, autoincrement=False),
     Column("id", Text, nullable=False, index=True),
-    Column("session", Integer, nullable=False),
     Column("asked", Integer, nullable=False),  # the key of the question that it is about
     Column("accepted_at", Integer, nullable=False),
     Column("started_at", Integer),
     Column("ended_at", Integer),
+    Column("ended", Integer),  # the position of the event that ended it
     Column("outcome", Text),
     Column("stop_reason", Text),
     Column("duration", Float),  # seconds
@@ -135,20 +143,16 @@ TURNS: Final = Table(
     Column("cost", Float),
     Column("failure", LargeBinary),
     Index("turns_of_session", "session", "asked", "position"),
+    sqlite_with_rowid=False,
 )
 Index("turns_open", TURNS.c.session, TURNS.c.position, sqlite_where=TURNS.c.ended_at.is_(None))
-Index(
-    "turns_running",
-    TURNS.c.session,
-    sqlite_where=TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None),
-)
 
 CALLS: Final = Table(
     "calls",
     METADATA,
     Column("position", Integer, primary_key=True, autoincrement=False),  # the key of the answer that asks for it
     Column("number", Integer, primary_key=True, autoincrement=False),  # its place among the calls of that answer
-    Column("session", Integer, nullable=False),
+    Column("session", Integer, primary_key=True, autoincrement=False),
     Column("id", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("arguments", LargeBinary, nullable=False),

@@ -7,10 +7,16 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pykka
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.started.programs import Programs, starting_programs
+
+if TYPE_CHECKING:
+    from reenact.testing import CrashTest
 
 LEAVE_TIME = 2.0
 """Seconds that a thread may take to end after it was told to."""
@@ -67,6 +73,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         item.ihook.pytest_timeout_cancel_timer(item=item)
         item.ihook.pytest_timeout_set_timer(item=item, settings=timeout)
     yield
+
+
+@pytest.fixture(scope="session")
+def crashes() -> Iterator[CrashTest]:
+    """Runs programs in processes that are killed; the process that they are forked from serves all tests of a run."""
+    from reenact.testing import CrashTest  # noqa: PLC0415 - once its coverage is measured
+
+    with CrashTest() as crashes:
+        yield crashes
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """What starts programs quickly."""
+    with starting_programs() as programs:
+        yield programs
 
 
 @pytest.fixture(autouse=True)

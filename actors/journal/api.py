@@ -94,6 +94,18 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
+class Link(msgspec.Struct, frozen=True, gc=False):
+    """A record of a stream in the chain: where it stands, when it was recorded, and its digest.
+
+    The digest says what the record and all before it in the stream are.
+    """
+
+    version: int
+    position: int
+    recorded_at: int
+    digest: bytes
+
+
 class Committed(msgspec.Struct, frozen=True, gc=False):
     """An append that is durable: the stream's version and the log's position after it."""
 
@@ -260,6 +272,23 @@ class FeedJournal(Protocol):
         Each as its place, its topic and the time of its last entry in microseconds since 1970-01-01 UTC. Those that are
         sealed are left out. Places are good for as long as the journal is open.
         """
+        ...
+
+
+@runtime_checkable
+class ChainedJournal(Protocol):
+    """A journal whose records are chained, so that a stream can name the history of another one and go on with it."""
+
+    def link(self, stream: str, version: int) -> Link | None:
+        """Return the record of this version, None if there is none."""
+        ...
+
+    def link_at(self, stream: str, position: int) -> Link | None:
+        """Return the stream's last record up to the position of the log, None if there is none."""
+        ...
+
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        """Return the stream's events with a version above `after` and up to `version`, which is included."""
         ...
 
 

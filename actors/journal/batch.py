@@ -12,9 +12,11 @@ from reenact.actors.journal.aside import Aside
 from reenact.actors.journal.chain import STREAM_GENESIS, event_digest, feed_digest
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.heads import Heads
+from reenact.actors.journal.intake import refusal_of
 from reenact.actors.journal.replacement import replace
 from reenact.actors.journal.requests import (
     Deleted,
+    Intake,
     MarkDeletion,
     Marking,
     Other,
@@ -62,6 +64,8 @@ class Batch:
         self._events: Values = []
         self._packings: dict[str, _Packing] = {}
         self._feed: Values = []
+        self._sealed: Values = []
+        self._seals: Values = []
         self._snapshots: dict[tuple[str, int], Row] = {}
         self._tracking: dict[str, int] = {}
         self._latest: dict[str, Snapshot] = {}
@@ -107,6 +111,8 @@ class Batch:
             snapshots=snapshots,
             due=self._due,
             tracking=self._tracking,
+            seals=self._seals,
+            sealed=self._sealed,
         )
         if self._aside is not None:
             self._aside.fill(changes)
@@ -122,6 +128,8 @@ class Batch:
         match request:
             case Rows():
                 return self._add_rows(request)
+            case Intake():
+                return self._take_in(request)
             case Recovery(stream=stream):
                 self.refused.pop(stream, None)
                 return Committed(self._heads.streams.get(stream)[0], self.position)
@@ -217,6 +225,28 @@ class Batch:
             name, seen = rows.tracking
             self._tracking[name] = seen
         return Committed(version, self.position)
+
+    def _take_in(self, intake: Intake) -> Outcome:
+        for topic in {row.topic for row in intake.rows} & self._packings.keys():
+            self._feed += self._seal(topic, self._packings.pop(topic))
+        refusal = refusal_of(intake, self._heads)
+        if refusal is not None:
+            return refusal
+        for record in intake.events:
+            self.position += 1
+            self._events += (self.position, record.stream, record.version, record.topic, record.state, record.digest)
+            if record.seal is not None:
+                self._seals += (record.stream, record.version, record.seal)
+            self._heads.streams.move(record.stream, (record.version, record.digest))
+        for row in intake.rows:
+            cells = (row.topic, row.first_cursor, row.count, row.segments, row.digest)
+            if row.seal is None:
+                self._feed += cells
+            else:
+                self._sealed += (*cells, row.seal)
+            self._heads.topics.move(row.topic, (row.last_cursor, row.digest))
+        self._due.update({timer.stream: timer.due for timer in intake.timers})
+        return Committed(0, self.position)
 
     def _find_conflict(self, rows: Rows) -> ConflictError | None:
         """Return what forbids the rows; all of them are looked at before any is taken in."""

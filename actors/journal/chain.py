@@ -1,4 +1,4 @@
-"""The hash chain, where the journal looks for it."""
+"""The hash chain and its records, where the journal looks for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from reenact.domain.chain import (
     DIGEST_SIZE,
     FEED_GENESIS,
     STREAM_GENESIS,
+    FeedRecord,
+    Record,
+    Timer,
     event_digest,
     feed_digest,
     record_seal,
@@ -17,6 +20,9 @@ __all__ = [
     "DIGEST_SIZE",
     "FEED_GENESIS",
     "STREAM_GENESIS",
+    "FeedRecord",
+    "Record",
+    "Timer",
     "event_digest",
     "feed_digest",
     "record_seal",

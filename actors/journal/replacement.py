@@ -24,7 +24,8 @@ def replace(store: Store, request: Replacement) -> Exception | None:
     if not rows or rows[0][0] != first_cursor or rows[-1][0] + rows[-1][1] - 1 != last_cursor:
         return ValueError(f"no rows of the feed of {topic!r} hold exactly the cursors {first_cursor} to {last_cursor}")
     name = topic.encode()
-    for finding in check_feed(name, ((name, *row) for row in rows), previous=previous, expected=expected):
+    finding = check_feed(name, ((name, *row) for row in rows), previous=previous, expected=expected)
+    if finding is not None:
         # Sealed, it would pass as what was written.
         message = f"{store.name}: the feed of {topic!r} is damaged at cursor {finding.at} ({finding.problem})"
         return LogUnusableError(f"{message}; restore a copy of the log")

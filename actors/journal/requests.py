@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Append, Committed, Done, Mark
+from reenact.actors.journal.chain import FeedRecord, Record, Timer
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +113,21 @@ class Replacement(msgspec.Struct, frozen=True):
         return self.topic
 
 
-Other: TypeAlias = Rows | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
+class Intake(msgspec.Struct, frozen=True):
+    """Records of another log become part of this one together, as they are, each behind the one that it follows.
+
+    Events get new positions, in the order given. The outcome is a ConflictError if a stream or a feed does not end
+    where its first one here begins, and a LogUnusableError if one is not as it was written.
+    """
+
+    stream: ClassVar[None] = None  # they may be of any
+    done: Done
+    events: tuple[Record, ...] = ()
+    rows: tuple[FeedRecord, ...] = ()
+    timers: tuple[Timer, ...] = ()
+
+
+Other: TypeAlias = Intake | Rows | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
 """Whatever is not a step."""
 
 Request: TypeAlias = Step | Other
@@ -129,6 +144,9 @@ def streams_of(requests: Iterable[Request]) -> Iterator[str]:
             case Rows(events=rows):
                 for row in rows:
                     yield row.stream
+            case Intake(events=records):
+                for record in records:
+                    yield record.stream
             case Purge() | Marking() | MarkDeletion() | RequestDeletion() | Replacement():
                 pass
 
@@ -145,3 +163,6 @@ def topics_of(requests: Iterable[Request]) -> Iterator[str]:
     for request in requests:
         if isinstance(request, Step) and request.append.kept:
             yield request.append.stream
+        elif isinstance(request, Intake):
+            for row in request.rows:
+                yield row.topic

@@ -33,6 +33,8 @@ _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
 _INSERT_EVENTS = Insertion("stored_events", columns=6)
 _INSERT_FEED = Insertion("feed (topic, first_cursor, count, segments, digest)", columns=5)
+_INSERT_SEALED = Insertion("feed", columns=6)
+_INSERT_SEALS = Insertion("redactions", columns=3)
 _DELETE_ROWS = "DELETE FROM feed WHERE topic = ? AND first_cursor >= ? AND first_cursor < ?"
 _REPLACE_ROW = """
     UPDATE feed SET first_cursor = ?, count = ?, segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?
@@ -136,6 +138,10 @@ class SqliteStore:
             _INSERT_EVENTS.run(connection, changes.events)
         if changes.feed:
             _INSERT_FEED.run(connection, changes.feed)
+        if changes.seals:
+            _INSERT_SEALS.run(connection, changes.seals)
+        if changes.sealed:
+            _INSERT_SEALED.run(connection, changes.sealed)
         if changes.purges:
             connection.execute(_DELETE_SNAPSHOTS)
         if changes.replaced:

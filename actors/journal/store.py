@@ -41,6 +41,10 @@ class Changes(msgspec.Struct):
     tracking: dict[str, int]
     marks: Values = []
     """Topic, client id, cursor, time; each consumer once."""
+    seals: Values = []
+    """Stream, version, seal; of redacted events."""
+    sealed: Values = []
+    """Topic, first cursor, count, segments, digest, seal; of rows of feeds that come sealed."""
     remembered: Values = []
     """Id, digest, note, time, proof; of requests that do not stand in the log."""
 

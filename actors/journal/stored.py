@@ -7,16 +7,21 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
 
-from reenact.actors.journal.api import Append, Done, Recorded, Snapshot
+from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
+from reenact.actors.journal.chain import FeedRecord, Record, Timer
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.reader import Reader
-from reenact.actors.journal.requests import Purge, Recovery, Step
+from reenact.actors.journal.requests import Intake, Purge, Recovery, Step
 from reenact.actors.journal.seeking import seek
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
 
 _EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
 _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
+_READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version BETWEEN ? AND ? ORDER BY originator_version"
+_LINK = "SELECT originator_version, rowid, topic, state, digest FROM stored_events WHERE originator_id = ?"
+_READ_LINK = f"{_LINK} AND originator_version = ?"
+_READ_LINK_AT = f"{_LINK} AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"
 _READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
@@ -30,6 +35,13 @@ _READ_SNAPSHOTS = """
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
 _READ_HEAD = "SELECT max(rowid) FROM stored_events"
+_READ_END = """
+    SELECT originator_version, digest FROM stored_events
+    WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
+"""
+_READ_DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
+_READ_FEED_END = "SELECT first_cursor + count - 1, digest FROM feed WHERE topic = ? ORDER BY first_cursor DESC LIMIT 1"
+_READ_ROW_DIGEST = "SELECT digest FROM feed WHERE topic = ? AND first_cursor <= ? AND first_cursor + count - 1 = ?"
 
 
 class StoredJournal(StoredFeeds):
@@ -136,6 +148,18 @@ class StoredJournal(StoredFeeds):
         )
         return self._read_events(query, parameters)
 
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        """Return the stream's events with a version above `after` and up to `version`, which is included."""
+        return self._read_events(_READ_UNTIL, (stream, after + 1, version))
+
+    def link(self, stream: str, version: int) -> Link | None:
+        """Return the record of this version, None if there is none."""
+        return self._link(_READ_LINK, stream, version)
+
+    def link_at(self, stream: str, position: int) -> Link | None:
+        """Return the stream's last record up to the position of the log, None if there is none."""
+        return self._link(_READ_LINK_AT, stream, position)
+
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, if it has one."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
@@ -155,6 +179,24 @@ class StoredJournal(StoredFeeds):
         """
         must(self.writer.wait(Purge))
 
+    def take_in(
+        self, *, events: Sequence[Record] = (), rows: Sequence[FeedRecord] = (), timers: Sequence[Timer] = ()
+    ) -> int:
+        """Take records of another log in as they are, together; returns the log's position once that is durable.
+
+        Each must continue its stream or its feed; events get new positions, in this order. Nobody hears of them.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            ConflictError: a stream or a feed ends elsewhere.
+            LogUnusableError: a record is not as it was written.
+            StorageError: the log cannot be written, or was opened for reading only.
+        """
+        outcome = self.writer.wait(lambda done: Intake(done, tuple(events), tuple(rows), tuple(timers)))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome.position
+
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
         """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
         return self._reader.select(_READ_DUE, (after, until, limit))
@@ -168,6 +210,26 @@ class StoredJournal(StoredFeeds):
         """Return the position of the last durable event, 0 if there is none."""
         rows: list[tuple[int | None]] = self._reader.select(_READ_HEAD, ())
         return rows[0][0] or 0
+
+    def stream_end(self, stream: str) -> tuple[int, bytes] | None:
+        """Return the version and the digest of the stream's last event, if it has one."""
+        rows: list[tuple[int, bytes]] = self._reader.select(_READ_END, (stream,))
+        return rows[0] if rows else None
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of the stream's event of that version, if it is there."""
+        rows: list[tuple[bytes]] = self._reader.select(_READ_DIGEST, (stream, version))
+        return rows[0][0] if rows else None
+
+    def topic_end(self, topic: str) -> tuple[int, bytes] | None:
+        """Return the last cursor of the topic's feed and the digest of the row that holds it, if it has one."""
+        rows: list[tuple[int, bytes]] = self._reader.select(_READ_FEED_END, (topic,))
+        return rows[0] if rows else None
+
+    def row_digest_at(self, topic: str, cursor: int) -> bytes | None:
+        """Return the digest of the row of the topic's feed that ends with the cursor, if one does."""
+        rows: list[tuple[bytes]] = self._reader.select(_READ_ROW_DIGEST, (topic, cursor, cursor))
+        return rows[0][0] if rows else None
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after commits of events; it must return at once.
@@ -195,6 +257,13 @@ class StoredJournal(StoredFeeds):
             self._writer.forbid_own_thread()
         with self._closing:
             self._cleanup.close()
+
+    def _link(self, query: str, stream: str, number: int) -> Link | None:
+        rows: list[tuple[int, int, str, bytes, bytes]] = self._reader.select(query, (stream, number))
+        if not rows:
+            return None
+        version, position, topic, state, digest = rows[0]
+        return Link(version, position, self._codec.decode(topic, state)[0], digest)
 
     def _read_events(self, query: str, parameters: tuple[str | int | bytes, ...]) -> list[Recorded]:
         rows: list[tuple[str, int, int, str, bytes]] = self._reader.select(query, parameters)

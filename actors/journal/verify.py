@@ -1,99 +1,55 @@
-"""Is the log what was once written? Every stream and every feed is walked, and each break of its chain is named."""
+"""Is the log what was once written?"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 
+from reenact.actors.journal.evidence import Evidence, sqlite_evidence
+from reenact.actors.journal.examination import Examination
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
-from reenact.actors.journal.schema import ASIDE, FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, format_of
 from reenact.actors.journal.sqlite_reader import connect_to_read
-from reenact.actors.journal.walk import (
-    Finding,
-    check_counts,
-    check_feeds,
-    check_requests,
-    check_seals,
-    check_streams,
-    check_tables,
-)
+from reenact.actors.journal.walk import Finding
 
-__all__ = ["Finding", "verify"]
-
-# Read as what they should be: damaged text need not be text any more, and what is missing is not what was digested.
-_EVENTS = """
-    SELECT CAST(coalesce(originator_id, '') AS BLOB), CAST(coalesce(originator_version, -1) AS INTEGER),
-        CAST(coalesce(topic, '') AS BLOB), CAST(coalesce(state, '') AS BLOB), CAST(coalesce(digest, '') AS BLOB), rowid,
-        {sealed}
-    FROM stored_events ORDER BY originator_id, originator_version
-"""
-_SEAL = """
-    (SELECT CAST(seal AS BLOB) FROM redactions WHERE stream = originator_id AND version = originator_version)
-"""
-_LOST_SEALS = """
-    SELECT CAST(stream AS BLOB), CAST(version AS INTEGER) FROM redactions WHERE NOT EXISTS (
-        SELECT 1 FROM stored_events WHERE originator_id = stream AND originator_version = version
-    )
-"""
-_REQUESTS = """
-    SELECT CAST(id AS BLOB), CAST(digest AS BLOB), CAST(note AS BLOB), CAST(at AS INTEGER),
-        CAST(coalesce(proof, '') AS BLOB)
-    FROM requests
-"""
-_FEED = """
-    SELECT CAST(coalesce(topic, '') AS BLOB), CAST(coalesce(first_cursor, -1) AS INTEGER),
-        CAST(coalesce(count, -1) AS INTEGER), CAST(coalesce(segments, '') AS BLOB), CAST(coalesce(digest, '') AS BLOB),
-        {sealed}
-    FROM feed ORDER BY topic, first_cursor
-"""
-_COUNTS = """
-    SELECT (SELECT count(*) FROM stored_events NOT INDEXED), coalesce(max(seq), 0)
-    FROM sqlite_sequence WHERE name = 'stored_events'
-"""
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+__all__ = ["Finding", "evidence_of", "verify"]
 
 
 def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
     """Return what is wrong with the log, which is read in one pass and in bounded memory; nothing is repaired.
 
-    The log is a file, an open connection to it, or the URL of one in PostgreSQL.
+    The log is a file, an open connection to it, or the URL of one in PostgreSQL. Of each stream, and of each feed, the
+    first record is named that is not as it was written. What events say is not looked at.
 
     Raises:
         ConfigurationError: the URL cannot be read, or what it needs is not installed.
         StorageError: the log cannot be read to its end.
     """
     if isinstance(log, sqlite3.Connection):
-        return _verify(log)
+        with sqlite_evidence(log) as evidence:
+            return list(Examination(evidence).findings())
+    with evidence_of(log) as evidence:
+        return list(Examination(evidence).findings())
+
+
+@contextmanager
+def evidence_of(log: str | os.PathLike[str]) -> Generator[Evidence]:
+    """Open the log in a file, or at a PostgreSQL URL, for reading, and give it as it stands from then on.
+
+    Raises:
+        ConfigurationError: the URL cannot be read, or what it needs is not installed.
+        StorageError: the log cannot be opened; likewise what is raised while it is read.
+    """
     if is_postgres(log):
         require_driver()
-        from reenact.actors.journal.postgres.verify import verify_postgres  # noqa: PLC0415 - an extra
+        from reenact.actors.journal.postgres.evidence import postgres_evidence  # noqa: PLC0415 - an extra
 
-        return verify_postgres(os.fspath(log))
+        with postgres_evidence(os.fspath(log)) as evidence:
+            yield evidence
+        return
     path = os.path.realpath(log)
-    with translated(path), closing(connect_to_read(path)) as connection:
-        return _verify(connection)
-
-
-def _verify(connection: sqlite3.Connection) -> list[Finding]:
-    connection.execute("BEGIN")
-    try:
-        version = format_of(connection)
-        sealed = "CAST(sealed AS BLOB)" if version >= FIRST_WITH_SEALS else "NULL"
-        tables = {name for (name,) in connection.execute(_TABLES).fetchall()}
-        has_redactions = version >= FIRST_WITH_REDACTIONS and "redactions" in tables
-        has_proofs = version >= FIRST_WITH_REDACTIONS and "requests" in tables
-        seal = _SEAL if has_redactions else "NULL"
-        counts: tuple[int, int] = connection.execute(_COUNTS).fetchone()
-        return [
-            *check_streams(connection.execute(_EVENTS.format(sealed=seal))),
-            *check_seals(connection.execute(_LOST_SEALS) if has_redactions else ()),
-            *check_feeds(connection.execute(_FEED.format(sealed=sealed))),
-            *check_requests(connection.execute(_REQUESTS) if has_proofs else ()),
-            *check_counts(*counts),
-            *check_tables([name for name, since in ASIDE.items() if since <= version], tables),
-        ]
-    finally:
-        connection.execute("ROLLBACK")
+    with translated(path), closing(connect_to_read(path)) as connection, sqlite_evidence(connection) as evidence:
+        yield evidence

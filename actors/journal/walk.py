@@ -1,114 +1,296 @@
-"""Walks the records of a log in their order and names each break of a chain, wherever the records come from."""
+"""Walks the records of a stream and the rows of a feed in their order, and names the first that is not as written."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from itertools import groupby
-from operator import itemgetter
-from typing import Literal, TypeAlias
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.chain import (
     FEED_GENESIS,
     STREAM_GENESIS,
     event_digest,
     feed_digest,
     record_seal,
-    request_proof,
     seal_digest,
 )
+from reenact.actors.journal.ends import FeedEnd, Places, Seals, StreamEnd
+from reenact.domain.errors import LogUnusableError
 
-Event: TypeAlias = tuple[bytes, int, bytes, bytes, bytes, int, bytes | None]
-"""Stream, version, topic, state, digest, position and, if it was redacted, seal."""
+Text: TypeAlias = bytes | bytearray
+"""Text as it is stored; whoever has damaged it need not have left text."""
 
-Row: TypeAlias = tuple[bytes, int, int, bytes, bytes, bytes | None]
-"""Topic, first cursor, count, segments, digest and, if it stands in place of others, seal."""
+Event: TypeAlias = tuple[Any, Any, Any, Any, Any, int]
+"""Stream, version, topic, state, digest and position; a file can hold anything in place of all but the last."""
 
-Request: TypeAlias = tuple[bytes, bytes, bytes, int, bytes]
-"""Id, digest of what was asked, note, time and proof."""
+Row: TypeAlias = tuple[Any, Any, Any, Any, Any, Any]
+"""Topic, first cursor, count, segments, digest and, if it stands in place of others, seal; likewise."""
 
-Kind: TypeAlias = Literal["stream", "feed", "request", "log"]
+Seal: TypeAlias = tuple[Any, Any, Any]
+"""Stream, version and seal of a record that was redacted; likewise."""
+
+Kind: TypeAlias = Literal[
+    "stream", "feed", "snapshot", "timer", "request", "consumer", "reader", "log", "file", "read model"
+]
+
+Decode: TypeAlias = Callable[[str, bytes], tuple[int, Any]]
+"""Returns when an event was recorded, and the event, or raises `LogUnusableError`."""
+
+_NO_RECORD: Final = "the record holds what no record holds"
+_NO_ROW: Final = "the row holds what no row holds"
+_NONE: Final = (None, None, None)
+_CANNOT_BE: Final = (TypeError, struct.error)
 
 
 class Finding(msgspec.Struct, frozen=True):
     """Something in the log that is not as it was written.
 
-    `name` is the stream or the topic, `at` the version or the first cursor of the record where it shows; or it is that
-    of a table, or of a request, and 0.
+    `name` is the stream or the topic, `at` the version or the first cursor of the record where it shows; or they are a
+    table and the key of a row. `position` is where an event stands in the log, if it is about one.
     """
 
     kind: Kind
     name: str
     at: int
     problem: str
+    position: int | None = None
 
 
-def check_streams(rows: Iterable[Event]) -> Iterator[Finding]:
-    """Yield what is wrong with the streams, whose records come by stream and version."""
-    for stream, events in groupby(rows, key=itemgetter(0)):
-        name = stream.decode(errors="backslashreplace")
-        previous, expected, last_position = STREAM_GENESIS, 1, 0
-        for _, version, topic, state, digest, position, seal in events:
-            # A stream that another library has begun may start at 0.
-            if version != expected and (previous is not STREAM_GENESIS or version != 0):
-                yield Finding("stream", name, version, f"version {expected} is missing")
-            elif seal is None and digest != event_digest(previous, stream, version, topic, state):
-                yield Finding("stream", name, version, "the record or the one before it was changed")
-            elif seal is not None and seal != record_seal(previous, stream, version, topic, state, digest=digest):
-                yield Finding("stream", name, version, "the redacted record or the one before it was changed")
-            if position < last_position:
-                yield Finding("stream", name, version, "the record stands before an earlier one of its stream")
-            previous, expected, last_position = digest, version + 1, position
+class Stretch(msgspec.Struct, frozen=True, gc=False):
+    """One packed row of a feed, still encoded."""
+
+    first_cursor: int
+    count: int
+    segments: bytes
+    is_sealed: bool
 
 
-def check_feeds(rows: Iterable[Row]) -> Iterator[Finding]:
-    """Yield what is wrong with the feeds, whose rows come by topic and first cursor."""
-    for topic, feed in groupby(rows, key=itemgetter(0)):
-        yield from check_feed(topic, feed)
+class StreamWalk:
+    """A stream on its way past: its records are checked while somebody takes the events, or passes over them."""
+
+    def __init__(
+        self,
+        stream: bytes,
+        rows: Iterable[Event],
+        decode: Decode | None = None,
+        seals: Iterable[Seal] = (),
+        *,
+        text: type[Text] = bytes,
+    ) -> None:
+        """Walk over the rows of the stream, which come by version, as do the seals of those that were redacted.
+
+        `text` is what text comes as.
+        """
+        self._text = text
+        self.name = text_of(stream)
+        self.finding: Finding | None = None
+        self.first = 0
+        self.last = 0
+        """The versions of the first and the last record that is as it was written."""
+        self.count = 0
+        self.end: StreamEnd | None = None
+        """Where the stream ends, once all of it has passed."""
+        self.events: Iterator[Recorded] = self._walk(stream, iter(rows), iter(seals), decode)
+        """The events up to the first that is not as it was written; none, if they are not decoded."""
+        self._expected: StreamEnd | None = None
+
+    def expect(self, end: StreamEnd | None) -> None:
+        """Take note of how the stream once ended: it must still be like that at that version."""
+        self._expected = end
+
+    def pass_by(self) -> Finding | None:
+        """Let what is left of the stream pass; return what is wrong with it."""
+        deque(self.events, maxlen=0)
+        return self.finding
+
+    def _walk(
+        self, stream: bytes, rows: Iterator[Event], seals: Iterator[Seal], decode: Decode | None
+    ) -> Iterator[Recorded]:
+        text, places, known = self._text, Places(), self._expected
+        name, at, topics = self.name, -1 if known is None else known.version, dict[bytes, str]()
+        previous, expected, before, count = STREAM_GENESIS, 1, 0, 0
+        problem: str | None = None
+        row: Event | None = None
+        _, redacted, seal = next(seals, _NONE)
+        for row in rows:
+            cell, version, topic, state, digest, position = row
+            count += 1
+            try:
+                is_whole = (
+                    version == expected
+                    and version != redacted
+                    and digest == event_digest(previous, stream, version, topic, state)
+                    and position > before
+                    and (type(cell), type(topic), type(state), type(digest)) == (text, text, bytes, bytes)
+                )
+            except _CANNOT_BE:
+                is_whole = False
+            if not is_whole:
+                sealed = seal if version == redacted else None
+                problem = self._problem_of(row, stream, previous, sealed, expected=expected, before=before)
+                if problem is not None:
+                    break
+                if sealed is not None:
+                    places.seal(sealed)
+                    _, redacted, seal = next(seals, _NONE)
+            if count == 1:
+                self.first = version
+            previous, expected, before, self.last = digest, version + 1, position, version
+            places.add(position)
+            if version == at and known is not None and known != StreamEnd(version, digest, places.digest()):
+                problem = (
+                    "the record, or one before it, is another one, or elsewhere in the log, than at the checkpoint"
+                )
+                break
+            if decode is not None:
+                key = bytes(topic)
+                topics[key] = topic_text = topics.get(key) or text_of(key)
+                try:
+                    recorded_at, event = decode(topic_text, state)
+                except LogUnusableError as error:
+                    problem = str(error).partition(";")[0]
+                    break
+                yield Recorded(name, version, position, recorded_at, event)
+        if problem is None and redacted is not None:
+            problem = f"version {redacted} is missing, and only the seal of what it was redacted to is there"
+        if problem is None and at >= expected:
+            problem = f"it ended at version {at} at the checkpoint, and now ends at {expected - 1}"
+        if problem is not None:
+            self.finding = _found_in_stream(name, row, problem, expected)
+        self.count = count + sum(1 for _ in rows)
+        if count:
+            self.end = StreamEnd(expected - 1, bytes(previous), places.digest())
+
+    def _problem_of(
+        self, row: Event, stream: bytes, previous: bytes, sealed: bytes | None, *, expected: int, before: int
+    ) -> str | None:
+        """Return what is wrong with a record; None if it begins a stream at version 0, as other libraries do."""
+        cell, version, topic, state, digest, position = row
+        if type(version) is not int:
+            return _NO_RECORD
+        if version != expected and not (version == 0 and previous is STREAM_GENESIS):
+            return f"version {expected} is missing"
+        if (type(cell), type(topic), type(state), type(digest)) != (self._text, self._text, bytes, bytes):
+            return _NO_RECORD
+        if sealed is not None:
+            if sealed != record_seal(previous, stream, version, topic, state, digest=digest):
+                return "the redacted record or the one before it was changed"
+        elif digest != event_digest(previous, stream, version, topic, state):
+            return "the record or the one before it was changed"
+        return "the record stands before an earlier one of its stream" if position <= before else None
 
 
-def check_feed(
-    topic: bytes, rows: Iterable[Row], *, previous: bytes = FEED_GENESIS, expected: int = 1
-) -> Iterator[Finding]:
-    """Yield what is wrong with rows of a feed; before the first one is a row with the digest `previous`."""
-    name = topic.decode(errors="backslashreplace")
-    for _, first_cursor, count, segments, digest, sealed in rows:
-        if first_cursor != expected:
-            yield Finding("feed", name, first_cursor, f"cursor {expected} is missing")
-        elif sealed is None and digest != feed_digest(previous, topic, first_cursor, count, segments):
-            yield Finding("feed", name, first_cursor, "the row or the one before it was changed")
-        elif sealed is not None and sealed != seal_digest(
-            previous, topic, first_cursor, count, segments, digest=digest
-        ):
-            yield Finding("feed", name, first_cursor, "the sealed row or the one before it was changed")
-        previous, expected = digest, first_cursor + count
+class FeedWalk:
+    """The feed of a topic on its way past, likewise."""
+
+    def __init__(
+        self,
+        topic: bytes,
+        rows: Iterable[Row],
+        *,
+        previous: bytes = FEED_GENESIS,
+        expected: int = 1,
+        text: type[Text] = bytes,
+    ) -> None:
+        """Walk over rows of the topic, which come by cursor; before the first is a row with the digest `previous`.
+
+        `text` is what text comes as.
+        """
+        self._text = text
+        self.name = text_of(topic)
+        self.finding: Finding | None = None
+        self.last = 0
+        """The last cursor of what is as it was written."""
+        self.count = 0
+        self.end: FeedEnd | None = None
+        """Where the feed ends, once all of it has passed."""
+        self.rows: Iterator[Stretch] = self._walk(topic, iter(rows), previous, expected)
+        """The rows up to the first that is not as it was written."""
+        self._expected: FeedEnd | None = None
+
+    def expect(self, end: FeedEnd | None) -> None:
+        """Take note of how the feed once ended; rows may have been sealed since."""
+        self._expected = end
+
+    def pass_by(self) -> Finding | None:
+        """Let what is left of the feed pass; return what is wrong with it."""
+        deque(self.rows, maxlen=0)
+        return self.finding
+
+    def _walk(self, topic: bytes, rows: Iterator[Row], previous: bytes, expected: int) -> Iterator[Stretch]:
+        text, seals, known = self._text, Seals(), self._expected
+        count, problem = 0, None
+        first_cursor: object = expected
+        for cell, first_cursor, number, segments, digest, sealed in rows:
+            count += 1
+            try:
+                if first_cursor != expected:
+                    problem = f"cursor {expected} is missing"
+                elif sealed is None and digest != feed_digest(previous, topic, first_cursor, number, segments):
+                    problem = "the row or the one before it was changed"
+                elif sealed is not None and sealed != seal_digest(
+                    previous, topic, first_cursor, number, segments, digest=digest
+                ):
+                    problem = "the sealed row or the one before it was changed"
+            except _CANNOT_BE:
+                problem = _NO_ROW
+            if problem is None and (
+                (type(cell), type(number), type(segments), type(digest)) != (text, int, bytes, bytes)
+                or number < 1
+                or type(sealed) not in (bytes, type(None))
+            ):
+                problem = _NO_ROW
+            if problem is not None:
+                break
+            last = expected + number - 1
+            if sealed is not None:
+                seals.add(expected, last, sealed)
+            if known is not None:
+                problem = _unlike(known, expected, last, digest, seals, is_sealed=sealed is not None)
+                if problem is not None:
+                    break
+            stretch = Stretch(expected, number, segments, sealed is not None)
+            previous, expected, self.last = digest, last + 1, last
+            yield stretch
+        if problem is None and known is not None and known.cursor >= expected:
+            problem = f"it ended at cursor {known.cursor} at the checkpoint, and now ends at {expected - 1}"
+        if problem is not None:
+            at = first_cursor if isinstance(first_cursor, int) else expected
+            self.finding = Finding("feed", self.name, at, problem)
+        self.count = count + sum(1 for _ in rows)
+        if count:
+            self.end = FeedEnd(expected - 1, bytes(previous), *seals.end())
 
 
-def check_seals(keys: Iterable[tuple[bytes, int]]) -> Iterator[Finding]:
-    """Yield the seals, given by stream and version, whose records are not there."""
-    for stream, version in keys:
-        name = stream.decode(errors="backslashreplace")
-        yield Finding("stream", name, version, "the redacted record is missing, and only its seal is there")
+def check_feed(topic: bytes, rows: Iterable[Row], *, previous: bytes, expected: int) -> Finding | None:
+    """Return what is wrong with rows of a feed; before the first one is a row with the digest `previous`."""
+    return FeedWalk(topic, rows, previous=previous, expected=expected).pass_by()
 
 
-def check_requests(rows: Iterable[Request]) -> Iterator[Finding]:
-    """Yield what is wrong with the requests that are remembered."""
-    for request_id, digest, note, at, proof in rows:
-        if proof != request_proof(request_id, digest, note, at):
-            name = request_id.decode(errors="backslashreplace")
-            yield Finding("request", name, 0, "what is remembered of the request was changed")
+def text_of(text: object) -> str:
+    """Return text as it is stored, or what stands in place of it, as a person can read it."""
+    return bytes(text).decode(errors="backslashreplace") if isinstance(text, bytes | bytearray) else repr(text)
 
 
-def check_tables(names: Iterable[str], there: Collection[str]) -> Iterator[Finding]:
-    """Yield the tables that a log of its format has, and this one lacks."""
-    for name in names:
-        if name not in there:
-            yield Finding("log", name, 0, "the table is missing")
+def _found_in_stream(name: str, row: Event | None, problem: str, expected: int) -> Finding:
+    if row is None:
+        return Finding("stream", name, expected, problem)
+    version = row[1] if type(row[1]) is int else expected
+    return Finding("stream", name, version, problem, row[5])
 
 
-def check_counts(count: int, last: int) -> Iterator[Finding]:
-    """Yield what is wrong with the number of events, of which the last one stands at position `last`."""
-    # Positions are given without holes, so what was removed, even from the end of a stream, leaves one.
-    if count != last:
-        yield Finding("log", "", last, f"{count} of {last} records are there")
+def _unlike(known: FeedEnd, first: int, last: int, digest: bytes, seals: Seals, *, is_sealed: bool) -> str | None:
+    """Return in what a row differs from what a checkpoint knows of it.
+
+    A row that was sealed since stands in place of several: of where the feed ended inside it, nothing is left.
+    """
+    is_there = first <= known.cursor <= last and not (is_sealed and known.cursor < last)
+    if is_there and (last, digest) != (known.cursor, known.digest):
+        return "the row, or one before it, is another one than at the checkpoint"
+    if last == known.sealed and seals.end() != (known.sealed, known.seals):
+        return "the sealed row, or one before it, is another one than at the checkpoint"
+    return None

@@ -8,6 +8,7 @@ from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetter
+from reenact.actors.kernel.lineage import Origin
 from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import waiting
 from reenact.actors.kernel.pooled import PooledActor
@@ -25,6 +26,7 @@ __all__ = [
     "DeadLetter",
     "EventSourcedActor",
     "Mismatch",
+    "Origin",
     "PooledActor",
     "PooledFuture",
     "Reference",

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, MappingProxyType, NoneType
 from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
-from reenact.actors.journal.api import Recorded, Remembered, Segment
+from reenact.actors.journal.api import Journal, Recorded, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.lineage import Folding, OriginOf, fold, state_before
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Profile, SnapshotForm, Stored, StoredNames, stored_forms
 from reenact.actors.kernel.supervision import Supervision
-from reenact.domain.errors import LogUnusableError, ReenactError
+from reenact.domain.errors import ReenactError
 
 _FUNCTIONS: Final = (
-    *("decide", "evolve", "timers", "to_snapshot", "from_snapshot"),
+    *("decide", "evolve", "timers", "origin", "to_snapshot", "from_snapshot"),
     *("on_start", "on_recovered", "prepare", "announce", "remember", "on_committed", "reply", "can_passivate"),
     *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
 )
@@ -54,6 +55,14 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     anything: at least once, and once at most while it lives. A command that has an effect changes the state so that
     the timer is gone from it, or stands at another time. A timer that is gone before its turn comes is not heard of.
     The class must be registered with the system.
+    """
+
+    origin: OriginOf | None = None
+    """Returns the history of another actor of the class that a stream goes on with, as an `Origin`; or None, for none.
+
+    It is given the command that the stream is to begin with, and the event that it has begun with. Pure; a
+    `staticmethod`. Where there is one, `decide` and `evolve` are given the state after that history in place of the
+    initial one, by the command and the event alike. The history stands where it stands: nothing of it is copied.
     """
 
     snapshot_every: ClassVar[int | None] = None
@@ -117,9 +126,15 @@ class Declared(PooledActor, Generic[State, Command, Event]):
             stored_forms(cls.events),
             snapshots,
             cls.timers,
+            cls.origin,
             may_be_none=may_be_none,
             remembers=remembers,
         )
+
+    @classmethod
+    def folding(cls) -> Folding[State]:
+        """Return what makes the states of the class."""
+        return Folding(cls.initial, cls.evolve, cls.origin, cls.stream)
 
     @classmethod
     def _check_functions(cls) -> None:
@@ -133,7 +148,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         for name in _FUNCTIONS:
             if inspect.iscoroutinefunction(getattr(cls, name)):
                 raise TypeError(f"{cls.__name__}.{name} must not be async: nobody would await it")
-        for name, count in (("decide", 2), ("evolve", 2), ("timers", 1)):
+        for name, count in (("decide", 2), ("evolve", 2), ("timers", 1), ("origin", 1)):
             function = inspect.getattr_static(cls, name)
             if isinstance(function, FunctionType) and len(inspect.signature(function).parameters) == count:
                 raise TypeError(f"{cls.__name__}.{name} takes no self; write {name} = staticmethod({name})")
@@ -152,13 +167,21 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         return form
 
     @classmethod
-    def replay(cls, history: Iterable[Recorded]) -> State:
-        """Return the state after the events, from the first one on.
+    def replay(cls, history: Iterable[Recorded], journal: Journal | None = None) -> State:
+        """Return the state after the events of a stream, from its first one on.
+
+        The journal is needed where streams go on with the history of others.
 
         Raises:
-            LogUnusableError: `evolve` raises; the error names the position.
+            LogUnusableError: `evolve` raises; the error names the position. Or the history that the stream goes on
+                with is not in the journal, or not what it was.
         """
-        return fold(cls.evolve, cls.initial, history)
+        events = list(history)
+        state = cls.initial
+        if events and journal is not None and cls.origin is not None:
+            first = events[0]
+            state = state_before(cls.folding(), journal, first.stream, first.event, first.position)
+        return fold(cls.evolve, state, events)
 
     def on_recovered(self) -> Sequence[Command]:
         """Return commands to be handled before any other, now that the state is read from the log.
@@ -215,23 +238,6 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     def can_passivate(self) -> bool:
         """Return whether the actor may leave memory when it is idle. One with children never does."""
         return True
-
-
-def fold(evolve: Callable[[State, Any], State], state: State, history: Iterable[Recorded]) -> State:
-    """Return the state after the events.
-
-    Raises:
-        LogUnusableError: `evolve` raises; the error names the position.
-    """
-    for recorded in history:
-        try:
-            state = evolve(state, recorded.event)
-        except Exception as error:
-            raise LogUnusableError(
-                f"stream {recorded.stream!r} cannot be replayed: version {recorded.version} at position "
-                f"{recorded.position} ({type(recorded.event).__name__}) raised {error!r}"
-            ) from error
-    return state
 
 
 def _can_be_stored(name: object, kind: object) -> bool:

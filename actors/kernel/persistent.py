@@ -14,8 +14,9 @@ import pykka
 from reenact.actors.journal.api import Append, Committed, Outcome, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
-from reenact.actors.kernel.declared import Command, Declared, Event, State, fold
+from reenact.actors.kernel.declared import Command, Declared, Event, State
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.lineage import Folding, fold, state_before
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.signals import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
@@ -135,9 +136,14 @@ class EventSourcedActor(Declared[State, Command, Event]):
         before = version if version is not None else min(recorded[0].version, 1) - 1 if recorded else 0
         if last - before != len(recorded):
             raise LogUnusableError(f"stream {stream!r} has holes below version {last}; verify the log")
+        if version is None and recorded and self.context.profile.origin is not None:
+            state = state_before(self._folds(), journal, stream, recorded[0].event, recorded[0].position)
         self.state = fold(self.evolve, state, recorded)
         self.version = last
         self._due = msgspec.UNSET
+
+    def _folds(self) -> Folding[State]:
+        return Folding(self.initial, self.evolve, self.context.profile.origin, self.stream)
 
     def _turn(self, envelope: Envelope | None) -> None:
         elapsed = self.context.system.residents.elapsed
@@ -188,16 +194,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
         try:
             if type(envelope) is not Envelope and isinstance(envelope, _Own) and self._is_past(envelope):
                 return False
-            command = self.prepare(envelope.message)
-            decided = self.decide(self.state, command)
-            events = decided if isinstance(decided, tuple) else self._listed(command, decided)
-            known = self.context.profile.events
-            for event in events:
-                if type(event) not in known:
-                    self._must_be_known(event)
-            recorded = (
-                self._step(envelope, command, events, retries) if events or self.context.profile.remembers else None
-            )
+            if self.version or self.context.profile.origin is None:
+                command, events, recorded = self._weighs(envelope, retries)
+            else:
+                command, events, recorded = self._weighs_the_first(envelope, retries)
             if recorded is None:
                 _answer(envelope, self.reply(command, events) if envelope.reply_to else None)
                 return self._lets_pass(envelope)
@@ -222,6 +222,31 @@ class EventSourcedActor(Declared[State, Command, Event]):
             else:
                 return True
         return False
+
+    def _weighs(
+        self, envelope: Envelope, retries: int
+    ) -> tuple[Command, tuple[Event, ...], tuple[_Step[State, Command, Event], Append] | None]:
+        """Decide on the message; return what follows, and what is to become of it, None if that is nothing."""
+        command = self.prepare(envelope.message)
+        decided = self.decide(self.state, command)
+        events = decided if isinstance(decided, tuple) else self._listed(command, decided)
+        known = self.context.profile.events
+        for event in events:
+            if type(event) not in known:
+                self._must_be_known(event)
+        if not events and not self.context.profile.remembers:
+            return command, events, None
+        return command, events, self._step(envelope, command, events, retries)
+
+    def _weighs_the_first(
+        self, envelope: Envelope, retries: int
+    ) -> tuple[Command, tuple[Event, ...], tuple[_Step[State, Command, Event], Append] | None]:
+        """Do the same before the stream has begun: it may go on with the history of another one."""
+        self.state = state_before(self._folds(), self.context.journal, self.context.stream, envelope.message)
+        try:
+            return self._weighs(envelope, retries)
+        finally:
+            self.state = self.initial  # nothing is believed before it is durable
 
     def _listed(self, command: Command, decided: Sequence[Event]) -> tuple[Event, ...]:
         if not _is_sequence(decided):
@@ -414,7 +439,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         due = _earliest(self._waiting())
         if due == self._due:
             if due is not None:
-                self.context.system.alarms.hint(due)
+                self.context.system.alarms.hint(self.context.stream, due)
             return False
         kind = _First if isinstance(cause, _First) else Envelope
         envelope = kind(DUE, PooledFuture())  # nobody waits, and what was said to `cause` stands
@@ -470,7 +495,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if self.context.profile.timers is not None:
             self._fired, before, self._due = step.fired, self._due, step.due
             if step.due is not None and step.due != before:
-                self.context.system.alarms.hint(step.due)
+                self.context.system.alarms.hint(self.context.stream, step.due)
         if step.envelope.message is DUE:
             return  # a time was noted, and that is all
         failure: Exception | None = None

@@ -12,6 +12,7 @@ import msgspec
 from reenact.actors.journal.api import Journal, Recorded, Snapshot
 from reenact.actors.journal.codec import StoredForm, Upcast
 from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.lineage import OriginOf
 
 State = TypeVar("State")
 Replayed_co = TypeVar("Replayed_co", covariant=True)
@@ -100,6 +101,12 @@ class SnapshotForm(Generic[State]):
             "declare snapshot_type, to_snapshot and from_snapshot"
         )
 
+    def is_earlier(self, topic: str) -> bool:
+        """Return whether snapshots of this topic were taken before the class raised its `snapshot_version`."""
+        category, _, version = self.topic.rpartition(":")
+        name, _, digits = topic.rpartition(":")
+        return name == category and digits.isascii() and digits.isdigit() and 0 < int(digits) < int(version)
+
     def restored(self, snapshot: Snapshot) -> tuple[State] | None:
         """Return the state, or None if this form does not know the snapshot: then the events say it."""
         if snapshot.topic != self.topic:
@@ -116,15 +123,15 @@ class SnapshotForm(Generic[State]):
 class Replaying(Protocol[Replayed_co]):
     """A class of actors."""
 
-    def replay(self, history: Iterable[Recorded]) -> Replayed_co:
-        """Return the state after the events."""
+    def replay(self, history: Iterable[Recorded], journal: Journal | None = None) -> Replayed_co:
+        """Return the state after the events; the journal has the history that they go on with, if they do."""
         ...
 
 
 class Profile(Generic[State]):
-    """A class of actors: its name in the log, what it stores, and what it waits for."""
+    """A class of actors: its name in the log, what it stores, what it waits for, and where streams of it begin."""
 
-    __slots__ = ("category", "events", "forms", "may_be_none", "remembers", "snapshots", "timers")
+    __slots__ = ("category", "events", "forms", "may_be_none", "origin", "remembers", "snapshots", "timers")
 
     def __init__(
         self,
@@ -132,6 +139,7 @@ class Profile(Generic[State]):
         forms: Iterable[StoredForm],
         snapshots: SnapshotForm[State] | None,
         timers: Callable[[State], Iterable[Timer[Any]]] | None,
+        origin: OriginOf | None,
         *,
         may_be_none: bool,
         remembers: bool,
@@ -143,6 +151,7 @@ class Profile(Generic[State]):
         self.remembers = remembers
         self.snapshots = snapshots
         self.timers = timers
+        self.origin = origin
 
     def problem_of(self, snapshot: Snapshot, replaying: Replaying[State], journal: Journal) -> str | None:
         """Return what is wrong with a snapshot when the events are replayed, or None.
@@ -152,13 +161,24 @@ class Profile(Generic[State]):
         """
         if self.snapshots is None or snapshot.topic != self.snapshots.topic:
             return None
-        known = self.snapshots.restored(snapshot)
-        if known is None:
-            return "it cannot be decoded"
         history = [
             recorded for recorded in journal.read(snapshot.stream, after=-1) if recorded.version <= snapshot.version
         ]
         if not history or history[-1].version != snapshot.version:
             return f"the stream has no version {snapshot.version}"
-        replayed = replaying.replay(history)
+        return self.difference(snapshot, replaying.replay(history))
+
+    def difference(self, snapshot: Snapshot, replayed: State) -> str | None:
+        """Return in what a snapshot differs from the state that the events of its stream add up to, or None.
+
+        Those of earlier forms, which nobody reads any more, differ in nothing.
+        """
+        form = self.snapshots
+        if form is None or form.is_earlier(snapshot.topic):
+            return None
+        if snapshot.topic != form.topic:
+            return f"it is of the unknown form {snapshot.topic!r:.100}"
+        known = form.restored(snapshot)
+        if known is None:
+            return "it cannot be decoded"
         return None if known[0] == replayed else f"it says {known[0]!r:.500}, the events say {replayed!r:.500}"

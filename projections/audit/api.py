@@ -72,10 +72,6 @@ class Feed(Protocol):
 class AuditedLog(Log, Protocol):
     """A log that is open for reading, as any journal is."""
 
-    def read(self, stream: str, *, after: int = 0) -> Sequence[Row]:
-        """Return the stream's events with a version above `after`."""
-        ...
-
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[Feed]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
         ...

@@ -24,7 +24,7 @@ Streams: TypeAlias = Sequence[tuple[str, int | None]]
 """Streams, each up to a version, that included, or to its end."""
 
 _NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
-_LIVES: Final = ("agent-started", "agent-stopped")
+_LIVES: Final = frozenset({"agent-started", "agent-stopped"})
 _SESSION: Final = "session"
 _STRETCH: Final = 20_000
 """So many positions are looked at in one go: a look ends soon, whatever fits."""
@@ -52,8 +52,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """What an event must be like: it fits if it meets every condition, and any event meets what is None or empty.
 
     `lineage` takes the history that a branch shares with its origin for the branch's own. `types` are names under
-    which events are stored. `since` and `until` are times, both included; `text` is found in the event's fields as
-    JSON, in capitals or not. `after` and `before` are positions, neither of them included.
+    which events are stored. `since` and `until` are times, both included; `text` is found in one of the event's
+    values, in capitals or not. `after` and `before` are positions, neither of them included.
     """
 
     session: str | None = None
@@ -85,15 +85,13 @@ def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> I
     Raises:
         SessionNotFoundError: the lineage of a session is wanted that does not exist.
     """
-    fold = None if wanted.text is None else wanted.text.casefold()
     agents = _Agents(log)
+    says = _says(wanted.text)
     for row in _Look(log, wanted, backwards=backwards):
-        agent_id = agents.at(row)
-        if wanted.agent not in (None, agent_id):
-            continue
-        entry = _entry(row, agent_id)
-        if fold is None or fold in msgspec.json.encode(entry.data).decode().casefold():
-            yield entry
+        if says(row.event):
+            agent_id = agents.at(row)
+            if wanted.agent in (None, agent_id):
+                yield _entry(row, agent_id)
 
 
 def follow(log: AuditedLog, wanted: Filter, *, pause: Callable[[], object]) -> Iterator[LogEntry]:
@@ -131,9 +129,10 @@ def row_at(log: AuditedLog, position: int) -> Row:
     Raises:
         InvalidInputError: there is none.
     """
-    rows = log.find(after=position - 1, until=position, limit=1) if position > 0 else ()
+    head = log.head()
+    rows = log.find(after=position - 1, until=position, limit=1) if 0 < position <= head else ()
     if not rows:
-        raise InvalidInputError(f"there is no position {position}: the log goes from 1 to {log.head()}")
+        raise InvalidInputError(f"there is no event at position {position}: the log ends at {head}")
     return rows[0]
 
 
@@ -326,12 +325,40 @@ def _least(before: int | None, end: int) -> int:
     return end if before is None else min(before, end)
 
 
+def _says(text: str | None) -> Callable[[object], bool]:
+    """Return what tells whether a value of an event holds the text."""
+    if not text:
+        return lambda _event: True
+    if not is_sayable(text):
+        return lambda _event: False  # nothing in a log is no Unicode
+    folded = text.casefold()
+    # What a value holds is also in the event's JSON, which is quick to make: few events need be looked at closely.
+    sought = msgspec.json.encode(folded).decode()[1:-1]
+    return lambda event: sought in msgspec.json.encode(event).decode().casefold() and _holds(fields_of(event), folded)
+
+
+def _holds(value: object, folded: str) -> bool:
+    match value:
+        case dict():
+            return any(_holds(one, folded) for one in value.values())
+        case list() | tuple():
+            return any(_holds(one, folded) for one in value)
+        case str():
+            return folded in value.casefold()
+        case None | bool():
+            return False
+        case _:
+            return folded in msgspec.json.encode(value).decode()
+
+
 def _microseconds(time: datetime) -> int:
     since = time - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, str | int | None):
+        return value
     if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
         return fields_of(value)
     if _is_tuple(value):

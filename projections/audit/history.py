@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import takewhile
 from typing import TypeAlias
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
-from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
-from reenact.projections.audit.api import AuditedLog
-from reenact.projections.log import Row
+from reenact.domain.errors import InvalidInputError, SessionNotFoundError
+from reenact.domain.session import Session, SessionEvent, evolve
+from reenact.projections.lineage import shared_before, stream_of
+from reenact.projections.log import Log, Row
+
+__all__ = ["History", "Moment", "believe", "history_of", "lineage_of", "moment_of", "stream_of"]
 
 History: TypeAlias = Sequence[Row]
 _BEGINNING = Session()
@@ -25,12 +26,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     last: Row
 
 
-def stream_of(session_id: str) -> str:
-    """Return the stream of a session."""
-    return f"session/{session_id}"
-
-
-def lineage_of(log: AuditedLog, session_id: str) -> list[tuple[str, int | None]]:
+def lineage_of(log: Log, session_id: str) -> list[tuple[str, int | None]]:
     """Return the streams that the session's history goes through, the first first, its own last.
 
     Each comes with the version of its last event that belongs to the history, None for the session's own.
@@ -42,7 +38,7 @@ def lineage_of(log: AuditedLog, session_id: str) -> list[tuple[str, int | None]]
     return [(stream, until) for stream, until, _ in _lineage(log, session_id)]
 
 
-def history_of(log: AuditedLog, session_id: str, *, until: int | None = None) -> History:
+def history_of(log: Log, session_id: str, *, until: int | None = None) -> History:
     """Return the session's events up to the position `until`, all if it is None, in their order.
 
     Those of a branch begin with the events that it shares with the session it branches off from.
@@ -65,7 +61,7 @@ def history_of(log: AuditedLog, session_id: str, *, until: int | None = None) ->
     return until_then
 
 
-def moment_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> Moment:
+def moment_of(log: Log, session_id: str, *, at: int | None = None) -> Moment:
     """Return the session as it was at the position, now if it is None.
 
     At a position before a branch begins, it is as the session that it branches off from was.
@@ -85,18 +81,9 @@ def believe(session: Session, row: Row) -> Session:
     return evolve(session, event)
 
 
-def _lineage(log: AuditedLog, session_id: str) -> list[tuple[str, int | None, History]]:
+def _lineage(log: Log, session_id: str) -> list[tuple[str, int | None, History]]:
     stream = stream_of(session_id)
-    rows: History = log.read(stream)
+    rows = log.read(stream)
     if not rows:
         raise SessionNotFoundError(session_id)
-    found: list[tuple[str, int | None, History]] = [(stream, None, rows)]
-    while isinstance(branched := rows[0].event, SessionBranched):
-        first = rows[0].position
-        stream = stream_of(branched.origin)
-        rows = list(takewhile(lambda row: row.version <= branched.version, log.read(stream)))
-        if not rows or rows[-1].version != branched.version or rows[-1].position >= first:
-            message = f"{found[-1][0]!r} branches off from {stream!r} at version {branched.version}, which is not there"
-            raise LogUnusableError(f"{message}; verify the log")
-        found.append((stream, branched.version, rows))
-    return found[::-1]
+    return [*((part.stream, part.version, part.rows) for part in shared_before(log, rows[0])), (stream, None, rows)]

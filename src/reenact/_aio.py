@@ -125,6 +125,29 @@ class AsyncSessions:
         """See `Sessions.create`."""
         return await self._threads.call(self._of.create, container_id, image_id, session_id=session_id)
 
+    async def branch(
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        edit: Content | None = None,
+        model: str | None = None,
+        system_prompt: str | None = None,
+        image_id: str | None = None,
+        new_session_id: str | None = None,
+    ) -> SessionInfo:
+        """See `Sessions.branch`."""
+        return await self._threads.call(
+            self._of.branch,
+            session_id,
+            at=at,
+            edit=edit,
+            model=model,
+            system_prompt=system_prompt,
+            image_id=image_id,
+            new_session_id=new_session_id,
+        )
+
     async def get(self, session_id: str) -> SessionInfo | None:
         """See `Sessions.get`."""
         return await self._threads.call(self._of.get, session_id)

@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 from reenact._runtime import codec
+from reenact._transfer import Imported, Place, export_log, import_log, open_export
+from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, checkpoint_of, verify_log
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.projections.audit.api import OnProgress
+from reenact.projections.audit.causes import Why, why
+from reenact.projections.audit.difference import Difference, difference
+from reenact.projections.audit.entries import Filter, LogEntry, entries_of, follow
+from reenact.projections.audit.exporting import Exported
 from reenact.projections.audit.history import Moment, moment_of
+from reenact.projections.audit.redaction import Redaction, ToolRedaction, read_redaction
+from reenact.projections.audit.retrace import Parting, Retraced, UnrecordedRules, retrace
+from reenact.projections.audit.showing import Shown, shown
 
-__all__ = ["Audit", "Moment"]
+__all__ = [
+    "Audit",
+    "Checkpoint",
+    "Difference",
+    "Exported",
+    "Filter",
+    "Finding",
+    "Imported",
+    "LogEntry",
+    "Moment",
+    "Parting",
+    "Redaction",
+    "Retraced",
+    "Shown",
+    "ToolRedaction",
+    "UnrecordedRules",
+    "Verdict",
+    "Why",
+    "checkpoint_of",
+    "export_log",
+    "import_log",
+    "open_export",
+    "read_redaction",
+    "verify_log",
+]
+
+_ANY = Filter()
 
 
 class Audit:
@@ -53,6 +91,107 @@ class Audit:
             InvalidInputError: the session begins behind the position, or the log ends before it.
         """
         return moment_of(self._log, session_id, at=position)
+
+    def entries(self, wanted: Filter = _ANY, *, backwards: bool = False) -> Iterator[LogEntry]:
+        """Yield the events that fit, in the order of the log or `backwards`, as far as the log goes now.
+
+        Raises:
+            SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        """
+        return entries_of(self._log, wanted, backwards=backwards)
+
+    def follow(self, wanted: Filter = _ANY, *, interval: float = 0.1) -> Iterator[LogEntry]:
+        """Yield the events that fit, and then those that are still to come, for ever.
+
+        `interval` is the time in seconds between two looks at the log while nothing comes.
+
+        Raises:
+            SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        """
+        return follow(self._log, wanted, pause=lambda: time.sleep(interval))
+
+    def why(self, position: int) -> Why:
+        """Return why the event at the position happened, and what followed from it, in branches, too.
+
+        Raises:
+            InvalidInputError: there is no event at the position.
+        """
+        return why(self._log, position)
+
+    def show(self, session_id: str, at: int | None = None) -> Shown:
+        """Return all of a session as it was at the position of the log, now if it is None; it may have been deleted.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+            InvalidInputError: the session begins behind the position, or the log ends before it.
+            LogUnusableError: the log has lost what the session branches off from.
+        """
+        return shown(self._log, session_id, at=at)
+
+    def diff(
+        self, left: str, at_left: int | None = None, right: str | None = None, at_right: int | None = None
+    ) -> Difference:
+        """Return what is different in the right session, by default the same one, at its position; None means now.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+            InvalidInputError: a session begins behind its position, or the log ends before it.
+            LogUnusableError: the log has lost what a session branches off from.
+        """
+        return difference(self._log, left, at_left, right, at_right)
+
+    def replay(
+        self,
+        session_id: str | None = None,
+        *,
+        rules: UnrecordedRules | None = None,
+        progress: OnProgress | None = None,
+    ) -> Iterator[Retraced]:
+        """Yield what comes of deciding each history of the log anew, or that of one session, up to its first parting.
+
+        Nothing but the log is read, and nothing is run. `rules` are what held for sessions that are older than the
+        recording of rules.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+        """
+        return retrace(self._log, session_id, rules=rules, progress=progress)
+
+    def export(
+        self,
+        to: Place,
+        *,
+        sessions: Sequence[str] | None = None,
+        redaction: Redaction | None = None,
+        feeds: bool = True,
+        progress: OnProgress | None = None,
+    ) -> Exported:
+        """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
+        return export_log(self._log.path, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
+
+    def verify(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: OnProgress | None = None,
+        *,
+        actors: ActorClasses = (),
+    ) -> Verdict:
+        """Look at everything in the log, as it stands now, and at the tables beside it, as `verify_log` does.
+
+        Raises:
+            CheckpointError: the checkpoint is none, is damaged, or is that of another log.
+            StorageError: the log cannot be read to its end.
+        """
+        return verify_log(self._log.path, checkpoint=checkpoint, actors=actors, progress=progress)
+
+    def checkpoint(self, to: str | os.PathLike[str], progress: OnProgress | None = None) -> Checkpoint:
+        """Write where every stream and feed ends now to a file, which is there whole or not at all.
+
+        Raises:
+            ConfigurationError: the file cannot be written.
+            StorageError: the log is damaged, or cannot be read to its end.
+        """
+        return checkpoint_of(self._log.path, to, progress=progress)
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""

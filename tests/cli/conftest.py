@@ -20,9 +20,9 @@ from reenact.cli import main
 from reenact.testing import FakeMessagesAPI
 from tests.cli.terminal import PROMPT, Terminal
 from tests.cli.tools import Office
+from tests.started.programs import INHERITED, Programs
 
 KEY = "sk-ant-this-is-a-secret"
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 Json: TypeAlias = dict[str, Any]
 
 
@@ -55,7 +55,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     """Return the environment of a user who has just come."""
     home = tmp_path / "home"
     home.mkdir()
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {
         **inherited,
         "HOME": str(home),
@@ -75,7 +75,7 @@ def run(
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Outcome:
         with monkeypatch.context() as patch:
-            for name in set(os.environ) - set(_INHERITED):
+            for name in set(os.environ) - set(INHERITED):
                 patch.delenv(name)
             for name, value in {**environ, **variables}.items():
                 patch.setenv(name, value)
@@ -133,12 +133,14 @@ def claude(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> Mapping[str
 
 
 @pytest.fixture
-def chat(command: list[str], environ: dict[str, str], tmp_path: Path) -> Iterator[Chat]:
+def chat(programs: Programs, environ: dict[str, str], tmp_path: Path) -> Iterator[Chat]:
     """Return what opens a chat and waits for its prompt, or for what `until` says."""
     with ExitStack() as chats:
 
         def chat(*arguments: str, until: str = PROMPT, **variables: str) -> Terminal:
-            terminal = chats.enter_context(Terminal([*command, *arguments], {**environ, **variables}, tmp_path))
+            terminal = chats.enter_context(
+                Terminal(arguments, {**environ, **variables}, tmp_path, programs.at_terminal)
+            )
             terminal.wait_for(until)
             return terminal
 

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self, TypeAlias
 
 _SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[=>()][0-9A-B]?")
 _COLOURS = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7])[;m]")
@@ -25,21 +25,44 @@ UP = "\x1b[A"
 PROMPT = ">"  # the blank behind it may be a movement of the cursor
 
 
+class Process(Protocol):
+    """What is known of a program that was started."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def terminate(self) -> None: ...
+
+
+Start: TypeAlias = Callable[[Sequence[str], Mapping[str, str], Path, int], Process]
+"""Starts a program, given its arguments, environment, directory, and the terminal that is to be its own."""
+
+
+def in_a_process_of_its_own(command: Sequence[str], env: Mapping[str, str], cwd: Path, terminal: int) -> Process:
+    """Start the command as a shell does."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _AT_THE_TERMINAL, "sh", os.ttyname(terminal), *command],
+        env=dict(env),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 class Terminal:
     """Runs the command at a terminal of its own; leave the `with` block and it is gone."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], cwd: Path, start: Start = in_a_process_of_its_own
+    ) -> None:
         self._screen, other_end = pty.openpty()
         try:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _AT_THE_TERMINAL, "sh", os.ttyname(other_end), *command],
-                env=dict(env),
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            self._process = start(command, env, cwd, other_end)
             # Kept open until the program has opened its own: a terminal that nobody has open is hung up.
             self._seen = ""
             self._raw = b""
@@ -80,7 +103,9 @@ class Terminal:
     def wait_for_exit(self) -> int:
         """Wait until the program has ended and return its exit code."""
         self._read_until(lambda: self._process.poll() is not None, "its end")
-        return self._process.returncode
+        code = self._process.returncode
+        assert code is not None
+        return code
 
     @property
     def has_colours(self) -> bool:

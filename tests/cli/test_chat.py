@@ -199,16 +199,18 @@ def test_only_the_answers_go_where_the_output_is_sent(
 
 
 def test_the_loss_of_the_agent_is_told_and_the_chat_goes_on_with_another(
-    chat: Chat, tmp_path: Path, environ: dict[str, str]
+    command: list[str], environ: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(AN_AGENT_THAT_IS_GONE_ONCE)
-    terminal = chat("--db", "log.db", PYTHONPATH=f"{tmp_path}:{environ['PYTHONPATH']}")
+    path = f"{tmp_path}:{environ['PYTHONPATH']}"
+    with Terminal([*command, "--db", "log.db"], {**environ, "PYTHONPATH": path}, tmp_path) as terminal:
+        terminal.wait_for(PROMPT)
 
-    terminal.type("Hello" + ENTER)
-    terminal.wait_for("agent 'agt_")
-    terminal.wait_for(PROMPT)
-    terminal.type("Hello again" + ENTER)
-    terminal.wait_for("Hello from mock!")
+        terminal.type("Hello" + ENTER)
+        terminal.wait_for("agent 'agt_")
+        terminal.wait_for(PROMPT)
+        terminal.type("Hello again" + ENTER)
+        terminal.wait_for("Hello from mock!")
 
 
 AN_AGENT_THAT_IS_GONE_ONCE = """

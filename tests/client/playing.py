@@ -22,11 +22,11 @@ class Teller:
         self.told = 0
         self.last = 0
 
-    def listen(self) -> None:
-        """Obey what the client asks for, until it is silent."""
+    def listen(self, silence: float = 0.002) -> None:
+        """Obey what the client asks for, until it is silent for so many seconds."""
         while True:
             try:
-                frame = self.line.connection.recv(0.02)
+                frame = self.line.connection.recv(silence)
             except TimeoutError:
                 return
             self._obey(_read(frame))
@@ -50,7 +50,7 @@ class Teller:
             self.line.close(code)
         self.line = self._scripted.line()
         self.id = None
-        self.listen()
+        self.listen(0.02)  # whoever has come back usually asks for something
 
     def _tell(self, first: int) -> None:
         if self.id is not None and first <= self.last:

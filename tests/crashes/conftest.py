@@ -1,21 +1,13 @@
-"""One process that forks, for all tests of a run, and a log that is furnished already."""
+"""A log that is furnished already."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reenact.testing import CrashTest
 from tests.crashes.world import World, furnish
-
-
-@pytest.fixture(scope="session")
-def crashes() -> Iterator[CrashTest]:
-    with CrashTest() as crashes:
-        yield crashes
 
 
 @pytest.fixture(scope="session")

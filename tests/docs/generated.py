@@ -11,17 +11,20 @@ import msgspec
 
 from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schema
 from reenact.server.openapi import frames_schema
+from reenact.testing import CrashPoint
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CATALOGUE_PAGE = ROOT / "docs" / "events.md"
+RECOVERY_PAGE = ROOT / "docs" / "recovery.md"
 SCHEMA_FILE = ROOT / "docs" / "schema" / "events.json"
 FRAMES_FILE = ROOT / "docs" / "schema" / "frames.json"
 BEGIN, END = "<!-- catalogue -->\n", "<!-- /catalogue -->\n"
 
 
 def main() -> None:
-    """Write the tables of the catalogue into their page, and the schemas into their files."""
+    """Write the tables into their pages, and the schemas into their files."""
     CATALOGUE_PAGE.write_text(with_catalogue(CATALOGUE_PAGE.read_text()))
+    RECOVERY_PAGE.write_text(with_crash_points(RECOVERY_PAGE.read_text()))
     SCHEMA_FILE.write_text(schema())
     FRAMES_FILE.write_text(frames())
 
@@ -55,6 +58,16 @@ def catalogue() -> str:
         + _table(("request", "data", "asks to"), (_request(*one) for one in REQUESTS.items()))
         + "\n"
     )
+
+
+def with_crash_points(page: str) -> str:
+    """Return the page with the table of the points at which a process may be killed."""
+    begin, end = "<!-- points -->\n", "<!-- /points -->\n"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    rows = ((f"`{point.name}`", point.ends, point.durable, point.promised) for point in CrashPoint)
+    table = _table(("point", "", "durable then", "promised"), rows)
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def _notification(name: str, kind: type[EventData]) -> tuple[str, ...]:

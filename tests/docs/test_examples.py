@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 from tests.docs.test_readme import run
+from tests.started.programs import Programs
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LONGEST = 119
@@ -22,11 +23,11 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_prints_what_it_says(example: Path, tmp_path: Path) -> None:
+def test_an_example_prints_what_it_says(example: Path, programs: Programs, tmp_path: Path) -> None:
     for other in EXAMPLES:  # they may import each other
         shutil.copy(other, tmp_path)
 
-    ran = run(example.read_text(encoding="utf-8"), tmp_path)
+    ran = run(programs, example.read_text(encoding="utf-8"), tmp_path)
 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == promised(example)

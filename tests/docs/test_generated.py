@@ -13,7 +13,16 @@ from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 from reenact import Image, Runtime, SessionNotFoundError
 from reenact.events import CATALOGUE, Envelope
 from reenact.testing import MockEnvironmentFactory
-from tests.docs.generated import CATALOGUE_PAGE, FRAMES_FILE, SCHEMA_FILE, frames, schema, with_catalogue
+from tests.docs.generated import (
+    CATALOGUE_PAGE,
+    FRAMES_FILE,
+    RECOVERY_PAGE,
+    SCHEMA_FILE,
+    frames,
+    schema,
+    with_catalogue,
+    with_crash_points,
+)
 
 HOW = "make it anew: .venv/bin/python -m tests.docs.generated"
 
@@ -51,6 +60,12 @@ def test_the_catalogue_in_the_documentation_names_every_type() -> None:
     unnamed = [name for name in CATALOGUE if f"| `{name}` |" not in page and not name.endswith("_response")]
 
     assert unnamed == []
+
+
+def test_the_crash_points_in_the_documentation_are_those_of_the_kit() -> None:
+    page = RECOVERY_PAGE.read_text()
+
+    assert page == with_crash_points(page), HOW
 
 
 def test_what_is_heard_fits_the_schema_in_the_documentation(check: Callable[[object], None]) -> None:

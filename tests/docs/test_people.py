@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ import pytest
 from reenact.testing import FakeMessagesAPI
 from tests.docs.pages import ROOT, blocks
 from tests.docs.test_readme import SECONDS, surroundings
+from tests.started.programs import Programs
 
 PAGE = list(blocks(ROOT / "docs" / "people.md"))
 COMMANDS = [line for block in PAGE if block.language == "sh" for line in block.text.splitlines()]
@@ -21,22 +22,16 @@ MAIL = {"to": "ada@example.org", "body": "Dear Ada,\nsee you tomorrow."}
 
 
 @pytest.fixture
-def ran(tmp_path: Path, request: pytest.FixtureRequest) -> subprocess.CompletedProcess[str]:
+def ran(tmp_path: Path, programs: Programs, request: pytest.FixtureRequest) -> subprocess.CompletedProcess[str]:
     """Run the command line of the page, with the tools of the page, and a model that wants to send a mail."""
     (tools,) = (block.text for block in PAGE if block.language == "py")
     (tmp_path / "tools.py").write_text(tools, encoding="utf-8")
-    command = str(request.param).replace("reenact", f"{sys.executable} -m reenact", 1)
+    command, *arguments = shlex.split(str(request.param))
+    assert command == "reenact"
     with FakeMessagesAPI(api_key=KEY) as api:
         api.reply(tools=[("send_mail", MAIL)], stop_reason="tool_use")
-        return subprocess.run(
-            ["/bin/sh", "-c", command],
-            env={**surroundings(tmp_path), "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        claude = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
+        return programs.command(arguments, {**surroundings(tmp_path), **claude}, tmp_path, SECONDS)
 
 
 @pytest.mark.parametrize("ran", [REJECTED], indirect=True)

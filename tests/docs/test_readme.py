@@ -13,6 +13,7 @@ import pytest
 
 from reenact.testing import FakeMessagesAPI
 from tests.docs.pages import PAGES, README, ROOT, Example, blocks, examples
+from tests.started.programs import Programs
 
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 COMMANDS = [line for block in blocks(README) if block.language == "sh" for line in block.text.splitlines()]
@@ -22,8 +23,8 @@ LINKING = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_every_program_prints_what_the_page_says(example: Example, tmp_path: Path) -> None:
-    ran = run(example.program.text, tmp_path)
+def test_every_program_prints_what_the_page_says(example: Example, programs: Programs, tmp_path: Path) -> None:
+    ran = run(programs, example.program.text, tmp_path)
 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout == example.output
@@ -33,14 +34,16 @@ def test_the_readme_has_a_program() -> None:
     assert [example for example in EXAMPLES if example.program.page == README]
 
 
-def test_the_readme_s_program_talks_to_claude_with_the_one_change_that_it_names(tmp_path: Path) -> None:
+def test_the_readme_s_program_talks_to_claude_with_the_one_change_that_it_names(
+    programs: Programs, tmp_path: Path
+) -> None:
     example, *_ = examples(README)
     assert 'llm=LLMConfig(api_key="sk-ant-…")' in README.read_text()
 
     with FakeMessagesAPI() as api:
         claude = f"llm=LLMConfig(api_key='sk-ant-1', base_url={api.url!r})"
         program = example.program.text.replace("environment=MockEnvironmentFactory()", claude)
-        ran = run(program.replace("import Image", "import Image, LLMConfig"), tmp_path)
+        ran = run(programs, program.replace("import Image", "import Image, LLMConfig"), tmp_path)
 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.count("Hello from the fake API!") == 4
@@ -48,11 +51,9 @@ def test_the_readme_s_program_talks_to_claude_with_the_one_change_that_it_names(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_of_the_readme_works(command: str, tmp_path: Path) -> None:
+def test_every_command_of_the_readme_works(command: str, programs: Programs, tmp_path: Path) -> None:
     environ = surroundings(tmp_path)
-    said = subprocess.run(
-        [sys.executable, "-m", "reenact", "-p", "Hi"], env=environ, capture_output=True, timeout=SECONDS, check=True
-    )
+    said = programs.command(["-p", "Hi"], environ, tmp_path, SECONDS)
     program = tmp_path / "bin" / "reenact"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m reenact "$@"\n')
@@ -108,18 +109,10 @@ def leads_somewhere(page: Path, file: str, heading: str) -> bool:
     return not heading or heading in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
+def run(programs: Programs, program: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """Run the program as a user does: from a file, in a directory of its own; but a warning is an error."""
     (directory / "example.py").write_text(program, encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "-W", "error", "example.py"],
-        cwd=directory,
-        env=surroundings(directory),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    return programs.run(Path("example.py"), surroundings(directory), directory, SECONDS)
 
 
 def surroundings(home: Path) -> Mapping[str, str]:

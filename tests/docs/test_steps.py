@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, Block, blocks
 from tests.docs.test_readme import run
+from tests.started.programs import Programs
 
 STEP = "py"
 END = "\x1e"
@@ -47,10 +48,10 @@ def test_the_tutorial_has_steps() -> None:
 
 
 @pytest.mark.parametrize("page", STEPPED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_step_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+def test_every_step_prints_what_the_page_says(page: Path, programs: Programs, tmp_path: Path) -> None:
     said = outputs(page)
 
-    ran = run(program(page), tmp_path)
+    ran = run(programs, program(page), tmp_path)
 
     assert (ran.returncode, ran.stderr) == (0, "")
     *printed, rest = ran.stdout.split(END)

@@ -24,6 +24,7 @@ PAIRS = [
     "image_get",
     "image_list",
     "session_create",
+    "session_branch",
     "session_get",
     "session_list",
     "session_delete",

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reenact.domain.agent import (
+    AgentStarted,
     Failure,
     ResultsRecorded,
+    RulesRecorded,
     SoFar,
     StepStarted,
     StopReason,
@@ -70,6 +72,7 @@ from tests.domain.examples import HELLO, replay
 from tests.domain.grammar import Grammar, Heard
 from tests.domain.history import Asked, Fact
 from tests.domain.policies import EACH
+from tests.domain.retraced import Step, check_retraced
 
 PRICES = {"m": Price(100.0, 500.0)}
 COSTS = {"pay": 0.5, "look": 0.25}
@@ -139,6 +142,7 @@ class LoopMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.session = Session()
+        self.steps: list[Step] = []
         self.facts: list[Fact] = []
         self.heard: list[Heard] = []
         self.in_force = Rules()
@@ -161,6 +165,8 @@ class LoopMachine(RuleBasedStateMachine):
             events = decide(before, command)
         except ReenactError as refusal:
             return refusal
+        if events:
+            self.steps.append(Step(command, events))
         if events and so_far is not None and is_asked:
             self._hear_answer(turn_id, so_far)
         for context, data in announce(before, events):
@@ -220,6 +226,9 @@ class LoopMachine(RuleBasedStateMachine):
         known = [id_ for asked in self.asked[-2:] for id_ in asked.calls]
         return data.draw(st.sampled_from([*likely * 4, *known, "unheard of"]))
 
+    def teardown(self) -> None:
+        check_retraced(self.steps, self.session)
+
     # what anybody can do
 
     @initialize(rules=limits)
@@ -239,7 +248,7 @@ class LoopMachine(RuleBasedStateMachine):
         assert isinstance(events, ReenactError) == naive.is_deleted(self.facts)
         if isinstance(events, list) and waiting is not None:
             if before.policies == self.in_force.policies:
-                assert len(events) == 1
+                assert [type(event) for event in events if not isinstance(event, RulesRecorded)] == [AgentStarted]
             approvals = [id_ for id_ in waiting.waiting if id_ not in waiting.questions]
             if approvals and waiting.revision != self.in_force.policies.revision:
                 asked = [call.id for event in events if isinstance(event, HumanApproveRequired) for call in event.calls]

@@ -36,6 +36,7 @@ from reenact.domain.session import (
 )
 from tests.domain.examples import HELLO, replay
 from tests.domain.grammar import Grammar, Heard
+from tests.domain.retraced import Step, check_retraced
 
 agents = st.sampled_from("ab")
 texts = st.sampled_from([(), (TextBlock(" "),), (TextBlock("Hi"),)])
@@ -58,6 +59,7 @@ class SessionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.session = Session()
+        self.steps: list[Step] = []
         self.history: list[SessionEvent] = []
         self.heard: list[Heard] = []
         self.exists = False
@@ -74,6 +76,8 @@ class SessionMachine(RuleBasedStateMachine):
             events = decide(before, command)
         except ReenactError:
             return None
+        if events:
+            self.steps.append(Step(command, events))
         if ends is not None and self.running is not None and events:
             self._hear_stream(self.running, ends)
         for context, data in announce(before, events):
@@ -132,6 +136,9 @@ class SessionMachine(RuleBasedStateMachine):
             failure=so_far.failure,
             responding=bool(so_far.content),
         )
+
+    def teardown(self) -> None:
+        check_retraced(self.steps, self.session)
 
     @rule()
     def create(self) -> None:

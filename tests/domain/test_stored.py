@@ -28,6 +28,7 @@ NAMES = {
     "step-started": "StepStarted",
     "turn-continued": "TurnContinued",
     "context-compressed": "ContextCompressed",
+    "rules-recorded": "RulesRecorded",
     "human-approve-required": "HumanApproveRequired",
     "human-prompt-required": "HumanPromptRequired",
     "human-select-required": "HumanSelectRequired",

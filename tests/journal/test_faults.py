@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
-import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -20,6 +19,8 @@ from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import LogTooNewError, LogUnusableError, StorageError, StorageFullError
+from reenact.testing import CrashTest
+from tests.journal.killed_writer import write_on
 from tests.journal.support import (
     CODEC,
     Added,
@@ -399,47 +400,11 @@ def test_a_write_ahead_log_cut_anywhere_leaves_a_prefix(path: Path, tmp_path: Pa
             assert verify(copy) == []
 
 
-WRITER = """
-import sys
-from reenact.actors.journal.api import Append, Entry, Segment
-from reenact.actors.journal.opening import open_journal
-from tests.journal.support import CODEC, Added
-
-journal = open_journal(sys.argv[1], CODEC)
-streams = [f"s{number}" for number in range(8)]
-
-def write(stream, version):
-    kept = (Segment({}, (Entry("said", version, {"word": str(version + 1)}),)),)
-    journal.append(Append(stream, version, 0, (Added(version),), kept), lambda outcome: go_on(stream, outcome))
-
-def go_on(stream, outcome):
-    print(stream, outcome.version, flush=True)
-    write(stream, outcome.version)
-
-for stream in streams:
-    write(stream, len(journal.read(stream)))
-sys.stdin.read()
-"""
-
-
-def test_a_killed_process_has_lost_nothing_that_it_acknowledged(log: Log) -> None:
+def test_a_killed_process_has_lost_nothing_that_it_acknowledged(log: Log, crashes: CrashTest) -> None:
     acknowledged: dict[str, int] = {}
-    for lines in (1, 300, 1000):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, log.url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        ) as process:
-            assert process.stdout is not None
-            heard = [process.stdout.readline() for _ in range(lines)]
-            process.send_signal(signal.SIGKILL)
-            heard += process.stdout.readlines()
-        for line in heard:
-            if line.endswith("\n"):
-                stream, last = line.split()
-                acknowledged[stream] = int(last)
+    for count in (1, 300, 1000):
+        report = crashes.run_until_killed(write_on, log.url, until=partial(_are_as_many, count))
+        acknowledged.update(map(tuple, report.said))
 
         with log.open() as journal:
             for stream, version in acknowledged.items():
@@ -448,3 +413,7 @@ def test_a_killed_process_has_lost_nothing_that_it_acknowledged(log: Log) -> Non
                 assert len(events) >= version > 0
                 assert words_of(journal, stream) == {n: str(n) for n in range(1, len(events) + 1)}
         assert log.verify() == []
+
+
+def _are_as_many(count: int, said: Sequence[object]) -> bool:
+    return len(said) >= count

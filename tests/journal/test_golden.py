@@ -29,9 +29,11 @@ from tests.journal.support import CODEC, Added, Cleared, Log, acknowledge, commi
 DATA = Path(__file__).parent / "data"
 MADE_AT = 1_700_000_000_000_000
 
-FILES = ["log-format-1.sql", "log-format-2.sql", "log-format-3.sql"]
-SCHEMAS = ["log-postgresql-format-1.sql", "log-postgresql-format-3.sql"]
+FILES = ["log-format-1.sql", "log-format-2.sql", "log-format-3.sql", "log-format-4.sql"]
+SCHEMAS = ["log-postgresql-format-1.sql", "log-postgresql-format-3.sql", "log-postgresql-format-4.sql"]
 WITHOUT_CONSUMERS = ["log-format-1.sql", "log-format-2.sql", "log-postgresql-format-1.sql"]
+WITH_CONSUMERS = [*FILES[2:], *SCHEMAS[1:]]
+WITHOUT_REDACTIONS = ["log-format-3.sql", "log-postgresql-format-3.sql"]
 FORMAT_NOW = 4
 
 
@@ -67,9 +69,21 @@ def without_consumers(request: pytest.FixtureRequest, path: Path) -> Log:
     return _log_of(request.param, request, path)
 
 
-@pytest.fixture(params=["log-format-3.sql", "log-postgresql-format-3.sql"])
+@pytest.fixture(params=WITH_CONSUMERS)
 def with_consumers(request: pytest.FixtureRequest, path: Path) -> Log:
     """A log of each format that has consumers, requests and a sealed row; all of them hold the same."""
+    return _log_of(request.param, request, path)
+
+
+@pytest.fixture(params=WITHOUT_REDACTIONS)
+def without_redactions(request: pytest.FixtureRequest, path: Path) -> Log:
+    """A log of each format that had requests, but no redacted events and no proofs of requests."""
+    return _log_of(request.param, request, path)
+
+
+@pytest.fixture(params=[FILES[3], SCHEMAS[2]])
+def with_redaction(request: pytest.FixtureRequest, path: Path) -> Log:
+    """A log of each format that has a redacted event and proven requests; all of them hold the same."""
     return _log_of(request.param, request, path)
 
 
@@ -148,6 +162,27 @@ def test_a_sealed_row_of_an_old_log_is_as_safe_as_any(with_consumers: Log) -> No
     with_consumers.tamper("UPDATE feed SET segments = ? WHERE sealed IS NOT NULL", b"\x90")
 
     assert [(finding.name, finding.at) for finding in with_consumers.verify()] == [("ses_2", 3)]
+
+
+def test_a_redacted_event_of_an_old_log_is_as_safe_as_any(with_redaction: Log) -> None:
+    assert with_redaction.verify() == []
+
+    with_redaction.tamper(
+        "UPDATE stored_events SET state = ? WHERE originator_id = 'ses_1' AND originator_version = 2",
+        CODEC.encode(Added(2, "zwei"), MADE_AT)[1],
+    )
+
+    assert [(found.name, found.at) for found in with_redaction.verify()] == [("ses_1", 2)]
+
+
+def test_the_requests_of_an_older_log_are_proven_when_it_is_opened_to_be_written(without_redactions: Log) -> None:
+    assert without_redactions.verify() == []
+    without_redactions.open().close()
+    assert without_redactions.verify() == []
+
+    without_redactions.tamper("UPDATE requests SET note = ? WHERE id = 'req_2'", b"x")
+
+    assert [found.kind for found in without_redactions.verify()] == ["request"]
 
 
 def test_a_log_from_before_consumers_is_read_as_it_is(without_consumers: Log) -> None:

@@ -571,19 +571,19 @@ def test_the_stock_recorder_reads_a_log(server: Server, log: Log, journal: Store
     [
         (
             "UPDATE stored_events SET state = 'x' WHERE originator_id = 's2' AND originator_version = 2",
-            Finding("stream", "s2", 2, "the record or the one before it was changed"),
+            Finding("stream", "s2", 2, "the record or the one before it was changed", 5),
         ),
         (
             "DELETE FROM stored_events WHERE originator_id = 's2' AND originator_version = 2",
-            Finding("stream", "s2", 3, "version 2 is missing"),
+            Finding("stream", "s2", 3, "version 2 is missing", 8),
         ),
         (
             "DELETE FROM stored_events WHERE originator_id = 's2' AND originator_version = 4",
-            Finding("log", "", 12, "11 of 12 records are there"),
+            Finding("log", "", 11, "position 11 is missing: 11 of 12 records are there"),
         ),
         (
             "UPDATE stored_events SET rowid = 100 WHERE originator_id = 's2' AND originator_version = 2",
-            Finding("stream", "s2", 3, "the record stands before an earlier one of its stream"),
+            Finding("stream", "s2", 3, "the record stands before an earlier one of its stream", 8),
         ),
         (
             "UPDATE feed SET segments = 'x' WHERE topic = 's3' AND first_cursor = 3",

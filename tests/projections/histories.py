@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import reduce
 from typing import TypeAlias
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.domain import container, image
 from reenact.domain.agent import Failure, SoFar
+from reenact.domain.branching import before_last_message, waiting
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy
@@ -19,6 +21,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from reenact.domain.session import (
     Approve,
+    BranchSession,
     Compress,
     CreateSession,
     Delete,
@@ -31,6 +34,7 @@ from reenact.domain.session import (
     Resume,
     Run,
     Session,
+    SessionBranched,
     SessionCommand,
     Stop,
     decide,
@@ -65,6 +69,22 @@ class Recorded(msgspec.Struct, frozen=True):
     event: object
 
 
+def stream_of(session_id: str) -> str:
+    """Return the stream of a session."""
+    return f"session/{session_id}"
+
+
+def lineage(rows: Sequence[Recorded], session_id: str) -> list[Recorded]:
+    """Return a session's history: what it shares with the one it branches off from, then its own events."""
+    own = [row for row in rows if row.stream == stream_of(session_id)]
+    branched = own[0].event if own else None
+    if not isinstance(branched, SessionBranched):
+        return own
+    origin = stream_of(branched.origin)
+    before = lineage(rows, branched.origin)
+    return [*(row for row in before if row.stream != origin or row.version <= branched.version), *own]
+
+
 class ListLog:
     """A log in memory; `first` is when its first event was recorded."""
 
@@ -84,6 +104,10 @@ class ListLog:
     def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
         """Return up to `limit` events behind the position."""
         return self.rows[after : after + limit]
+
+    def read(self, stream: str, *, after: int = 0) -> Sequence[Recorded]:
+        """Return the stream's events with a version above `after`."""
+        return [row for row in self.rows if row.stream == stream and row.version > after]
 
     def head(self) -> int:
         """Return the position of the last event."""
@@ -137,12 +161,42 @@ class World:
         for event in events:
             session = evolve(session, event)
         self.sessions[session_id] = session
-        return self.log.append(f"session-{session_id}", *events)
+        return self.log.append(stream_of(session_id), *events)
 
     def create(self, session_id: str, container_id: str = "c", image_id: str = "i") -> int:
         """Create the session."""
         command = CreateSession(session_id=session_id, container_id=container_id, image_id=image_id, image_revision=1)
         return self.tell(session_id, command)
+
+    def branch(
+        self, session_id: str, new_id: str, at: int | None = None, edit: str | None = None, image_id: str = "i"
+    ) -> int:
+        """Branch off from the session at a position of the log, by default the last one."""
+        history = [row for row in lineage(self.log.rows, session_id) if at is None or row.position <= at]
+        if edit is not None:
+            last = before_last_message([row.event for row in history])  # type: ignore[misc]  # all there is
+            history = history if last is None else history[: last + 1]
+        if not history or new_id in self.sessions:
+            return self.log.head()
+        origin = reduce(evolve, (row.event for row in history), Session())  # type: ignore[arg-type]  # likewise
+        content = None if edit is None else (TextBlock(edit),)
+        command = BranchSession(
+            session_id=new_id,
+            container_id=origin.container_id,
+            image_id=image_id,
+            image_revision=1,
+            origin=history[-1].stream.removeprefix("session/"),
+            version=history[-1].version,
+            digest="d1",
+            position=history[-1].position,
+            at=self._now(),
+            left_at=history[-1].recorded_at,
+            edit=content,
+            ids=tuple((f"trn_{self._next()}", f"msg_{self._next()}") for _ in waiting(origin, content)),
+            results_id=self._results_id(),
+        )
+        self.sessions[new_id] = origin
+        return self.tell(new_id, command)
 
     def run(self, session_id: str) -> int:
         """Run the session."""
@@ -361,8 +415,10 @@ _commands = ["create", "run", "run", "say", "say", "say", "answer", "interrupt",
 _of_calls = ["report", "fail", "resume", "compress", "rules"]
 _of_people = ["approve", "edit", "reject", "give up", "respond"]
 _fitting = ["go on"] * 30
-_doings = st.sampled_from([*_commands, *_of_calls, *_of_people, *_fitting, "container", "image", "foreign"])
-_sessions = st.sampled_from("aaabc")
+_branches = [f"branch {back}" for back in (0, 0, 1, 2, 3, 5, 8)] + ["edit 0", "edit 4"]
+_others = ["container", "image", "foreign"]
+_doings = st.sampled_from([*_commands, *_of_calls, *_of_people, *_fitting, *_branches, *_others])
+_sessions = st.sampled_from("aaabcdde")
 steps: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(_doings, _sessions, st.sampled_from("xy"), st.one_of(so_fars, asking, asking)), min_size=15, max_size=60
 )
@@ -383,7 +439,7 @@ def play(chosen: Sequence[Step], world: World | None = None) -> World:
         world.run("a")
         world.say("a")
     for doing, session_id, other, so_far in chosen:
-        if _do_to_calls(world, doing, session_id, other, so_far):
+        if _do_to_calls(world, doing, session_id, other, so_far) or _branch(world, doing, session_id):
             continue
         match doing:
             case "create":
@@ -407,6 +463,16 @@ def play(chosen: Sequence[Step], world: World | None = None) -> World:
             case _:
                 world.log.append("counter", Foreign(1))
     return world
+
+
+def _branch(world: World, doing: str, session_id: str) -> bool:
+    """Branch off from the session a few events ago, or with another question."""
+    what, _, back = doing.partition(" ")
+    if not back.isdigit():
+        return False
+    new_id = next((one for one in "defgh" if one not in world.sessions), "h")
+    world.branch(session_id, new_id, world.log.head() - int(back), None if what == "branch" else "Instead")
+    return True
 
 
 def _do_to_calls(world: World, doing: str, session_id: str, other: str, so_far: SoFar) -> bool:

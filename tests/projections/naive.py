@@ -42,8 +42,8 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.messages import Message, ToolUseBlock, instant
-from reenact.domain.session import SessionCreated, SessionDeleted, SessionInfo
-from tests.projections.histories import Recorded
+from reenact.domain.session import BranchPoint, SessionBranched, SessionCreated, SessionDeleted, SessionInfo
+from tests.projections.histories import Recorded, lineage, stream_of
 
 E = TypeVar("E")
 Rows = Sequence[Recorded]
@@ -107,10 +107,23 @@ def sessions(rows: Rows) -> list[SessionInfo]:
             image_id=event.image_id,
             image_revision=event.image_revision,
             created_at=instant(row.recorded_at),
+            origin=_branch_point(rows, event),
         )
-        for row, event in of(rows, SessionCreated)
+        for row, event in _begun(rows)
         if event.session_id not in deleted
     ]
+
+
+def _begun(rows: Rows) -> list[tuple[Recorded, SessionCreated | SessionBranched]]:
+    begun = [(row, row.event) for row in rows if isinstance(row.event, SessionCreated | SessionBranched)]
+    return sorted(begun, key=lambda one: one[0].position)
+
+
+def _branch_point(rows: Rows, event: SessionCreated | SessionBranched) -> BranchPoint | None:
+    if isinstance(event, SessionCreated):
+        return None
+    of_origin = [row for row in rows if row.stream == stream_of(event.origin)]
+    return BranchPoint(session_id=event.origin, position=of_origin[event.version - 1].position, version=event.version)
 
 
 def agents(rows: Rows) -> list[AgentInfo]:
@@ -119,7 +132,7 @@ def agents(rows: Rows) -> list[AgentInfo]:
 
 
 def _agent(rows: Rows, start: Recorded, event: AgentStarted) -> AgentInfo:
-    session = next(created for row, created in of(rows, SessionCreated) if row.stream == start.stream)
+    session = next(begun for row, begun in _begun(rows) if row.stream == start.stream)
     mine = [row for row in rows if row.stream == start.stream]
     since = [row for row in mine if row.position > start.position]
     over = {done.turn_id for _, done in of(mine, TurnCompleted)}
@@ -340,15 +353,35 @@ def _add(
 
 
 def unfinished(rows: Rows) -> list[str]:
-    over = {done.turn_id for _, done in of(rows, TurnCompleted)}
     stopped = {event.agent_id for _, event in of(rows, AgentStopped)}
-    at_work = {row.stream for row, turn_id in _beginnings(rows) if turn_id not in over}
-    at_work |= {row.stream for row, event in of(rows, AgentStarted) if event.agent_id not in stopped}
-    return [created.session_id for row, created in of(rows, SessionCreated) if row.stream in at_work]
+    live = {row.stream for row, event in of(rows, AgentStarted) if event.agent_id not in stopped}
+    return [
+        begun.session_id for row, begun in _begun(rows) if row.stream in live or _is_at_work(rows, begun.session_id)
+    ]
+
+
+def _is_at_work(rows: Rows, session_id: str) -> bool:
+    mine = _history(rows, session_id)
+    over = {done.turn_id for _, done in of(mine, TurnCompleted)}
+    return any(turn_id not in over for _, turn_id in _beginnings(mine))
 
 
 def _of_session(rows: Rows, session_id: str) -> list[Recorded]:
-    if session_id not in {session.id for session in sessions(rows)}:
-        return []
-    stream = next(row.stream for row, created in of(rows, SessionCreated) if created.session_id == session_id)
-    return [row for row in rows if row.stream == stream]
+    return _history(rows, session_id) if session_id in {session.id for session in sessions(rows)} else []
+
+
+def _history(rows: Rows, session_id: str) -> list[Recorded]:
+    """Return what has happened in a session and in those it goes on with, but for messages that waited there."""
+    history: list[Recorded] = []
+    for row in lineage(rows, session_id):
+        if isinstance(row.event, SessionBranched):
+            history = _without_what_waits(history)
+        history.append(row)
+    return history
+
+
+def _without_what_waits(history: Rows) -> list[Recorded]:
+    begun = {started.turn_id for _, started in of(history, TurnStarted)}
+    waiting = {accepted.turn_id for _, accepted in of(history, MessageAccepted)} - begun
+    about = MessageAccepted | TurnCompleted
+    return [row for row in history if not (isinstance(row.event, about) and row.event.turn_id in waiting)]

@@ -145,7 +145,7 @@ def test_an_event_that_cannot_be_projected_stops_the_runner_and_is_named(
 ) -> None:
     model, runner = opened
     good = world.say("a")
-    bad = world.log.append("session-a", TurnStarted("no such turn", 1))
+    bad = world.log.append("session/a", TurnStarted("no such turn", 1))
     behind = world.create("b")
 
     for _ in range(2):
@@ -163,14 +163,14 @@ def test_the_thread_says_why_it_stops(
 ) -> None:
     _, runner = opened
 
-    runner.notify(world.log.append("session-a", TurnStarted("no such turn", 1)))
+    runner.notify(world.log.append("session/a", TurnStarted("no such turn", 1)))
 
     assert eventually(lambda: "cannot be projected" in caplog.text)
 
 
 def test_a_log_that_holds_what_cannot_be_projected_is_not_opened_and_nothing_is_left_open(tmp_path: Path) -> None:
     log = ListLog()
-    log.append("session-a", TurnStarted("no such turn", 1))
+    log.append("session/a", TurnStarted("no such turn", 1))
 
     with pytest.raises(ProjectionFailedError):
         open_read_model(tmp_path / "read.db", log)

@@ -120,7 +120,7 @@ def test_a_file_that_is_ahead_of_its_log_is_made_anew(
 ) -> None:
     read(path, world.log)
 
-    assert len(read(path, world.log.until(20))) == 16
+    assert len(read(path, world.log.until(21))) == 16
     assert "ahead" in made_anew(caplog)[0]
 
 
@@ -143,7 +143,7 @@ def test_a_log_restored_from_a_backup_that_went_another_way_is_noticed(
     path: Path, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     read(path, world.log)
-    restored = world.log.until(20)
+    restored = world.log.until(21)
     other = World(restored)
     for number in range(60):
         other.create_container(f"new{number}")

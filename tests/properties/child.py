@@ -1,39 +1,28 @@
-"""A process that talks to an agent for as long as it lives, and says what it was promised; to be killed.
+"""A program that talks to an agent for as long as it lives, and says what it was promised; to be killed.
 
-Its lines on standard output are JSON: `["acknowledged", turn id, question]` and `["heard", session id, event]`.
+It says `acknowledged, turn id, question` and `heard, event`.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from threading import Event, Lock
-from typing import Any
-
-import msgspec
+from pathlib import Path
+from threading import Event
 
 from reenact import Image, ReenactError, Runtime
+from reenact.actors.session import Recovery
 from reenact.events import Envelope
-from reenact.testing import MockEnvironmentFactory
-
-_printing = Lock()
-
-
-def say(*words: Any) -> None:  # noqa: ANN401 - whatever JSON holds
-    with _printing:
-        sys.stdout.write(json.dumps(words) + "\n")
-        sys.stdout.flush()
+from reenact.testing import MockEnvironmentFactory, Reporter
+from tests.runtime.witness import plain
 
 
-def talk(path: str, recovery: str, number: int) -> None:
+def talk(reporter: Reporter, log: Path, recovery: Recovery, number: int) -> None:
     mock = MockEnvironmentFactory("long-stream", delays=False)
-    runtime = Runtime.open(path, environment=mock, recovery="resume" if recovery == "resume" else "close")
+    runtime = Runtime.open(log, environment=mock, recovery=recovery)
     completed: dict[str, Event] = {}
 
     def hear(event: Envelope) -> None:
         if event.cursor is not None:
-            data = msgspec.json.decode(msgspec.json.encode(event.data))
-            say("heard", event.context.session_id, [event.cursor, event.type, event.context.turn_id, data])
+            reporter.say("heard", plain(event))
         if event.type == "turn_completed":
             completed.setdefault(event.data.turn_id, Event()).set()
 
@@ -50,10 +39,6 @@ def talk(path: str, recovery: str, number: int) -> None:
     while True:
         number += 1
         turn_id = runtime.agents.receive(agent_id, f"question {number}")
-        say("acknowledged", turn_id, f"question {number}")
+        reporter.say("acknowledged", turn_id, f"question {number}")
         if number % 3:
             completed.setdefault(turn_id, Event()).wait()
-
-
-if __name__ == "__main__":
-    talk(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reenact import Runtime
 from reenact.actors.session import Recovery
-from reenact.testing import MockEnvironmentFactory
+from reenact.testing import CrashReport, CrashTest, MockEnvironmentFactory
 from tests.domain.grammar import Heard
+from tests.properties.child import talk
 from tests.runtime.witness import Ears, check, heard_of, journal_of, unfinished
 
-CHILD = Path(__file__).with_name("child.py")
 ROUNDS = 8
 CHUNKS = "".join(f"chunk-{number} " for number in range(100))
 
@@ -28,41 +27,35 @@ class Promises:
         self.acknowledged: dict[str, str] = {}
         self.heard: dict[int, Heard] = {}
 
-    def take(self, line: str) -> None:
-        kind, *words = json.loads(line)
-        if kind == "acknowledged":
-            turn_id, question = words
+    def take(self, report: CrashReport) -> None:
+        for turn_id, question in report.told("acknowledged"):
             self.acknowledged[turn_id] = question
-        else:
-            cursor, type_, turn_id, data = words[1]
-            self.heard[cursor] = Heard(cursor, type_, turn_id, data)
+        for (event,) in report.told("heard"):
+            self.heard[event["cursor"]] = msgspec.convert(event, Heard)
 
 
-def _live_and_die(log: Path, recovery: Recovery, promises: Promises, chance: random.Random) -> None:
-    """Let a process talk until it has said so many lines, and kill it a moment later."""
-    command = [sys.executable, str(CHILD), str(log), recovery, str(len(promises.acknowledged))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as child:
-        assert child.stdout is not None
-        for _ in range(chance.randint(1, 260)):
-            line = child.stdout.readline()
-            assert line.endswith("\n"), "the process ended by itself"
-            promises.take(line)
-        for _ in range(chance.randint(0, 20_000)):
+def killed_when(chance: random.Random, most: int) -> Callable[[Sequence[object]], bool]:
+    """Return what has a process killed when it has said so many things, or a moment later."""
+    count, moment = chance.randint(1, most), chance.randint(0, 20_000)
+
+    def is_time(said: Sequence[object]) -> bool:
+        if len(said) < count:
+            return False
+        for _ in range(moment):
             pass
-        child.kill()
-        for line in child.stdout:
-            if line.endswith("\n"):
-                promises.take(line)
-    assert child.returncode == -9
+        return True
+
+    return is_time
 
 
 @pytest.mark.parametrize("recovery", ["close", "resume"])
-def test_a_process_that_is_killed_has_lost_nothing(recovery: Recovery, tmp_path: Path) -> None:
+def test_a_process_that_is_killed_has_lost_nothing(recovery: Recovery, tmp_path: Path, crashes: CrashTest) -> None:
     log, promises, chance = tmp_path / "agents.db", Promises(), random.Random(recovery)
     resumed: set[str] = set()
 
     for _ in range(ROUNDS):
-        _live_and_die(log, recovery, promises, chance)
+        number = len(promises.acknowledged)
+        promises.take(crashes.run_until_killed(talk, log, recovery, number, until=killed_when(chance, 260)))
         if recovery == "resume":
             resumed |= unfinished(log)
         mock = MockEnvironmentFactory("long-stream", delays=False)

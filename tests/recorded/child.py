@@ -1,17 +1,16 @@
-"""A process that records a mock for as long as it lives, and prints a line for each turn that has come to its end."""
+"""A program that records a mock for as long as it lives, and tells of each turn that has come to its end."""
 
 from __future__ import annotations
 
-import sys
 import threading
 
 from reenact import Image, Runtime
-from reenact.testing import MockEnvironmentFactory, RecordedEnvironment
+from reenact.testing import MockEnvironmentFactory, RecordedEnvironment, Reporter
 
 
-def talk(recording: str) -> None:
+def record_on(reporter: Reporter, recording: str, log: str) -> None:
     environment = RecordedEnvironment.record(recording, MockEnvironmentFactory("long-stream", delays=False))
-    with Runtime.in_memory(environment=environment) as runtime:
+    with Runtime.open(log, environment=environment, synchronous="OFF") as runtime:
         done = threading.Semaphore(0)
         runtime.events.on("turn_completed", lambda _: done.release())
         runtime.images.register(Image(id="i"))
@@ -20,8 +19,4 @@ def talk(recording: str) -> None:
             number += 1
             runtime.request("message_send_request", {"image_id": "i", "content": f"question {number}"})
             done.acquire()
-            print(number, flush=True)  # noqa: T201 - what the test waits for
-
-
-if __name__ == "__main__":
-    talk(sys.argv[1])
+            reporter.say(number)

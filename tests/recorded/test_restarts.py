@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +15,12 @@ from reenact import EnvironmentFactory, Image, Runtime, tool
 from reenact.actors.environment.recorded.form import Exchange
 from reenact.actors.environment.recorded.reading import read
 from reenact.actors.session import Recovery
-from reenact.testing import RecordedEnvironment, wait_until
+from reenact.testing import CrashTest, RecordedEnvironment, wait_until
+from tests.recorded.child import record_on
 from tests.recorded.conftest import Open
 from tests.recorded.stage import IMAGE, Step, Turn, call, mock_of, play, text
 from tests.runtime.witness import PATIENCE, Ears, at_every_commit, copy_files
 
-CHILD = Path(__file__).with_name("child.py")
 CHUNKS = "".join(f"chunk-{number} " for number in range(100))
 
 
@@ -193,10 +192,14 @@ def test_a_runtime_that_ends_in_the_middle_of_an_answer_leaves_a_recording_of_wh
     assert [data["type"] for type_, data in heard[0] if type_ == "error"] == ["recording_mismatch"]
 
 
-def test_a_process_that_is_killed_leaves_what_it_has_heard_the_end_of(path: Path) -> None:
+def test_a_process_that_is_killed_leaves_what_it_has_heard_the_end_of(path: Path, crashes: CrashTest) -> None:
     chance = random.Random(6)
-    for _ in range(4):
-        finished = _live_and_die(path, chance.randint(1, 30))
+    for number in range(4):
+        turns = chance.randint(1, 30)
+        report = crashes.run_until_killed(
+            record_on, str(path), f"{path}-{number}.db", until=partial(_are_as_many, turns)
+        )
+        finished: int = report.said[-1][0]
 
         exchanges = [entry for entry in read(str(path)) if isinstance(entry, Exchange) and entry.complete]
         assert finished <= len(exchanges) <= finished + 1
@@ -206,12 +209,5 @@ def test_a_process_that_is_killed_leaves_what_it_has_heard_the_end_of(path: Path
         assert [data["outcome"] for type_, data in heard[0] if type_ == "turn_completed"] == ["completed"] * finished
 
 
-def _live_and_die(recording: Path, turns: int) -> int:
-    """Let a process record so many turns, and kill it in the next one; return how many it has told of."""
-    with subprocess.Popen([sys.executable, str(CHILD), str(recording)], stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        told = [child.stdout.readline() for _ in range(turns)]
-        child.kill()
-        told += [line for line in child.stdout if line.endswith("\n")]
-    assert child.returncode == -9
-    return int(told[-1])
+def _are_as_many(turns: int, said: Sequence[object]) -> bool:
+    return len(said) >= turns

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reenact import Image, Runtime
+from reenact._runtime import codec
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.domain.errors import LogUnusableError
 from tests.runtime.gated import GatedFactory
+from tests.runtime.witness import check_decisions
 
 Open = Callable[..., Runtime]
 
@@ -26,18 +30,31 @@ def mock() -> GatedFactory:
 
 
 @pytest.fixture
-def opened(path: Path, mock: GatedFactory) -> Iterator[Open]:
-    """Opens runtimes on the mock, on the test's own file unless another is named, and closes them in the end."""
+def decided_otherwise() -> None:
+    """What the test records cannot be decided once more as it was: it is damaged, or depends on links."""
+
+
+@pytest.fixture
+def opened(path: Path, mock: GatedFactory, request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens runtimes on the mock, on the test's own file unless another is named, and closes them in the end.
+
+    Then what they have recorded is decided once more, unless the test uses `decided_otherwise`.
+    """
+    logs: set[Path] = set()
     with ExitStack() as stack:
 
         def open_(log: Path = path, **settings: Any) -> Runtime:  # noqa: ANN401 - what `Runtime.open` takes
             if "llm_provider" not in settings:
                 settings.setdefault("environment", mock)
             runtime = Runtime.open(log, synchronous="OFF", **settings)
+            logs.add(log)
             stack.callback(runtime.close)
             return runtime
 
         yield open_
+    for log in logs if "decided_otherwise" not in request.fixturenames else ():
+        with suppress(LogUnusableError), SqliteJournal.open(log, codec(), read_only=True) as journal:
+            check_decisions(journal)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said
 from reenact.events import Envelope
 from tests.runtime.conftest import furnish
-from tests.runtime.witness import Ears, check_rows, fold, journal_of, live_sessions, recorded_states
+from tests.runtime.witness import Ears, check_decisions, check_rows, fold, journal_of, live_sessions, recorded_states
 
 RULES = Rules(
     policies=Policies(tools={"send_email": Policy("required")}),
@@ -150,3 +150,4 @@ def check(runtime: Runtime) -> None:
     for session_id, (state, version) in live_sessions(runtime).items():
         assert state == fold(journal, session_id, until=version), session_id
     check_rows(runtime, recorded_states(journal))
+    check_decisions(journal)

@@ -185,6 +185,7 @@ def test_a_truncated_log_is_refused(log: Path, opened: Open, part: float) -> Non
         opened()
 
 
+@pytest.mark.usefixtures("decided_otherwise")
 def test_a_log_with_a_corrupt_page_is_refused_or_found_out(log: Path, opened: Open, tmp_path: Path) -> None:
     content = log.read_bytes()
     pages = len(content) // 4096
@@ -247,6 +248,7 @@ def test_a_log_of_a_newer_version_is_refused_and_left_as_it_is(log: Path, opened
     assert len(opened().sessions.messages("s")) == 2
 
 
+@pytest.mark.usefixtures("decided_otherwise")
 def test_an_event_of_a_newer_version_is_refused(log: Path, opened: Open) -> None:
     with closing(sqlite3.connect(log)) as connection, connection:
         changed = connection.execute(
@@ -260,6 +262,7 @@ def test_an_event_of_a_newer_version_is_refused(log: Path, opened: Open) -> None
         opened().sessions.run("s")
 
 
+@pytest.mark.usefixtures("decided_otherwise")
 def test_a_changed_record_is_found(log: Path) -> None:
     with closing(sqlite3.connect(log)) as connection, connection:
         connection.execute("UPDATE stored_events SET state = state || x'00' WHERE originator_id = 'session/s'")

@@ -390,6 +390,7 @@ def test_an_image_that_the_api_would_refuse_is_told_of_as_a_failure_of_its_tool(
     assert "!shot returned a result" in runtime.sessions.messages("s")[-1].text
 
 
+@pytest.mark.usefixtures("decided_otherwise")
 def test_a_link_out_of_what_is_allowed_is_not_followed_unasked(
     opened: Open, factory: MockEnvironmentFactory, tmp_path: Path
 ) -> None:

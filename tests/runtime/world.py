@@ -25,7 +25,7 @@ from reenact.domain.session import Session
 from reenact.domain.session_state import for_model
 from reenact.testing import wait_until
 from tests.domain.grammar import Grammar
-from tests.runtime.witness import PATIENCE, fold, heard_of, journal_of, live_sessions
+from tests.runtime.witness import PATIENCE, check_decisions, fold, heard_of, journal_of, live_sessions
 
 IDEMPOTENT = {"fetch", "sweep"}
 ASKED = {"risky", "once"}
@@ -307,6 +307,7 @@ def check_log(runtime: Runtime, *, resumed: Iterable[str] = ()) -> None:
         grammar = Grammar(resumed=resumed).read(heard_of(journal, session_id))
         assert (grammar.current.id if grammar.current else None) == (state.turn.id if state.turn else None)
         assert grammar.waiting == [queued.turn_id for queued in state.queue]
+    check_decisions(journal)
 
 
 def check_runs(runtime: Runtime, world: World) -> None:

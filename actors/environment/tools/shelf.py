@@ -68,7 +68,10 @@ class ToolShelf:
         """Return the image's tools; where nobody has handed in the function, what is known of the tool without it."""
         with self._lock:
             return tuple(
-                self._of_image.get((image_id, spec.name)) or self._of_all.get(spec.name) or spec
+                self._of_image.get((image_id, spec.name))
+                or self._of_image.get((definition.base or image_id, spec.name))
+                or self._of_all.get(spec.name)
+                or spec
                 for spec in definition.tools
             )
 

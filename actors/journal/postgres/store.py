@@ -63,6 +63,13 @@ _INSERT_FEED = """
     INSERT INTO feed (topic, first_cursor, count, segments, digest)
     SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[])
 """
+_INSERT_SEALED = """
+    INSERT INTO feed (topic, first_cursor, count, segments, digest, sealed)
+    SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
+"""
+_INSERT_SEALS = """
+    INSERT INTO redactions (stream, version, seal) SELECT * FROM unnest(?::text[], ?::bigint[], ?::bytea[])
+"""
 _DELETE_ROWS = "DELETE FROM feed WHERE topic = ? AND first_cursor >= ? AND first_cursor < ?"
 _REPLACE_ROW = """
     UPDATE feed SET first_cursor = ?, count = ?, segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?
@@ -197,6 +204,8 @@ class PostgresStore:
         """Write the changes, call `meanwhile`, and leave the transaction."""
         self._insert(_INSERT_EVENTS, changes.events, columns=6)
         self._insert(_INSERT_FEED, changes.feed, columns=5)
+        self._insert(_INSERT_SEALS, changes.seals, columns=3)
+        self._insert(_INSERT_SEALED, changes.sealed, columns=6)
         if changes.purges:
             self._execute(_DELETE_SNAPSHOTS)
         if changes.replaced:

@@ -9,6 +9,7 @@ character is, and what is a well-formed expression, stays for `re` to say.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from reenact.domain.errors import ConfigurationError
@@ -87,10 +88,26 @@ class Expression:
             msg = f"{pattern[:80]!r} is no regular expression: {error}"
             raise ConfigurationError(msg) from None
         self._nodes: list[Node] = [Node(None, ())]
-        piece = _Reader(pattern).read()
-        self._start = self._build(piece, 0)
+        self.piece = _Reader(pattern).read()
+        """What it is made of."""
+        self._start = self._build(self.piece, 0)
         self._looks = any(isinstance(node.wants, Look) for node in self._nodes)
         self._known: dict[tuple[frozenset[int], str, str, bool], frozenset[int]] = {}
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Its states; the first of them ends a match."""
+        return self._nodes
+
+    @property
+    def start(self) -> int:
+        """The state that a match begins in."""
+        return self._start
+
+    @property
+    def looks(self) -> bool:
+        """Whether places between characters matter."""
+        return self._looks
 
     def takes(self, text: str) -> bool:
         """Return whether the text is short enough to be held against this expression."""
@@ -119,15 +136,7 @@ class Expression:
 
     def _reached(self, states: frozenset[int], before: str, after: str, *, final: bool) -> set[int]:
         """Return these states and those that they lead to without a character."""
-        reached, waiting = set(states), list(states)
-        while waiting:
-            node = self._nodes[waiting.pop()]
-            if isinstance(node.wants, One) or (node.wants and not _holds(node.wants.kind, before, after, final=final)):
-                continue
-            new = [state for state in node.leads if state not in reached]
-            reached.update(new)
-            waiting.extend(new)
-        return reached
+        return reached_from(self._nodes, states, before, after, final=final)
 
     def _build(self, piece: Piece, then: int) -> int:
         """Return the state from which the piece leads to `then`."""
@@ -166,7 +175,22 @@ class Expression:
         return len(self._nodes) - 1
 
 
-def _holds(kind: str, before: str, after: str, *, final: bool) -> bool:
+def reached_from(nodes: Sequence[Node], states: Iterable[int], before: str, after: str, *, final: bool) -> set[int]:
+    """Return these states and those that they lead to without a character, between these two characters."""
+    reached = set(states)
+    waiting = list(reached)
+    while waiting:
+        node = nodes[waiting.pop()]
+        if isinstance(node.wants, One) or (node.wants and not holds(node.wants.kind, before, after, final=final)):
+            continue
+        new = [state for state in node.leads if state not in reached]
+        reached.update(new)
+        waiting.extend(new)
+    return reached
+
+
+def holds(kind: str, before: str, after: str, *, final: bool) -> bool:
+    """Return whether a place is of this kind; `final` tells that what comes behind it is the last character."""
     match kind:
         case "^" | "\\A":
             return not before

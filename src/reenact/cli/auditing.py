@@ -2,22 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from reenact.cli.arguments import Command, Database, Lines, Page
 from reenact.cli.console import Console
-from reenact.cli.options import DiffOptions, ListFormat, LogOptions, ProjectionsOptions, RebuildOptions, ShowOptions
+from reenact.cli.options import (
+    BranchOptions,
+    CheckpointOptions,
+    DiffOptions,
+    ExportOptions,
+    ImportOptions,
+    ListFormat,
+    LogOptions,
+    ProjectionsOptions,
+    RebuildOptions,
+    ReplayOptions,
+    ShowOptions,
+    VerifyOptions,
+)
+
+_MOST: Final = 1_000_000_000
 
 
 def add_to(app: typer.Typer) -> None:
     """Let the command line know these commands."""
+    app.command("branch")(_branch)
+    app.command("checkpoint")(_checkpoint)
     app.command("diff")(_diff)
+    app.command("export")(_export)
+    app.command("import")(_import)
     app.command("log")(_log)
     app.command("projections")(_projections)
     app.command("rebuild")(_rebuild)
+    app.command("replay")(_replay)
     app.command("show")(_show)
+    app.command("verify")(_verify)
+
+
+def _branch(
+    *,
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id; it may be deleted.")],
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="POSITION", help="Share the history up to this position of the log.")
+    ] = None,
+    edit: Annotated[
+        str | None, typer.Option("--edit", metavar="TEXT", help="Say this instead of the last message up to there.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Go on with this model.")] = None,
+    system_prompt: Annotated[
+        str | None, typer.Option("--system-prompt", metavar="TEXT", help="Go on with these instructions.")
+    ] = None,
+    new_id: Annotated[str | None, typer.Option("--id", metavar="NEW", help="The id of the new session.")] = None,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Create a session that goes on with the history of another one, which stays as it is, and print its id.
+
+    Nothing is copied. reenact --resume ID talks in it.
+    """
+    options = BranchOptions(
+        session=session,
+        at=at,
+        edit=edit,
+        model=model,
+        system_prompt=system_prompt,
+        new_id=new_id,
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def branch(console: Console) -> int:
+        from reenact.cli import branch as branching  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        return branching.branch(options, console)
+
+    return branch
 
 
 def _diff(
@@ -44,6 +106,72 @@ def _diff(
     return diff
 
 
+def _export(
+    *,
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where it goes; - is standard output.")],
+    sessions: Annotated[
+        list[str] | None,
+        typer.Option("--session", metavar="ID", help="Only this one, with all that it needs; may be given again."),
+    ] = None,
+    redact: Annotated[
+        str | None,
+        typer.Option("--redact", metavar="POLICY.json", help="What must not leave, and secrets by their form."),
+    ] = None,
+    redact_secrets: Annotated[
+        bool,
+        typer.Option("--redact-secrets", help="API keys, tokens, passwords in URLs and private keys do not leave."),
+    ] = False,
+    hash_key: Annotated[
+        str | None,
+        typer.Option("--hash-key", metavar="FILE", help="Mark equal values equally, by a hash with this key."),
+    ] = None,
+    no_feeds: Annotated[bool, typer.Option("--no-feeds", help="Without what subscribers saw.")] = False,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies."""
+    if hash_key is not None and redact is None and not redact_secrets:
+        raise typer.BadParameter("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
+    if file == "-" and output_format is ListFormat.JSON:
+        raise typer.BadParameter("standard output has the export; give a file, or no --output-format")
+    options = ExportOptions(
+        file=file,
+        sessions=tuple(sessions or ()),
+        redact=redact,
+        redact_secrets=redact_secrets,
+        hash_key=hash_key,
+        feeds=not no_feeds,
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def export(console: Console) -> int:
+        from reenact.cli import export as exporting  # noqa: PLC0415 - likewise
+
+        return exporting.export(options, console)
+
+    return export
+
+
+def _import(
+    *,
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What was exported; - is standard input.")],
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing."""
+    options = ImportOptions(file=file, database=database or context.obj, output_format=output_format)
+
+    def import_(console: Console) -> int:
+        from reenact.cli import import_ as importing  # noqa: PLC0415 - likewise
+
+        return importing.import_(options, console)
+
+    return import_
+
+
 def _log(
     *,
     context: typer.Context,
@@ -63,8 +191,12 @@ def _log(
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only up to then.")] = None,
     text: Annotated[str | None, typer.Option("--text", help="Only where this is said, in capitals or not.")] = None,
     after: Annotated[int, typer.Option("--after", metavar="POSITION", help="Only what comes behind this.")] = 0,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=0, help="No more than the first N.")] = None,
-    last: Annotated[int | None, typer.Option("--last", metavar="N", min=0, help="No more than the last N.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=0, max=_MOST, help="No more than the first N.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--last", metavar="N", min=0, max=_MOST, help="No more than the last N.")
+    ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="The newest first.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is still to come.")] = False,
     why: Annotated[
@@ -160,6 +292,48 @@ def _rebuild(
     return rebuild
 
 
+def _replay(
+    *,
+    context: typer.Context,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SESSION ... | PATH ...]",
+            help="Sessions; or exports (*.jsonl), logs (*.db), and folders of them. Without any: the whole log.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="FILE.json", help="The policies, where a log is too old to have them."),
+    ] = None,
+    prices: Annotated[
+        list[str] | None,
+        typer.Option("--price", metavar="MODEL=IN,OUT", help="Likewise, what a million tokens cost. Repeatable."),
+    ] = None,
+    database: Database = None,
+    output_format: Lines = ListFormat.TEXT,
+) -> Command:
+    """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
+
+    Exits with 1 if any history is decided otherwise today.
+    """
+    options = ReplayOptions(
+        what=tuple(what or ()),
+        policy=policy,
+        prices=tuple(prices or ()),
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def replay(console: Console) -> int:
+        from reenact.cli import replay as replaying  # noqa: PLC0415 - likewise
+
+        return replaying.replay(options, console)
+
+    return replay
+
+
 def _show(
     *,
     context: typer.Context,
@@ -179,3 +353,45 @@ def _show(
         return showing.show(options, console)
 
     return show
+
+
+def _checkpoint(
+    *,
+    context: typer.Context,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="FILE", help="Where to; standard output without it.")
+    ] = None,
+    database: Database = None,
+) -> Command:
+    """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off."""
+    options = CheckpointOptions(output=output, database=database or context.obj)
+
+    def checkpoint(console: Console) -> int:
+        from reenact.cli import verify as verifying  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        return verifying.checkpoint(options, console)
+
+    return checkpoint
+
+
+def _verify(
+    *,
+    context: typer.Context,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", metavar="FILE", help="Hold the log to what `checkpoint` has written.")
+    ] = None,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Look for anything in the log that is not as it was written, also while it is being written.
+
+    The first bad record of every stream and feed is named. Exits with 1 if there is any.
+    """
+    options = VerifyOptions(checkpoint=checkpoint, database=database or context.obj, output_format=output_format)
+
+    def verify(console: Console) -> int:
+        from reenact.cli import verify as verifying  # noqa: PLC0415 - likewise
+
+        return verifying.verify(options, console)
+
+    return verify

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.console import Console
 from reenact.cli.exact import harmless
 from reenact.cli.failures import ExitCode
@@ -48,14 +49,8 @@ def log(options: LogOptions, console: Console) -> int:
             as_page(why(journal, options.why), options.output_format, console)
             return ExitCode.SUCCESS
         with doing_whole() as whole:  # a line is printed whole, or not at all
-            if options.last is not None:
-                _print_all(last_entries(journal, wanted, options.last), options, console, whole)
-                wanted = msgspec.structs.replace(wanted, after=journal.head())
-            if options.follow:
-                _print_all(follow(journal, wanted, pause=lambda: pause(_PAUSE)), options, console, whole)
-            elif options.last is None:
-                found = entries_of(journal, wanted, backwards=options.reverse)
-                _print_all(islice(found, options.limit), options, console, whole)
+            for entry in islice(_found(journal, wanted, options), options.limit):
+                whole(partial(console.write, _told(entry, options.output_format)))
     return ExitCode.SUCCESS
 
 
@@ -92,18 +87,20 @@ def _filter(options: LogOptions, now: datetime) -> Filter:
     )
 
 
-def _print_all(
-    entries: Iterable[LogEntry],
-    options: LogOptions,
-    console: Console,
-    whole: Callable[[Callable[[], object]], None],
-) -> None:
-    told = as_line if options.output_format is ListFormat.JSON else _told
-    for entry in entries:
-        whole(partial(console.write, told(entry)))
+def _found(journal: SqliteJournal, wanted: Filter, options: LogOptions) -> Iterator[LogEntry]:
+    if options.last is not None:
+        head = journal.head()
+        yield from last_entries(journal, msgspec.structs.replace(wanted, before=head + 1), options.last)
+        wanted = msgspec.structs.replace(wanted, after=max(wanted.after, head))
+    if options.follow:
+        yield from follow(journal, wanted, pause=lambda: pause(_PAUSE))
+    elif options.last is None:
+        yield from entries_of(journal, wanted, backwards=options.reverse)
 
 
-def _told(entry: LogEntry) -> str:
+def _told(entry: LogEntry, form: ListFormat) -> str:
+    if form is ListFormat.JSON:
+        return as_line(entry)
     when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
     text = msgspec.json.encode(_telling(entry)).decode()
     shown = harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")

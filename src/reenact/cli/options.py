@@ -65,6 +65,20 @@ class ServeOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BranchOptions:
+    """A session that goes on with the history of another one up to a position; up to now if there is none."""
+
+    session: str
+    at: int | None = None
+    edit: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    new_id: str | None = None
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogOptions:
     """A look at the events of the log that fit every filter."""
 
@@ -123,11 +137,65 @@ class RebuildOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What leaves the log for a file; `-` is standard output."""
+
+    file: str
+    sessions: tuple[str, ...] = ()
+    redact: str | None = None
+    redact_secrets: bool = False
+    hash_key: str | None = None
+    feeds: bool = True
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """What comes into the log from a file; `-` is standard input."""
+
+    file: str
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    """Histories to be decided anew: all of a log, or these sessions of it, or those in these files and folders.
+
+    `policy` and `prices` are those of histories whose log does not say.
+    """
+
+    what: tuple[str, ...] = ()
+    policy: str | None = None
+    prices: tuple[str, ...] = ()
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionsOptions:
     """A look at the sessions."""
 
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """Whether the log is whole, and still what it was at the checkpoint."""
+
+    checkpoint: str | None = None
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """A checkpoint of the log, in a file; on standard output without one."""
+
+    output: str | None = None
+    database: str | None = None
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

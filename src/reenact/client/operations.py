@@ -80,6 +80,37 @@ class RemoteOperations:
             "session_create_request", SessionInfo, container_id=container_id, image_id=image_id, session_id=id_
         )
 
+    def branch_session(
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        edit: Content | None = None,
+        model: str | None = None,
+        system_prompt: str | None = None,
+        image_id: str | None = None,
+        new_session_id: str | None = None,
+    ) -> SessionInfo:
+        """See `Sessions.branch`."""
+        self._caller.check_open()
+        id_ = None if new_session_id is None else check_text("the session's id", new_session_id)
+        content = None if edit is None else _travelling(edit)
+        if not is_sayable(session_id):
+            raise SessionNotFoundError(session_id)
+        if image_id is not None and not is_sayable(image_id):
+            raise ImageNotFoundError(image_id)
+        return self._caller.result(
+            "session_branch_request",
+            SessionInfo,
+            session_id=session_id,
+            at=at,
+            edit=content,
+            model=model,
+            system_prompt=system_prompt,
+            image_id=image_id,
+            new_session_id=id_,
+        )
+
     def session(self, session_id: str) -> SessionInfo | None:
         """See `Sessions.get`."""
         if not is_sayable(session_id):
@@ -132,10 +163,9 @@ class RemoteOperations:
     def receive(self, agent_id: str, message: Content) -> str:
         """See `Agents.receive`."""
         self._caller.check_open()
-        blocks = check_content(message)
+        content = _travelling(message)
         if not is_sayable(agent_id):
             raise AgentNotFoundError(agent_id)
-        content: Any = message if isinstance(message, str) else [_plain(block) for block in blocks]
         return self._caller.result("message_send_request", _Sent, agent_id=agent_id, content=content).turn_id
 
     def interrupt(self, agent_id: str) -> None:
@@ -154,6 +184,12 @@ class RemoteOperations:
         if not is_sayable(session_id):
             raise SessionNotFoundError(session_id)
         return self._caller.result(request, kind, session_id=session_id)
+
+
+def _travelling(message: Content) -> Any:  # noqa: ANN401 - plain data
+    """Return the message as it travels, or raise what is wrong with it."""
+    blocks = check_content(message)
+    return message if isinstance(message, str) else [_plain(block) for block in blocks]
 
 
 def _plain(block: Block) -> object:

@@ -83,6 +83,7 @@ RESOURCES: Final = (
     Resource("GET", "/v1/images/{image_id}", "image_get_request", ImageInfo, missing="image_not_found"),
     Resource("GET", SESSION, "session_get_request", SessionInfo, missing="session_not_found"),
     Resource("DELETE", SESSION, "session_delete_request", bool),
+    Resource("POST", f"{SESSION}/branches", "session_branch_request", SessionInfo, 201),
     Resource("POST", f"{SESSION}/run", "session_run_request", str),
     Resource("GET", f"{SESSION}/messages", "session_messages_request", list[Message]),
     Resource("GET", f"{SESSION}/turns", "session_turns_request", list[TurnInfo]),

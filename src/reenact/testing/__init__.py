@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
     from reenact.testing.fake_replies import FakeError, FakeReply
     from reenact.testing.faulty_journal import CrashedError, FaultyJournal
-    from reenact.testing.fork_server import Reporter
     from reenact.testing.findings import ReplayError
+    from reenact.testing.fork_server import Reporter
     from reenact.testing.ids import SequentialIds
     from reenact.testing.kit import EventSourcedTestKit
     from reenact.testing.machine import ReplayMachine

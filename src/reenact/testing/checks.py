@@ -30,7 +30,7 @@ def live_is_replayed(actor: AnyActor, history: Sequence[Recorded]) -> Iterator[s
         yield finding(f"{who} believes to be at version {actor.version}, and its log has {len(believed)} events")
         return
     try:
-        replayed = kind.replay(believed)
+        replayed = kind.replay(believed, actor.context.journal)
     except Exception as error:  # noqa: BLE001 - a function of the user's
         yield finding(f"the history of {who} cannot be replayed", [str(error)])
         return
@@ -71,7 +71,8 @@ def snapshot_is_replayed(
     restored = None if snapshot is None or profile.snapshots is None else profile.snapshots.restored(snapshot)
     if snapshot is None or restored is None:
         return
-    replayed = kind.replay([recorded for recorded in history if recorded.version <= snapshot.version])
+    before = [recorded for recorded in history if recorded.version <= snapshot.version]
+    replayed = kind.replay(before, journal)
     wrong = differences(portrait(restored[0], "state"), portrait(replayed, "state"), verb="in the snapshot, replayed")
     if wrong:
         yield finding(f"the snapshot of {stream} at version {snapshot.version} is not what the events say", wrong)

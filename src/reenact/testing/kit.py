@@ -188,7 +188,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
         """The state of the actor; while it is not in memory, the one that the log says."""
         live = self._stage.live(self._id)
         if live is None:
-            return self._class.replay(self.journal.read(self.stream))
+            return self._class.replay(self.journal.read(self.stream), self.journal)
         state: State = live.state
         return state
 

@@ -8,10 +8,12 @@ from typing import Self
 
 from reenact.actors.journal.api import (
     Append,
+    ChainedJournal,
     Done,
     FeedJournal,
     FeedRow,
     Journal,
+    Link,
     Mark,
     Recorded,
     Remembered,
@@ -24,7 +26,8 @@ from reenact.actors.journal.codec import EventCodec
 class PassingJournal:
     """Keeps the promise of `Journal` by leaving it to the journal behind it, which it closes with itself.
 
-    That of `FeedJournal` it keeps if the one behind does; if not, each of its methods raises a TypeError.
+    Those of `FeedJournal` and `ChainedJournal` it keeps if the one behind does; if not, each of their methods raises a
+    TypeError.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -125,6 +128,18 @@ class PassingJournal:
         """Return feed rows that are not sealed, the oldest first."""
         return self._feeds().stale_feeds(after=after, limit=limit)
 
+    def link(self, stream: str, version: int) -> Link | None:
+        """Return the record of this version."""
+        return self._chain().link(stream, version)
+
+    def link_at(self, stream: str, position: int) -> Link | None:
+        """Return the stream's last record up to the position."""
+        return self._chain().link_at(stream, position)
+
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        """Return the stream's events up to this version."""
+        return self._chain().read_until(stream, version, after=after)
+
     def close(self) -> None:
         """Close the journal."""
         self._journal.close()
@@ -140,4 +155,9 @@ class PassingJournal:
     def _feeds(self) -> FeedJournal:
         if not isinstance(self._journal, FeedJournal):
             raise TypeError(f"{type(self._journal).__name__} keeps nothing beside its feeds")
+        return self._journal
+
+    def _chain(self) -> ChainedJournal:
+        if not isinstance(self._journal, ChainedJournal):
+            raise TypeError(f"{type(self._journal).__name__} keeps no chain")
         return self._journal

@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from reenact.actors.kernel import ActorSystem
     from reenact.testing.clock import ManualClock
+    from reenact.testing.crash_test import CrashTest
     from reenact.testing.faulty_journal import FaultyJournal
     from reenact.testing.ids import SequentialIds
     from reenact.testing.kit import EventSourcedTestKit
@@ -65,6 +66,15 @@ def kit_for() -> Generator[Callable[..., EventSourcedTestKit[Any, Any, Any]]]:
 
     with ExitStack() as undo:
         yield lambda *args, **kwargs: undo.enter_context(EventSourcedTestKit(*args, **kwargs))
+
+
+@pytest.fixture(scope="session")
+def crash_test() -> Iterator[CrashTest]:
+    """Runs programs in processes of their own that are killed; one for all tests of a run, ended with it."""
+    from reenact.testing.crash_test import CrashTest  # noqa: PLC0415 - see above
+
+    with CrashTest() as crashes:
+        yield crashes
 
 
 @contextmanager

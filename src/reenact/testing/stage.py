@@ -13,6 +13,7 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.opening import open_journal, private_directory
 from reenact.actors.journal.verify import verify
 from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.lineage import state_before
 from reenact.actors.kernel.system import Reference
 from reenact.testing.checks import live_is_replayed, log_is, snapshot_is_replayed, snapshot_keeps, timers_are_pure
 from reenact.testing.clock import ManualClock
@@ -117,7 +118,11 @@ class Stage:
         stream = self._class.stream(id)
         examiner = self.examiner(self.watch.note)
         try:
-            state = self._class.replay(self.journal.read(stream))
+            history = self.journal.read(stream)
+            if history:
+                state = self._class.replay(history, self.journal)
+            else:
+                state = state_before(self._class.folding(), self.journal, stream, command)
             events = examiner.decide(state, command)
             reduce(examiner.evolve, events, state)
         except Exception:  # noqa: BLE001 - refused, or not to be decided without the actor, or noted

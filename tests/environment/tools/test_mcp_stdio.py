@@ -37,6 +37,12 @@ HIDDEN = "mellon-mellon"
 Json = dict[str, Any]
 
 
+@pytest.fixture(autouse=True)
+def little_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that does not want to end be ended soon; the others end at once."""
+    monkeypatch.setattr(stdio, "_GRACE", SOON)
+
+
 def listed(name: str, schema: Json | None = None, **more: object) -> Json:
     return {"name": name, "inputSchema": schema or {"type": "object"}, **more}
 
@@ -380,9 +386,9 @@ def problems_of(*servers: MCPServer) -> dict[str, str]:
 def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
 
-    problems = problems_of(rough(first="hang", pid=str(pid), server={"connect_timeout": 2.0}))
+    problems = problems_of(rough(first="hang", pid=str(pid), server={"connect_timeout": 1.0}))
 
-    assert problems == {"rough": "MCP server 'rough' could not be connected: no answer within 2 s; it said: I am up"}
+    assert problems == {"rough": "MCP server 'rough' could not be connected: no answer within 1 s; it said: I am up"}
     assert not is_alive(int(pid.read_text()))
 
 
@@ -406,10 +412,10 @@ def test_a_server_that_could_not_be_reached_is_left_alone_for_a_while(
 
 
 def test_a_server_that_does_not_say_which_tools_it_has_is_given_up() -> None:
-    problems = problems_of(rough(lists=False, server={"connect_timeout": 2.0}))
+    problems = problems_of(rough(lists=False, server={"connect_timeout": 1.0}))
 
     assert problems == {
-        "rough": "MCP server 'rough' could not be connected: its tools did not come within 2 s; it said: I am up"
+        "rough": "MCP server 'rough' could not be connected: its tools did not come within 1 s; it said: I am up"
     }
 
 

@@ -1,0 +1,205 @@
+"""Where every stream and feed of a log ended, in a file that is kept elsewhere: JSON Lines, with a digest over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from reenact.actors.journal.chain import DIGEST_SIZE
+from reenact.actors.journal.ends import End, FeedEnd, StreamEnd
+from reenact.actors.journal.evidence import Evidence
+from reenact.actors.journal.examination import Examination, Report
+from reenact.domain.errors import CheckpointError, LogUnusableError
+
+FORMAT: Final = 1
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A log as it was: where it ended, when that was looked at, how much was there, and the digest of all that.
+
+    `made_at` is microseconds since 1970-01-01 UTC; `digest` is in hexadecimal digits.
+    """
+
+    position: int
+    made_at: int
+    streams: int
+    feeds: int
+    digest: str
+
+
+class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="checkpoint"):
+    format: int
+    position: int
+    made_at: int
+
+
+class _Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="end"):
+    name: str
+    stream: tuple[int, str, str] | None
+    feed: tuple[int, str, int, str] | None
+
+
+class _Foot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="digest"):
+    streams: int
+    feeds: int
+    digest: str
+
+
+_Line: TypeAlias = _Head | _Ended | _Foot
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(_Head | _Ended | _Foot).decode
+
+
+def write_checkpoint(
+    evidence: Evidence, write: Callable[[bytes], object], *, made_at: int, report: Report | None = None
+) -> Checkpoint:
+    """Write where everything ends, line by line, as it is found; all of the log is looked at for that.
+
+    Raises:
+        LogUnusableError: the log is damaged: there is nothing that one could hold it to later.
+        StorageError: it cannot be read to its end.
+    """
+    lines = _Lines()
+
+    def put(line: _Line) -> None:
+        write(lines.take(line))
+
+    def passed(end: End) -> None:
+        put(_ended(end))
+
+    position = evidence.counts().last
+    put(_Head(FORMAT, position, made_at))
+    for found in Examination(evidence, passed=passed, report=report).findings():
+        where = f"{found.kind} {found.name!r} at {found.at}" if found.name else f"{found.kind} at {found.at}"
+        raise LogUnusableError(f"there can be no checkpoint of a damaged log ({where}: {found.problem}); verify it")
+    foot = lines.foot()
+    write(_line(foot))
+    return Checkpoint(position=position, made_at=made_at, streams=foot.streams, feeds=foot.feeds, digest=foot.digest)
+
+
+class CheckpointFile:
+    """A checkpoint in a file, which can be read as often as one likes, and is never in memory as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        """Read it once, to see that it is one.
+
+        Raises:
+            CheckpointError: the file cannot be read, is no checkpoint, or is damaged.
+        """
+        self._path = path
+        self.summary = self._check()
+
+    def ends(self) -> Iterator[End]:
+        """Yield where streams and feeds ended, by their names."""
+        with closing(self._read()) as lines:
+            for _, line in lines:
+                if isinstance(line, _Ended):
+                    yield self._end_of(line)
+
+    def must_be_of(self, evidence: Evidence) -> None:
+        """Refuse to hold another log to it.
+
+        One stream that is as it was tells that it is this log; if there is none, all of them must at least be there, or
+        nothing at all.
+
+        Raises:
+            CheckpointError: it is a checkpoint of another log.
+        """
+        is_lost = False
+        for end in self.ends():
+            if end.stream is not None:
+                if evidence.digest_at(end.name, end.stream.version) == end.stream.digest:
+                    return
+                is_lost = is_lost or not evidence.of_stream(end.name, -1, 1)
+        if is_lost and evidence.counts().events:
+            raise CheckpointError(f"{self._path} is a checkpoint of another log; name one that was made of this")
+
+    def _check(self) -> Checkpoint:
+        lines = _Lines()
+        with closing(self._read()) as read:
+            _, head = next(read, (b"", None))
+            if not isinstance(head, _Head):
+                raise CheckpointError(f"{self._path} is no checkpoint; name a file that `checkpoint` has written")
+            if head.format != FORMAT:
+                raise CheckpointError(f"{self._path} has format {head.format}, not {FORMAT}; upgrade to read it")
+            lines.take(head)
+            previous = b""
+            for encoded, line in read:
+                match line:
+                    case _Ended() if line.name.encode() >= previous and encoded == lines.take(line):
+                        previous = line.name.encode()
+                        self._end_of(line)
+                    case _Foot() if encoded == _line(lines.foot()) and next(read, None) is None:
+                        return Checkpoint(
+                            position=head.position,
+                            made_at=head.made_at,
+                            streams=line.streams,
+                            feeds=line.feeds,
+                            digest=line.digest,
+                        )
+                    case _:
+                        break
+        raise self._damaged()
+
+    def _read(self) -> Generator[tuple[bytes, _Line]]:
+        try:
+            with self._path.open("rb") as file:
+                for encoded in file:
+                    yield encoded, _decode(encoded)
+        except OSError as error:
+            raise CheckpointError(f"{self._path} cannot be read: {error.strerror or error}") from error
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise self._damaged() from error
+
+    def _end_of(self, line: _Ended) -> End:
+        try:
+            stream = None if line.stream is None else StreamEnd(line.stream[0], *map(bytes.fromhex, line.stream[1:]))
+            if line.feed is None:
+                return End(line.name, stream, None)
+            cursor, digest, sealed, seals = line.feed
+            return End(line.name, stream, FeedEnd(cursor, bytes.fromhex(digest), sealed, bytes.fromhex(seals)))
+        except ValueError as error:
+            raise self._damaged() from error
+
+    def _damaged(self) -> CheckpointError:
+        return CheckpointError(f"{self._path} is no checkpoint, or was changed since it was made; take a copy of it")
+
+
+class _Lines:
+    """What is counted and digested of the lines."""
+
+    def __init__(self) -> None:
+        self._digest = blake2b(digest_size=DIGEST_SIZE)
+        self._streams = self._feeds = 0
+
+    def take(self, line: _Line) -> bytes:
+        """Take the next line in and return it as it is written."""
+        encoded = _line(line)
+        self._digest.update(encoded)
+        if isinstance(line, _Ended):
+            self._streams += line.stream is not None
+            self._feeds += line.feed is not None
+        return encoded
+
+    def foot(self) -> _Foot:
+        """Return what they come to."""
+        return _Foot(self._streams, self._feeds, self._digest.hexdigest())
+
+
+def _line(line: _Line) -> bytes:
+    return _encode(line) + b"\n"
+
+
+def _ended(end: End) -> _Ended:
+    stream, feed = end.stream, end.feed
+    return _Ended(
+        end.name,
+        None if stream is None else (stream.version, stream.digest.hex(), stream.places.hex()),
+        None if feed is None else (feed.cursor, feed.digest.hex(), feed.sealed, feed.seals.hex()),
+    )

@@ -1,0 +1,220 @@
+"""One pass over a log: everything of one name is taken together, one name after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+from reenact.actors.journal.api import Snapshot
+from reenact.actors.journal.beside import check_beside, check_counts, check_faults, check_tables
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.ends import End
+from reenact.actors.journal.evidence import Cells, Evidence
+from reenact.actors.journal.inspection import Inspection
+from reenact.actors.journal.walk import FeedWalk, Finding, Kind, StreamWalk, Text, text_of
+
+Report: TypeAlias = Callable[[str, int, int | None], None]
+"""Told of the phase, and how much of how much of it is done."""
+
+_Counted: TypeAlias = Callable[[Iterator[Any]], Iterator[Any]]
+
+_STEP: Final = 0x3FFF
+
+
+class Examination:
+    """One pass over a log."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        *,
+        codec: EventCodec | None = None,
+        inspection: Inspection | None = None,
+        ends: Iterable[End] = (),
+        passed: Callable[[End], None] | None = None,
+        report: Report | None = None,
+    ) -> None:
+        """Look at the evidence.
+
+        Args:
+            evidence: the log.
+            codec: all events that the log may hold, or those that the inspection knows; None: whatever they are.
+            inspection: what knows what they mean.
+            ends: where streams and feeds once ended, by their names.
+            passed: is told where each stream and feed ends, if nothing is wrong with it.
+            report: is told of progress.
+        """
+        self.streams = self.events = self.feeds = self.rows = 0
+        """How many there were; rows are those of feeds."""
+        self._evidence = evidence
+        self._decode = None if codec is None else codec.decode
+        self._inspection = inspection
+        self._ends = ends
+        self._passed = passed
+        self._report = report
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        evidence = self._evidence
+        self._say("file", 0, None)
+        yield from check_faults(evidence)
+        yield from check_tables(evidence)
+        yield from check_counts(evidence)
+        yield from self._subjects()
+        self._say("beside", 0, None)
+        yield from check_beside(evidence)
+
+    def _say(self, phase: str, done: int, total: int | None) -> None:
+        if self._report is not None:
+            self._report(phase, done, total)
+
+    def _subjects(self) -> Iterator[Finding]:
+        sources = _Sources(self._evidence, self._counted, self._ends)
+        while (name := sources.next()) is not None:
+            yield from self._subject(name, sources)
+            sources.leave(name)
+        yield from sources.findings()
+
+    def _counted(self, rows: Iterator[Any]) -> Iterator[Any]:
+        report = self._report
+        if report is None:
+            return rows
+
+        def counted() -> Iterator[Any]:
+            total = self._evidence.counts().events
+            number = 0
+            report("streams", number, total)
+            for number, row in enumerate(rows, 1):
+                if not number & _STEP:
+                    report("streams", number, total)
+                yield row
+            report("streams", number, total)
+
+        return counted()
+
+    def _subject(self, name: bytes, sources: _Sources) -> Iterator[Finding]:
+        shown, text = text_of(name), self._evidence.text
+        inspection, found = self._inspection, list[Finding]()
+        is_known = inspection is not None and inspection.knows(shown)
+        decode = self._decode if is_known or inspection is None else None
+        stream = StreamWalk(name, sources.events.of(name), decode, sources.seals.of(name), text=text)
+        topic = FeedWalk(name, sources.feed.of(name), text=text)
+        for _, end in sources.ends.of(name):
+            stream.expect(end.stream)
+            topic.expect(end.feed)
+        aside = _Aside(name, text, sources)
+        if is_known and inspection is not None:
+            deviations = inspection.inspect(shown, stream.events, topic.rows, aside.snapshots, aside.due)
+            for kind, at, problem, position in deviations:
+                if stream.finding is None and topic.finding is None:  # else it is no wonder
+                    found.append(Finding(kind, shown, at, problem, position))
+        of_stream, of_topic = stream.pass_by(), topic.pass_by()
+        yield from (one for one in (of_stream, of_topic) if one is not None)
+        yield from aside.findings(stream, found, is_known=is_known)
+        self.streams += stream.count > 0
+        self.events += stream.count
+        self.feeds += topic.count > 0
+        self.rows += topic.count
+        if self._passed is not None and of_stream is None and of_topic is None and (stream.count or topic.count):
+            self._passed(End(shown, stream.end, topic.end))
+
+
+class _Aside:
+    """What is kept of a stream beside its events: snapshots, and when it is to be woken."""
+
+    def __init__(self, name: bytes, text: type[Text], sources: _Sources) -> None:
+        self.snapshots = self._snapshots(sources.snapshots.of(name), text)
+        self.due: int | None = None
+        self._name = text_of(name)
+        self._versions: list[int] = []
+        self._findings: list[Finding] = []
+        for _, due in sources.timers.of(name):
+            if type(due) is int:
+                self.due = due
+            else:
+                self._findings.append(Finding("timer", self._name, 0, "it is to be woken at no time"))
+
+    def findings(self, stream: StreamWalk, found: Sequence[Finding], *, is_known: bool) -> Iterator[Finding]:
+        """Yield what is wrong with them, now that the stream has passed, beside what was found by who knows it."""
+        for _ in self.snapshots:  # whoever knows the stream may have stopped before the last
+            pass
+        yield from self._findings
+        yield from found
+        named = {finding.at for finding in found if finding.kind == "snapshot"}
+        if stream.finding is not None:
+            return
+        for version in self._versions:
+            if version not in named and not (stream.count and stream.first <= version <= stream.last):
+                yield Finding("snapshot", self._name, version, f"the stream has no version {version}")
+        if self.due is not None and not stream.count and not is_known:
+            yield Finding("timer", self._name, self.due, "there is no such stream")
+
+    def _snapshots(self, rows: Iterator[Cells], text: type[Text]) -> Iterator[Snapshot]:
+        for _, version, topic, state in rows:
+            if (type(version), type(topic), type(state)) == (int, text, bytes):
+                self._versions.append(version)
+                yield Snapshot(self._name, version, text_of(topic), state)
+            else:
+                at = version if type(version) is int else 0
+                self._findings.append(Finding("snapshot", self._name, at, "the row holds what no snapshot holds"))
+
+
+class _Sources:
+    """All that comes by names, in the order of their bytes."""
+
+    def __init__(self, evidence: Evidence, counted: _Counted, ends: Iterable[End]) -> None:
+        text = evidence.text
+        self.events = _Groups(counted(evidence.events()), "stream", text)
+        self.feed = _Groups(evidence.feed(), "feed", text)
+        self.snapshots = _Groups(evidence.aside("stored_snapshots"), "snapshot", text)
+        self.timers = _Groups(evidence.aside("timers"), "timer", text)
+        self.seals = _Groups(evidence.aside("redactions"), "stream", text)
+        self.ends = _Groups(((end.name.encode(), end) for end in ends), "stream", bytes)
+        self._all = (self.events, self.feed, self.snapshots, self.timers, self.seals, self.ends)
+
+    def next(self) -> bytes | None:
+        """Return the name that is next, None if there is none."""
+        return min((source.name for source in self._all if source.name is not None), default=None)
+
+    def leave(self, name: bytes) -> None:
+        """Go on behind the name."""
+        for source in self._all:
+            source.leave(name)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what has no name."""
+        for source in self._all:
+            yield from source.findings
+
+
+class _Groups:
+    """Rows that come by their names, one name at a time."""
+
+    def __init__(self, rows: Iterator[Any], kind: Kind, text: type) -> None:
+        self.name: bytes | None = None
+        """The name that is next."""
+        self.findings: list[Finding] = []
+        self._groups = groupby(rows, itemgetter(0))
+        self._kind: Kind = kind
+        self._text = text
+        self._rows: Iterator[Any] = iter(())
+        self._advance()
+
+    def of(self, name: bytes) -> Iterator[Any]:
+        """Return the rows of the name, of which there may be none."""
+        return self._rows if name == self.name else iter(())
+
+    def leave(self, name: bytes) -> None:
+        """Go on behind the name, if that is where it is."""
+        if name == self.name:
+            self._advance()
+
+    def _advance(self) -> None:
+        self.name = None
+        for key, rows in self._groups:
+            if type(key) is self._text and isinstance(key, bytes | bytearray):
+                self.name, self._rows = bytes(key), rows
+                return
+            self.findings.append(Finding(self._kind, text_of(key), 0, "its name is no text"))

@@ -1,0 +1,60 @@
+"""The same evidence of a log in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final
+
+from psycopg.types.string import ByteaBinaryLoader
+
+from reenact.actors.journal.evidence import Cells, Evidence
+from reenact.actors.journal.postgres.address import address_of
+from reenact.actors.journal.postgres.connecting import connect, spelled
+from reenact.actors.journal.postgres.faults import translated
+from reenact.actors.journal.postgres.schema import ASIDE, check_format, format_of, relations_of
+from reenact.domain.errors import LogUnusableError
+
+_COUNTS: Final = """
+    SELECT (SELECT count(*) FROM stored_events), (SELECT min(rowid) FROM stored_events),
+        (SELECT max(rowid) FROM stored_events), position
+    FROM log
+"""
+
+
+@contextmanager
+def postgres_evidence(url: str) -> Generator[Evidence]:
+    """Read the log at the URL as it stands from now on until this ends.
+
+    Raises:
+        ConfigurationError: the URL cannot be read.
+        StorageError: the log cannot be opened; likewise what is raised while it is read.
+    """
+    address = address_of(url)
+    with translated(address.name), connect(address) as connection:
+        if not check_format(connection, address):
+            raise LogUnusableError(f"{address.name} holds no log yet")
+        version = format_of(connection, address)
+        there = relations_of(connection, address)
+        connection.adapters.register_loader("text", ByteaBinaryLoader)
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        numbers = count()
+
+        def walk(query: str) -> Iterator[Cells]:
+            """Yield the rows, a few at a time."""
+            with connection.cursor(name=f"walk_{next(numbers)}", binary=True) as cursor:
+                yield from cursor.execute(spelled(query, address.schema))
+
+        def ask(query: str, parameters: Sequence[str | int]) -> list[tuple[Any, ...]]:
+            return connection.execute(spelled(query, address.schema), parameters, binary=True).fetchall()
+
+        yield Evidence(
+            walk,
+            ask,
+            counts=_COUNTS,
+            tables={name: name in there for name, since in ASIDE.items() if since <= version},
+            version=version,
+            text=bytes,
+            faults=list,
+        )

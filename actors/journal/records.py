@@ -1,0 +1,141 @@
+"""The records of a log as their bytes stand there at one moment, whatever keeps them and whoever writes meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Protocol
+
+from reenact.actors.journal.chain import FeedRecord, Record, Timer
+from reenact.actors.journal.faults import translated
+from reenact.actors.journal.opening import file_of, is_postgres
+from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.schema import ASIDE, FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, check_file, check_format
+from reenact.actors.journal.schema import format_of as format_of_file
+from reenact.actors.journal.sqlite_reader import connect_to_read
+from reenact.domain.errors import LogUnusableError
+
+_WITH_TIMERS = ASIDE["timers"]
+
+# Damaged text need not be text any more, nor a number one.
+_EVENTS = """
+    SELECT CAST(originator_id AS TEXT), CAST(originator_version AS INTEGER), rowid, CAST(topic AS TEXT),
+        CAST(state AS BLOB), CAST(digest AS BLOB), {seal}
+    FROM stored_events {which} ORDER BY rowid
+"""
+_SEAL = "(SELECT CAST(seal AS BLOB) FROM redactions WHERE stream = originator_id AND version = originator_version)"
+_ROWS = """
+    SELECT CAST(topic AS TEXT), CAST(first_cursor AS INTEGER), CAST(count AS INTEGER), CAST(segments AS BLOB),
+        CAST(digest AS BLOB), {seal}
+    FROM feed {which} ORDER BY topic, first_cursor
+"""
+_TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
+_THESE = "WHERE {column} IN (SELECT value FROM json_each(?))"
+_HEAD = "SELECT coalesce(max(rowid), 0) FROM stored_events"
+
+
+class Records(Protocol):
+    """A log at one moment. `streams` are those that are asked for, None for all; topics of feeds are named likewise."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the log."""
+        ...
+
+    def head(self) -> int:
+        """Return the position of the last event, 0 if there is none."""
+        ...
+
+    def count_events(self, streams: Sequence[str] | None = None) -> int:
+        """Return how many events there are."""
+        ...
+
+    def count_rows(self, topics: Sequence[str] | None = None) -> int:
+        """Return how many rows of feeds there are."""
+        ...
+
+    def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
+        """Yield the events in the order of their positions, a few of them in memory."""
+        ...
+
+    def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
+        """Yield the rows of feeds by topic and cursor, likewise."""
+        ...
+
+    def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
+        """Yield when streams are to be woken, by their names."""
+        ...
+
+
+@contextmanager
+def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
+    """Lend the records of the log at a path or URL as they are now; whoever writes it is not kept from doing so.
+
+    Raises:
+        ConfigurationError: it names no log, or what it needs is not installed.
+        LogTooNewError: a newer version has written it.
+        StorageError: it cannot be read.
+    """
+    if is_postgres(log):
+        require_driver()
+        from reenact.actors.journal.postgres.records import open_postgres_records  # noqa: PLC0415 - an extra
+
+        with open_postgres_records(os.fspath(log)) as records:
+            yield records
+        return
+    path = os.path.realpath(file_of(log))
+    with translated(path):
+        check_file(path)
+        connection = connect_to_read(path)
+    with closing(connection):
+        with translated(path):
+            if not check_format(connection, path):
+                raise LogUnusableError(f"{path} holds no log yet; name another file")
+            connection.execute("BEGIN")
+        yield _SqliteRecords(connection, path)
+
+
+class _SqliteRecords:
+    """Keeps the promise of `Records` over one connection, in one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self.name = path
+        self._connection = connection
+        self._format = format_of_file(connection)
+
+    def head(self) -> int:
+        return self._number(_HEAD, "", None)
+
+    def count_events(self, streams: Sequence[str] | None = None) -> int:
+        return self._number("SELECT count(*) FROM stored_events {which}", "originator_id", streams)
+
+    def count_rows(self, topics: Sequence[str] | None = None) -> int:
+        return self._number("SELECT count(*) FROM feed {which}", "topic", topics)
+
+    def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
+        seal = _SEAL if self._format >= FIRST_WITH_REDACTIONS else "NULL"
+        for row in self._select(_EVENTS, "originator_id", streams, seal=seal):
+            yield Record(*row)
+
+    def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
+        seal = "CAST(sealed AS BLOB)" if self._format >= FIRST_WITH_SEALS else "NULL"
+        for row in self._select(_ROWS, "topic", topics, seal=seal):
+            yield FeedRecord(*row)
+
+    def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
+        if self._format >= _WITH_TIMERS:
+            for row in self._select(_TIMERS, "stream", streams):
+                yield Timer(*row)
+
+    def _number(self, query: str, column: str, names: Sequence[str] | None) -> int:
+        ((number,),) = self._select(query, column, names)
+        return int(number)
+
+    def _select(self, query: str, column: str, names: Sequence[str] | None, *, seal: str = "") -> Iterator[Any]:
+        which = "" if names is None else _THESE.format(column=column)
+        parameters = () if names is None else (json.dumps(list(names)),)
+        with translated(self.name):
+            yield from self._connection.execute(query.format(which=which, seal=seal), parameters)

@@ -1,0 +1,80 @@
+"""What classes of actors know of the streams in a log: what events say, snapshots repeat, and timers follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+from reenact.actors.journal.api import Recorded, Snapshot
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.kernel.declared import Declared
+from reenact.actors.kernel.profile import Profile
+
+Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, int | None]
+"""What it is about, the version or time, what is wrong, and the position in the log if it is about an event."""
+
+_AnyClass: TypeAlias = type[Declared[Any, Any, Any]]
+
+
+class ActorsInspection:
+    """Replays the streams of the actors of some classes, each once."""
+
+    def __init__(self, actor_classes: Iterable[_AnyClass], now: int) -> None:
+        """Know these classes. `now` is the time in microseconds since 1970-01-01 UTC.
+
+        Raises:
+            TypeError: something that a class declares cannot work.
+            ValueError: two classes have a stored name in common, or an event type is not fit to be stored.
+        """
+        profiles: list[tuple[_AnyClass, Profile[Any]]] = [(one, one.profile()) for one in actor_classes]
+        self._classes = {profile.category: (one, profile) for one, profile in profiles}
+        self._now = now
+        self.codec = EventCodec(form for _, profile in profiles for form in profile.forms)
+        """What decodes their events."""
+
+    def knows(self, stream: str) -> bool:
+        """Return whether the stream is that of an actor of one of the classes."""
+        return stream.partition("/")[0] in self._classes
+
+    def inspect(
+        self,
+        stream: str,
+        events: Iterator[Recorded],
+        feed: Iterator[object],  # noqa: ARG002 - what is said there is not known
+        snapshots: Iterator[Snapshot],
+        due: int | None,
+    ) -> Iterator[Deviation]:
+        """Yield what does not follow from the events."""
+        actor_class, profile = self._classes[stream.partition("/")[0]]
+        state: Any = actor_class.initial
+        snapshot = next(snapshots, None)
+        for recorded in events:
+            if type(recorded.event) not in profile.events:
+                problem = f"{type(recorded.event).__name__} is no event of {actor_class.__name__}"
+                yield "stream", recorded.version, problem, recorded.position
+                return
+            try:
+                state = actor_class.evolve(state, recorded.event)
+            except Exception as error:  # noqa: BLE001 - a function of the user's
+                yield "stream", recorded.version, f"it cannot be replayed: {error!r:.200}", recorded.position
+                return
+            while snapshot is not None and snapshot.version <= recorded.version:
+                found = profile.difference(snapshot, state) if snapshot.version == recorded.version else None
+                if found is not None:
+                    yield "snapshot", snapshot.version, found, None
+                snapshot = next(snapshots, None)
+        if due not in self._possible(profile, state):
+            yield "timer", due or 0, "the state does not wait for this time", None
+
+    def _possible(self, profile: Profile[Any], state: object) -> set[int | None]:
+        """Return the times at which the stream may be to be woken.
+
+        That is the earliest that the state waits for; one that has come may have had its turn, to no effect.
+        """
+        possible: set[int | None] = set()
+        waits = profile.timers(state) if profile.timers is not None else ()
+        for at in sorted({timer.at for timer in waits}):
+            possible.add(at)
+            if at > self._now:
+                return possible
+        return possible | {None}

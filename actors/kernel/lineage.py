@@ -1,0 +1,101 @@
+"""Streams that begin with the history of another one: where they branch off, and the state that they begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from reenact.actors.journal.api import ChainedJournal, Journal, Recorded
+from reenact.domain.errors import LogUnusableError
+
+State = TypeVar("State")
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The history that a stream goes on with: that of the actor with this id, up to this version of its stream.
+
+    `digest` is that of the record at this version, in hexadecimal digits.
+    """
+
+    id: str
+    version: int
+    digest: str
+
+
+OriginOf: TypeAlias = Callable[[Any], Origin | None]
+"""Returns the history that a stream goes on with whose first command, or event, this is; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folding(Generic[State]):
+    """What makes the states of a class of actors, and where the streams of the class are."""
+
+    initial: State
+    evolve: Callable[[State, Any], State]
+    origin: OriginOf | None
+    stream: Callable[[str], str]
+
+
+def state_before(
+    folding: Folding[State], journal: Journal, stream: str, first: object, position: int | None = None
+) -> State:
+    """Return the state that a stream begins with whose first command, or first event, this is.
+
+    It is the initial one, unless the stream goes on with the history of another one, which may itself go on with that
+    of a third. `position` is where the event stands in the log, if it does: what it goes on with must stand before it.
+
+    Raises:
+        LogUnusableError: what the stream goes on with is not in the log, or is not what it was; the error says what.
+        TypeError: the journal keeps no chain.
+    """
+    shared: list[list[Recorded]] = []
+    origin_of = folding.origin
+    origin = None if origin_of is None else origin_of(first)
+    while origin is not None and origin_of is not None:
+        history = _history(journal, stream, folding.stream(origin.id), origin, position)
+        shared.append(history)
+        stream, position = history[0].stream, history[0].position
+        origin = origin_of(history[0].event)
+    state = folding.initial
+    while shared:
+        state = fold(folding.evolve, state, shared.pop())
+    return state
+
+
+def fold(evolve: Callable[[State, Any], State], state: State, history: Iterable[Recorded]) -> State:
+    """Return the state after the events.
+
+    Raises:
+        LogUnusableError: `evolve` raises; the error names the position.
+    """
+    for recorded in history:
+        try:
+            state = evolve(state, recorded.event)
+        except Exception as error:
+            raise LogUnusableError(
+                f"stream {recorded.stream!r} cannot be replayed: version {recorded.version} at position "
+                f"{recorded.position} ({type(recorded.event).__name__}) raised {error!r}"
+            ) from error
+    return state
+
+
+def _history(journal: Journal, branch: str, stream: str, origin: Origin, position: int | None) -> list[Recorded]:
+    if not isinstance(journal, ChainedJournal):
+        raise TypeError(
+            f"{type(journal).__name__} keeps no chain, so that no stream can branch off; see ChainedJournal"
+        )
+    where = f"stream {branch!r} branches off from {stream!r} at version {origin.version}"
+    link = journal.link(stream, origin.version)
+    if link is None or (position is not None and link.position >= position):
+        raise LogUnusableError(f"{where}, which is not there; verify the log")
+    if link.digest.hex() != origin.digest:
+        raise LogUnusableError(f"{where}, which is not what it was when the branch began; verify the log")
+    history = journal.read_until(stream, origin.version)
+    first, last = (history[0].version, history[-1].version) if history else (1, 0)
+    # A stream that another library has begun may start at 0.
+    if last != origin.version or first > 1 or last - first + 1 != len(history):
+        raise LogUnusableError(f"{where}, and {stream!r} has holes before it; verify the log")
+    return history

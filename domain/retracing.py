@@ -1,0 +1,276 @@
+"""Today's decisions over a recorded history: where they part.
+
+Each step is decided anew from the state that the recorded events led to and from the command that they tell of; nothing
+else is asked, least of all the world. What is decided must be what was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.domain import session as sessions
+from reenact.domain.agent import AgentStarted, AnswerRecorded, ContextCompressed, MessageAccepted, RulesRecorded
+from reenact.domain.errors import ReenactError
+from reenact.domain.inferring import commands_before
+from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected
+from reenact.domain.loop.rules import Rules, rules_held
+from reenact.domain.session_commands import SessionCommand
+from reenact.domain.session_state import Session, SessionBranched, SessionCreated, SessionEvent
+from reenact.domain.stored import STORED
+
+Decide: TypeAlias = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
+Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
+_FIRST: Final = frozenset[type](
+    {
+        SessionCreated,
+        SessionBranched,
+        AgentStarted,
+        MessageAccepted,
+        ContextCompressed,
+        RulesRecorded,
+        ToolEdited,
+        ToolApproved,
+        ToolRejected,
+        HumanResponded,
+    }
+)
+"""With these a step begins; but an approval may come behind the edit of the call, and messages in a new branch."""
+_BEGINNING: Final = Session()
+_BY_DEFAULT: Final = RulesRecorded()
+_NAMES: Final[dict[type, str]] = {kind: name for name, kind in STORED.items()}
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """Where today's code parts from the history.
+
+    `place` is that of the recorded event among those that were followed; `recorded` is None if the history ends
+    there, `decided` if today's code ends the step there, or decides nothing. `field` is the first that differs between
+    the two, if they are of one type. `problem` says it in words.
+    """
+
+    place: int
+    recorded: object
+    decided: object
+    field: str
+    command: SessionCommand | None
+    problem: str
+
+
+class _Stop(NamedTuple):
+    """A place on the way that the history may have gone: the state there, and the places where a step may end."""
+
+    place: int
+    session: Session
+    ends: list[int]
+
+
+class Retracing:
+    """A session's history, followed event by event from its beginning, or from a state that is known.
+
+    `rules` are those of events from when rules were not recorded. `decide` and `evolve` are today's.
+    """
+
+    def __init__(
+        self,
+        session: Session = _BEGINNING,
+        *,
+        rules: Rules | None = None,
+        decide: Decide = sessions.decide,
+        evolve: Evolve = sessions.evolve,
+    ) -> None:
+        self.session = session
+        self.steps = 0
+        self._unrecorded = (_BY_DEFAULT,) if rules is None else (_BY_DEFAULT, recorded_of(rules))
+        self._decide = decide
+        self._evolve = evolve
+        self._in_force: tuple[RulesRecorded, tuple[Rules, ...]] = (_BY_DEFAULT, _made(_BY_DEFAULT))
+        self._divergence: Divergence | None = None
+
+    def follow(self, events: Sequence[SessionEvent]) -> Divergence | None:
+        """Take in events that were recorded together, in whole steps; return where today's code parts from them.
+
+        Where the events alone do not tell which of several ways they went, a way that leads on is found. Behind a
+        divergence nothing can be followed.
+        """
+        self._divergence = None
+        dead: set[int] = set()
+        way = [self._at(events, 0, self.session)]
+        while way and way[-1].place < len(events):
+            stop = way[-1]
+            if not stop.ends:
+                dead.add(way.pop().place)
+                continue
+            end = stop.ends.pop()  # the farthest: what was recorded together was decided together
+            if end in dead:
+                continue
+            try:
+                session = reduce(self._evolve, events[stop.place : end], stop.session)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is what has been looked for
+                self._note(_failed(events, stop.place, None, error))
+                continue
+            way.append(self._at(events, end, session))
+        if not way:
+            return self._divergence
+        self.session, self.steps = way[-1].session, self.steps + len(way) - 1
+        return None
+
+    def _at(self, events: Sequence[SessionEvent], place: int, session: Session) -> _Stop:
+        return _Stop(place, session, self._ends(events, place, session) if place < len(events) else [])
+
+    def _ends(self, events: Sequence[SessionEvent], place: int, session: Session) -> list[int]:
+        """Return where the step that begins at the place may end, the nearest first; note what parts from it."""
+        self._note(_unexplained(events, place))
+        first = events[place]
+        begin = place + isinstance(first, RulesRecorded)
+        reach = _reach(events, begin)
+        ends: set[int] = set()
+        for state, command in self._asked(first, events[begin:reach], session):
+            try:
+                decided = self._decide(state, command)
+            except Exception as error:  # noqa: BLE001 - likewise
+                self._note(_failed(events, place, command, error))
+                continue
+            recorded = events[place : place + len(decided)]
+            parted = next(
+                (at for at, (one, other) in enumerate(zip(recorded, decided, strict=False)) if one != other), None
+            )
+            if parted is None and decided and len(recorded) == len(decided):
+                ends.add(place + len(decided))
+                if reach in ends:
+                    break
+            else:
+                at = len(recorded) if parted is None else parted
+                self._note(_parted(events, place + at, command, decided[at] if at < len(decided) else None))
+        return sorted(ends)
+
+    def _asked(
+        self, first: SessionEvent, step: Sequence[SessionEvent], session: Session
+    ) -> Iterator[tuple[Session, SessionCommand]]:
+        """Yield the commands that the step may have followed from, each with the state that it is decided on."""
+        if not step:
+            return
+        states = [session]
+        in_force = first if isinstance(first, RulesRecorded) else session.rules
+        if in_force is None:
+            states = [msgspec.structs.replace(session, rules=rules) for rules in self._unrecorded]
+        for state in states:
+            for rules in self._rules(in_force or state.rules or _BY_DEFAULT):
+                for command in commands_before(state, step, rules):
+                    yield state, command
+
+    def _rules(self, recorded: RulesRecorded) -> tuple[Rules, ...]:
+        known, made = self._in_force
+        if known is not recorded:
+            made = _made(recorded)
+            self._in_force = recorded, made
+        return made
+
+    def _note(self, divergence: Divergence) -> None:
+        """Keep the divergence that is farthest on; of several there, one about an event of the recorded type."""
+        known = self._divergence
+        if known is None or _nearness(divergence) > _nearness(known):
+            self._divergence = divergence
+
+
+def recorded_of(rules: Rules) -> RulesRecorded:
+    """Return what a log says when these rules come to hold."""
+    return RulesRecorded(rules.held, rules.cwd, rules.home)
+
+
+def difference(recorded: object, decided: object) -> str:
+    """Return the path to the first field in which two values differ, "" if they are wholly different things."""
+    if isinstance(recorded, msgspec.Struct) and type(recorded) is type(decided):
+        for name in recorded.__struct_fields__:
+            one, other = getattr(recorded, name), getattr(decided, name)
+            if one != other:
+                return _joined(name, difference(one, other))
+    if _is_mapping(recorded) and _is_mapping(decided):
+        for key in (*recorded, *(key for key in decided if key not in recorded)):
+            if key not in recorded or key not in decided or recorded[key] != decided[key]:
+                return _joined(str(key), difference(recorded.get(key), decided.get(key)))
+    if _is_list(recorded) and _is_list(decided):
+        for number, (one, other) in enumerate(zip(recorded, decided, strict=False)):
+            if one != other:
+                return _joined(str(number), difference(one, other))
+    return ""
+
+
+def _made(recorded: RulesRecorded) -> tuple[Rules, ...]:
+    """Return the rules in an environment that runs tools, and in one that does not: only what follows tells which."""
+    return tuple(
+        rules_held(recorded.rules, cwd=recorded.cwd, home=recorded.home, runs_tools=runs) for runs in (True, False)
+    )
+
+
+def _reach(events: Sequence[SessionEvent], place: int) -> int:
+    """Return the place behind the farthest event that can be of one step with the one at the place."""
+    answers, branched = 0, isinstance(events[place], SessionBranched) if place < len(events) else False
+    for number in range(place, len(events)):
+        event = events[number]
+        answers += isinstance(event, AnswerRecorded)
+        goes_on = (isinstance(event, ToolApproved) and isinstance(events[number - 1], ToolEdited)) or (
+            branched and isinstance(event, MessageAccepted)
+        )
+        if number > place and (answers > 1 or (type(event) in _FIRST and not goes_on)):
+            return number
+    return len(events)
+
+
+def _unexplained(events: Sequence[SessionEvent], place: int) -> Divergence:
+    problem = f"nothing that can be asked of the session begins with {_name(events[place])}"
+    return Divergence(place=place, recorded=events[place], decided=None, field="", command=None, problem=problem)
+
+
+def _parted(
+    events: Sequence[SessionEvent], place: int, command: SessionCommand, decided: SessionEvent | None
+) -> Divergence:
+    recorded = events[place] if place < len(events) else None
+    field = difference(recorded, decided)
+    if decided is None:
+        problem = f"{_name(recorded)} was recorded, and today's code decides nothing more"
+    elif recorded is None:
+        problem = f"today's code decides {_name(decided)}, and nothing more was recorded"
+    elif type(recorded) is type(decided):
+        problem = f"today's code decides another {field or 'value'} of {_name(recorded)} than was recorded"
+    else:
+        problem = f"today's code decides {_name(decided)} where {_name(recorded)} was recorded"
+    return Divergence(place=place, recorded=recorded, decided=decided, field=field, command=command, problem=problem)
+
+
+def _failed(events: Sequence[SessionEvent], place: int, command: SessionCommand | None, error: Exception) -> Divergence:
+    told = f"{type(error).__name__}: {error}"
+    asked = "take in what was recorded" if command is None else f"decide about {type(command).__name__}"
+    problem = (
+        f"today's code refuses it: {told}"
+        if isinstance(error, ReenactError)
+        else f"today's code cannot {asked}: {told}"
+    )
+    return Divergence(place=place, recorded=events[place], decided=None, field="", command=command, problem=problem)
+
+
+def _nearness(divergence: Divergence) -> tuple[int, bool, bool]:
+    return (
+        divergence.place,
+        divergence.decided is not None and type(divergence.decided) is type(divergence.recorded),
+        divergence.command is not None,
+    )
+
+
+def _name(event: object) -> str:
+    return _NAMES.get(type(event), type(event).__name__)
+
+
+def _joined(name: str, rest: str) -> str:
+    return f"{name}.{rest}" if rest else name
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -1,0 +1,98 @@
+"""What says the same in several places: which other fields a field of an event has to be taken out of with it.
+
+A path is the name of an event, or of an entry of a feed with `@` before it, and then the names of fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+
+ANY: Final = "*"
+
+# Each group is one content. Where the second is false, the copy has another form inside, and goes as a whole.
+_GROUPS: Final = (
+    (("message-accepted.content", True), ("@user_message.message.content", True)),
+    (("turn-interrupted.reason", True), ("@interrupted.reason", True)),
+    (
+        ("turn-failed.failure.message", True),
+        ("turn-completed.failure.message", True),
+        ("@error.message", True),
+        ("@error_message.message", True),
+    ),
+    (
+        ("turn-failed.failure.type", True),
+        ("turn-completed.failure.type", True),
+        ("@error.type", True),
+        ("@error_message.type", True),
+    ),
+    (("answer-recorded.content", True), ("@assistant_message.message.content", True)),
+    (("answer-recorded.content.signature", True), ("@thinking_end.signature", True)),
+    (
+        ("answer-recorded.content.input", True),
+        ("@assistant_message.message.content.input", True),
+        ("@tool_call.input", True),
+        ("@tool_started.input", True),
+        ("human-approve-required.calls.arguments", True),
+        ("human-approve-required.calls.original", False),
+        ("@human_approve_required.calls.arguments", True),
+        ("@human_approve_required.calls.original", False),
+        ("tool-edited.original", True),
+        ("tool-edited.edited", True),
+        ("@tool_edited.original", True),
+        ("@tool_edited.edited", True),
+        ("human-prompt-required.prompt", False),
+        ("human-prompt-required.metadata", False),
+        ("@human_prompt_required.prompt", False),
+        ("@human_prompt_required.metadata", False),
+        ("human-select-required.prompt", False),
+        ("human-select-required.options", False),
+        ("human-select-required.metadata", False),
+        ("@human_select_required.prompt", False),
+        ("@human_select_required.options", False),
+    ),
+    (("human-approve-required.calls.reason", True), ("@human_approve_required.calls.reason", True)),
+    (
+        ("tool-result.result", True),
+        ("@tool_result.result", True),
+        ("results-recorded.content.content", False),
+        ("@tool_result_message.message.content.content", False),
+    ),
+    (("human-responded.value", True), ("@human_responded.value", True), ("tool-result.result", False)),
+    (("tool-rejected.reason", True), ("@tool_rejected.reason", True), ("tool-result.result", False)),
+    (("tool-rejected.by", True), ("@tool_rejected.by", True)),
+    (("tool-approved.by", True), ("@tool_approved.by", True)),
+    (("tool-edited.by", True), ("@tool_edited.by", True)),
+    (("human-responded.by", True), ("@human_responded.by", True)),
+    (("context-compressed.summary", True), ("@context_compressed.summary", True)),
+    (("warning.message", True), ("@warning.message", True)),
+)
+_CONTENTS: Final = tuple(tuple((tuple(name.split(".")), keeps) for name, keeps in group) for group in _GROUPS)
+
+
+def with_copies(paths: Iterable[Path]) -> set[Path]:
+    """Return the paths, and those of all that says the same."""
+    found: set[Path] = set()
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for content in _CONTENTS:
+            for place, keeps in content:
+                inside = _inside(path, place)
+                if inside is not None:
+                    waiting += (
+                        other + inside if keeps and as_well else other for other, as_well in content if other != place
+                    )
+    return found
+
+
+def _inside(path: Path, place: Path) -> Path | None:
+    """Return what of the place the path is about: () is all of it, None is nothing."""
+    if any(one not in (ANY, other) for one, other in zip(path, place, strict=False)):
+        return None
+    return path[len(place) :]

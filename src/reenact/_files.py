@@ -1,0 +1,75 @@
+"""Files that are there whole or not at all, and what goes wrong with files in our own words."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from reenact.domain.errors import ConfigurationError, StorageFullError
+
+_NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class translated:  # noqa: N801 - reads as the function that it is used as
+    """Raise our own error in place of one of the operating system, but for a pipe that nobody reads any more."""
+
+    def __init__(self, name: str) -> None:
+        """Name the file in the error."""
+        self._name = name
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Translate what was raised."""
+        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
+            return
+        if error.errno in _NO_SPACE:
+            raise StorageFullError(f"no space is left for {self._name}; free some and try again") from error
+        raise ConfigurationError(f"{self._name}: {error.strerror or error}; name another file") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[BinaryIO]:
+    """Lend a file that takes the place of the one at `path` when all went well; only its owner can read it.
+
+    What is no regular file, such as a pipe or a device, is written to as it is.
+
+    Raises:
+        ConfigurationError: the path is that of a directory, or cannot be written.
+        StorageFullError: there is no space.
+    """
+    target = path.resolve()
+    if target.is_dir():
+        raise ConfigurationError(f"{path} is a directory; name a file in it")
+    if target.exists() and not target.is_file():
+        with translated(str(path)), target.open("wb") as file:
+            yield file
+        return
+    with translated(str(path)):
+        descriptor, part = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)  # noqa: PTH105 - as above
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(part)  # noqa: PTH108 - as above
+            raise
+        _make_durable(target.parent)
+
+
+def _make_durable(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

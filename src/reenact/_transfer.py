@@ -1,0 +1,247 @@
+"""Logs that travel: into a file that anybody can read and nobody can change unseen, and into a log again."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import BinaryIO, Final, TypeAlias
+
+import msgspec
+
+from reenact._files import replacing, translated
+from reenact._runtime import codec
+from reenact.actors.journal.api import Synchronous
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.opening import file_of, is_postgres, open_journal
+from reenact.actors.journal.records import open_records
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.kernel.timetable import microseconds
+from reenact.domain.chain import FeedRecord, Record, Timer
+from reenact.domain.errors import ConfigurationError, LogUnusableError
+from reenact.domain.messages import instant
+from reenact.projections.audit.api import OnProgress, Progress
+from reenact.projections.audit.exported import ExportReader
+from reenact.projections.audit.exporting import Export, Exported
+from reenact.projections.audit.forms import Forms
+from reenact.projections.audit.held import HeldLog, hold
+from reenact.projections.audit.importing import Lacking, look_at
+from reenact.projections.audit.redacting import Redactor
+from reenact.projections.audit.redaction import Redaction
+
+File: TypeAlias = BinaryIO | io.BufferedIOBase
+Place: TypeAlias = str | os.PathLike[str] | File
+"""A file, by its path or open in binary mode."""
+
+MOST_RECORDS: Final = 1000
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""What one transaction takes in, about."""
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import has done: how many events and rows of feeds came in, and how many of each were there already."""
+
+    events: int
+    rows: int
+    events_there: int
+    rows_there: int
+    position: int
+
+
+def export_log(
+    log: str | os.PathLike[str],
+    to: Place,
+    *,
+    sessions: Sequence[str] | None = None,
+    redaction: Redaction | None = None,
+    feeds: bool = True,
+    typed: bool = True,
+    progress: OnProgress | None = None,
+) -> Exported:
+    """Write what the log at a path or URL holds to a file, which is there whole or, if this raises, not at all.
+
+    Args:
+        log: the log; somebody may be writing it.
+        to: the file.
+        sessions: only these, with all that they need; everything if None.
+        redaction: what must not leave; what it takes out is marked, and the record that held it is sealed.
+        feeds: whether what subscribers saw comes along.
+        typed: False for a log of other actors: its events are exported without the names of their fields.
+        progress: told of progress.
+
+    Raises:
+        ConfigurationError: the log or the file cannot be what is named, or something is asked for that needs types.
+        RedactionError: the policy names what there is not, or would take out what has to stay.
+        SessionNotFoundError: a session is not in the log.
+        LogTooNewError: a newer version of Reenact has written the log.
+        LogUnusableError: it is no log, or is not as it was written.
+        StorageFullError: there is no space for the file.
+        StorageError: the log cannot be read.
+    """
+    if not typed and (sessions is not None or redaction is not None):
+        raise ConfigurationError("sessions are chosen, and fields taken out, only where the types of events are known")
+    forms = codec()
+    with open_records(log) as records:
+        export = Export(
+            records,
+            forms=forms if typed else None,
+            software=_software(),
+            exported_at=instant(microseconds()),
+            sessions=sessions,
+            redacting=None if redaction is None else Redactor(redaction, forms),
+            feeds=feeds,
+            progress=progress,
+        )
+        with _to(to, log) as file:
+            for line in export.lines():
+                file.write(line)
+        return export.result
+
+
+def import_log(
+    source: Place,
+    log: str | os.PathLike[str],
+    *,
+    typed: bool = True,
+    synchronous: Synchronous = "FULL",
+    progress: OnProgress | None = None,
+) -> Imported:
+    """Take what a file holds into a log, or begin one with it; all of the file is verified before anything is written.
+
+    What the log has already of it is left out. If this is cut short, doing it again goes on.
+
+    Args:
+        source: the file, as `export_log` has written it.
+        log: the log, by its path or URL.
+        typed: False for an export of other actors' events, whose types nobody knows here.
+        synchronous: SQLite's setting, as for `Runtime.open`.
+        progress: told of progress.
+
+    Raises:
+        ExportUnusableError: the file is no whole and true export; the message names the line and the record.
+        HistoryDiffersError: the log has other events in the same places.
+        LogLockedError: somebody is writing the log.
+        LogTooNewError: a newer version of Reenact has written it.
+        LogUnusableError: it is no log, is that of others, or is not as it was written.
+        StorageFullError: there is no space; free some and import again, to go on.
+        ConfigurationError: the log or the file cannot be what is named.
+    """
+    forms = codec() if typed else None
+    with _from(source) as (file, name):
+        # A file that is refused leaves no log behind.
+        lacking = None if _is_there(log) else look_at(_reader(file, name, forms, progress), None)
+        with _open(log, forms, synchronous) as journal:
+            if lacking is None or journal.head():
+                lacking = look_at(_reader(file, name, forms, progress), journal)
+            return _take_in(_reader(file, name, None, None), journal, lacking, progress)
+
+
+def open_export(source: Place, *, progress: OnProgress | None = None) -> HeldLog:
+    """Return what a file holds as a log in memory, for looking and replaying.
+
+    Raises:
+        ExportUnusableError: the file is no whole and true export; the message names the line and the record.
+        ConfigurationError: there is no such file.
+    """
+    forms = codec()
+    with _from(source) as (file, name):
+        return hold(_reader(file, name, forms, progress), forms)
+
+
+def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | None) -> ExportReader:
+    file.seek(0)
+    return ExportReader(file, name, forms=forms, progress=progress)
+
+
+def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, progress: OnProgress | None) -> Imported:
+    header = reader.header
+    total = header.events + header.rows + header.timers
+    done = events = rows = 0
+    position = journal.head()
+    for batch in _batches(reader):
+        new_events = [item for item in batch if isinstance(item, Record) and lacking.lacks(item)]
+        new_rows = [item for item in batch if isinstance(item, FeedRecord) and lacking.lacks(item)]
+        timers = [item for item in batch if isinstance(item, Timer) and item.stream not in lacking.ahead]
+        if new_events or new_rows or timers:
+            position = journal.take_in(events=new_events, rows=new_rows, timers=timers)
+        done, events, rows = done + len(batch), events + len(new_events), rows + len(new_rows)
+        if progress is not None:
+            progress(Progress("writing", done, total))
+    return Imported(
+        events=events,
+        rows=rows,
+        events_there=header.events - events,
+        rows_there=header.rows - rows,
+        position=position,
+    )
+
+
+def _batches(reader: ExportReader) -> Iterator[list[Record | FeedRecord | Timer]]:
+    batch: list[Record | FeedRecord | Timer] = []
+    size = 0
+    for item in reader.items():
+        batch.append(item)
+        size += len(item.state if isinstance(item, Record) else item.segments if isinstance(item, FeedRecord) else b"")
+        if len(batch) >= MOST_RECORDS or size >= MOST_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _software() -> str:
+    try:
+        return f"reenact {metadata.version('reenact')}"
+    except metadata.PackageNotFoundError:  # nothing is installed that would know
+        return "reenact"
+
+
+def _is_there(log: str | os.PathLike[str]) -> bool:
+    return is_postgres(log) or Path(file_of(log)).exists()
+
+
+def _open(log: str | os.PathLike[str], forms: EventCodec | None, synchronous: Synchronous) -> StoredJournal:
+    known = EventCodec(()) if forms is None else forms
+    if not is_postgres(log):
+        return SqliteJournal.open(file_of(log), known, synchronous=synchronous, closed=forms is not None)
+    journal = open_journal(log, known, synchronous=synchronous)
+    if not isinstance(journal, StoredJournal):  # what keeps a log keeps its records
+        raise LogUnusableError(f"{os.fspath(log)} takes no records in; import into a file")
+    return journal
+
+
+@contextmanager
+def _to(to: Place, log: str | os.PathLike[str]) -> Generator[File]:
+    if not isinstance(to, str | os.PathLike):
+        with translated("what was to be written to"):
+            yield to
+            to.flush()
+        return
+    path = Path(to)
+    if not is_postgres(log) and path.exists() and path.samefile(file_of(log)):
+        raise ConfigurationError(f"{path} is the log itself; name another file for the export")
+    with replacing(path) as file:
+        yield file
+
+
+@contextmanager
+def _from(source: Place) -> Generator[tuple[File, str]]:
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        with translated(str(path)), path.open("rb") as file:
+            yield file, str(path)
+        return
+    name = str(getattr(source, "name", "the input"))
+    if source.seekable():
+        yield source, name
+        return
+    # What comes only once has to be read twice: verified, and then taken in.
+    with translated(name), tempfile.TemporaryFile() as kept:
+        shutil.copyfileobj(source, kept)
+        yield kept, name

@@ -1,0 +1,230 @@
+"""Is the log what was once written, and does everything beside it say the same? All that looks at it, put together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from reenact._files import replacing
+from reenact._runtime import codec
+from reenact.actors.journal.checkpoint import Checkpoint, CheckpointFile, write_checkpoint
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.evidence import Evidence, EvidenceLog
+from reenact.actors.journal.examination import Examination
+from reenact.actors.journal.inspection import Inspection
+from reenact.actors.journal.opening import file_of, is_postgres
+from reenact.actors.journal.verify import evidence_of
+from reenact.actors.journal.walk import Finding
+from reenact.actors.kernel import EventSourcedActor
+from reenact.actors.kernel.inspection import ActorsInspection
+from reenact.actors.kernel.timetable import microseconds
+from reenact.domain.errors import ConfigurationError
+from reenact.projections.audit.agreement import Conversations
+from reenact.projections.audit.api import OnProgress, Progress
+from reenact.projections.audit.tables import LiveTables, live_tables
+from reenact.projections.errors import ReadModelError
+
+Log: TypeAlias = str | os.PathLike[str]
+ActorClasses: TypeAlias = Sequence[type[EventSourcedActor[Any, Any, Any]]]
+Compared: TypeAlias = Literal["agrees", "differs", "not there", "not comparable"]
+
+__all__ = ["ActorClasses", "Checkpoint", "Finding", "Verdict", "checkpoint_of", "verify_log"]
+
+_OWN: Final = frozenset({"", "-wal", "-shm", "-journal", ".lock"})
+"""What follows the name of a log in the names of the files that belong to it."""
+
+_FIRST: Final = 1000
+"""One of so many events tells whether a log is one of sessions."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to be said of a log at one moment.
+
+    `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the feeds.
+    `meaning` says whose events they are: with those of others, only what is true of any log was looked at.
+    `read_model` says whether the rows beside the log are those that follow from it; `checkpoint` is the position of the
+    checkpoint that it was held to.
+    """
+
+    findings: tuple[Finding, ...]
+    position: int
+    streams: int
+    events: int
+    feeds: int
+    rows: int
+    meaning: Literal["sessions", "actors", "unknown"]
+    read_model: Compared
+    checkpoint: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def text(self) -> str:
+        """Return it as lines for people: what is wrong, one finding a line, and then what was looked at."""
+        lines = [_line(finding) for finding in self.findings]
+        count = len(self.findings)
+        verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
+        lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
+        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}")
+        if self.checkpoint is not None:
+            lines.append(f"checkpoint: of position {self.checkpoint:,}")
+        if self.meaning == "unknown":
+            lines.append("events: those of other actors; what they say was not looked at")
+        else:
+            lines.append(f"read model: {self.read_model}")
+        return "\n".join(lines)
+
+
+def verify_log(
+    log: Log,
+    *,
+    checkpoint: Log | None = None,
+    actors: ActorClasses = (),
+    progress: OnProgress | None = None,
+    found: Callable[[Finding], None] | None = None,
+) -> Verdict:
+    """Look at everything in the log, as it stands now, and at the tables beside it; nothing is changed.
+
+    Args:
+        log: a file, a `sqlite:///` URL or a `postgresql://` URL.
+        checkpoint: a file that `write_checkpoint_of` has written of this log.
+        actors: classes of actors of your own, whose streams are replayed; the events of each must be in their tables.
+        progress: told of progress, by phase.
+        found: told of each finding at once.
+
+    Raises:
+        ConfigurationError: the URL cannot be read, or what it needs is not installed.
+        CheckpointError: the checkpoint is none, is damaged, or is that of another log.
+        StorageError: the log cannot be read to its end.
+    """
+    known = None if checkpoint is None else CheckpointFile(Path(checkpoint))
+    findings: list[Finding] = []
+
+    def take(finding: Finding) -> None:
+        findings.append(finding)
+        if found is not None:
+            found(finding)
+
+    def report(phase: str, done: int, total: int | None) -> None:
+        if progress is not None:
+            progress(Progress(phase, done, total))
+
+    with ExitStack() as parts:
+        # Before the log, which must know everything that the tables do.
+        live = None if is_postgres(log) else _live_tables(parts, Path(f"{_place(log)}.projections"), take)
+        evidence = parts.enter_context(evidence_of(_place(log)))
+        if known is not None:
+            known.must_be_of(evidence)
+        meaning, events, inspection = _who_knows(evidence, actors)
+        examination = Examination(
+            evidence,
+            codec=events,
+            inspection=inspection,
+            ends=() if known is None else known.ends(),
+            report=report if progress is not None else None,
+        )
+        for finding in examination.findings():
+            take(finding)
+        read_model = _compare(live, evidence, report, take) if meaning == "sessions" else "not there"
+        return Verdict(
+            findings=tuple(findings),
+            position=evidence.counts().last,
+            streams=examination.streams,
+            events=examination.events,
+            feeds=examination.feeds,
+            rows=examination.rows,
+            meaning=meaning,
+            read_model=read_model,
+            checkpoint=None if known is None else known.summary.position,
+        )
+
+
+def checkpoint_of(log: Log, to: Log | Callable[[bytes], object], *, progress: OnProgress | None = None) -> Checkpoint:
+    """Write where every stream and feed of the log ends now, to a file that is there whole or not at all.
+
+    A function is given it line by line.
+
+    Raises:
+        ConfigurationError: the URL cannot be read, what it needs is not installed, or the file cannot be written.
+        LogUnusableError: the log is damaged: there is nothing that one could hold it to later.
+        StorageError: the log cannot be read to its end.
+    """
+
+    def report(phase: str, done: int, total: int | None) -> None:
+        if progress is not None:
+            progress(Progress(phase, done, total))
+
+    with ExitStack() as parts:
+        evidence = parts.enter_context(evidence_of(_place(log)))
+        write = to if callable(to) else parts.enter_context(replacing(_beside(log, Path(to)))).write
+        told = report if progress is not None else None
+        return write_checkpoint(evidence, write, made_at=microseconds(), report=told)
+
+
+def _line(finding: Finding) -> str:
+    name = f" {finding.name}" if finding.name else ""
+    place = "" if finding.position is None else f" (position {finding.position:,})"
+    return f"{finding.kind}{name} at {finding.at:,}{place}: {finding.problem}"
+
+
+def _place(log: Log) -> Log:
+    return log if is_postgres(log) else file_of(log)
+
+
+def _beside(log: Log, to: Path) -> Path:
+    """Return the path of a file that is none of the log's own."""
+    if not is_postgres(log):
+        own, given = Path(_place(log)).resolve(), to.resolve()
+        is_own = given.name.removeprefix(own.name) in _OWN or given.name.startswith(f"{own.name}.projections")
+        if given.parent == own.parent and given.name.startswith(own.name) and is_own:
+            raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
+    return to
+
+
+def _who_knows(
+    evidence: Evidence, actors: ActorClasses
+) -> tuple[Literal["sessions", "actors", "unknown"], EventCodec | None, Inspection | None]:
+    """Return whose events the log holds, and who decodes and who replays them."""
+    if actors:
+        of_actors = ActorsInspection(actors, microseconds())
+        return "actors", of_actors.codec, of_actors
+    ours = codec()
+    log = EvidenceLog(evidence, ours)
+    if evidence.counts().events and not any(map(ours.knows, log.topics(_FIRST))):
+        return "unknown", None, None
+    return "sessions", ours, Conversations(log)
+
+
+def _live_tables(parts: ExitStack, path: Path, take: Callable[[Finding], None]) -> LiveTables | Compared:
+    try:
+        return parts.enter_context(live_tables(path)) or "not there"
+    except ReadModelError as error:
+        take(Finding("read model", "", 0, str(error)))
+        return "differs"
+
+
+def _compare(
+    live: LiveTables | Compared | None,
+    evidence: Evidence,
+    report: Callable[[str, int, int | None], None],
+    take: Callable[[Finding], None],
+) -> Compared:
+    if not isinstance(live, LiveTables):
+        return live or "not there"
+    if live.unlike is not None:
+        return "not comparable"
+    differences: Iterator[tuple[str, int, str]] = live.differences(
+        EvidenceLog(evidence, codec()), lambda done, total: report("read model", done, total)
+    )
+    verdict: Compared = "agrees"
+    for table, at, problem in differences:
+        verdict = "differs"
+        take(Finding("read model", table, at, problem))
+    return verdict

@@ -1,0 +1,71 @@
+"""The log, or some of its sessions, in a file that anybody can read, and nobody can change unseen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import msgspec
+
+from reenact.audit import Exported, Redaction, export_log, read_redaction
+from reenact.cli.console import Console
+from reenact.cli.exact import harmless
+from reenact.cli.failures import ExitCode
+from reenact.cli.lines import as_line
+from reenact.cli.options import ExportOptions, ListFormat
+from reenact.cli.progress import progress_line
+from reenact.cli.settings import default_database, given
+from reenact.domain.errors import ConfigurationError
+
+
+def export(options: ExportOptions, console: Console) -> int:
+    """Write the file, and say what it holds.
+
+    Raises:
+        ReenactError: it cannot be written; nothing is there under its name.
+    """
+    log = options.database or given(console.environ, "REENACT_DB") or str(default_database(console.environ))
+    is_output = options.file == "-"
+    with progress_line(console) as progress:
+        exported = export_log(
+            log,
+            _binary(console.out) if is_output else options.file,
+            sessions=options.sessions or None,
+            redaction=_redaction(options),
+            feeds=options.feeds,
+            progress=progress,
+        )
+    if is_output:
+        console.say(harmless(_said(exported, "standard output")))
+    elif options.output_format is ListFormat.JSON:
+        console.write(as_line({"file": options.file, **msgspec.to_builtins(exported)}))
+    else:
+        console.write(f"{harmless(_said(exported, options.file))}\n")
+    return ExitCode.SUCCESS
+
+
+def _binary(stream: TextIO) -> BinaryIO:
+    """Return what takes the bytes of the stream."""
+    buffer: BinaryIO | None = getattr(stream, "buffer", None)
+    if buffer is None:
+        raise ConfigurationError("there is no standard output that takes bytes; name a file")
+    return buffer
+
+
+def _redaction(options: ExportOptions) -> Redaction | None:
+    if options.redact is None and not options.redact_secrets:
+        return None
+    key = None if options.hash_key is None else _read_key(options.hash_key)
+    return Redaction(hash_key=key) if options.redact is None else read_redaction(options.redact, hash_key=key)
+
+
+def _read_key(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes().strip()
+    except OSError as error:
+        raise ConfigurationError(f"the key {file} cannot be read: {error.strerror}; name another file") from error
+
+
+def _said(exported: Exported, file: str) -> str:
+    redacted = f"; {exported.redacted} of them say less than the log" if exported.redacted else ""
+    return f"{file}: {exported.events} events, {exported.rows} rows of feeds{redacted}"

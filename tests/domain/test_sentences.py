@@ -1,0 +1,160 @@
+"""What happened, in one plain sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from reenact.domain.agent import (
+    AgentStarted,
+    AgentStopped,
+    AnswerRecorded,
+    ContextCompressed,
+    Failure,
+    MessageAccepted,
+    ResultsRecorded,
+    RulesRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.causes import Outside
+from reenact.domain.container import ContainerCreated
+from reenact.domain.image import Definition, ImageRegistered
+from reenact.domain.legible import columns, shortened
+from reenact.domain.loop.events import (
+    AskedCall,
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.sentences import AnyEvent, excerpt, sentence, told
+from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.stored import STORED
+
+CALL = ToolUseBlock("c1", "send", {})
+PARTLY = True
+
+SENTENCES: list[tuple[AnyEvent, str]] = [
+    (ContainerCreated("home", None), "Container home was created."),
+    (ImageRegistered("chat", 2, Definition("chat")), "Image chat was registered, revision 2."),
+    (SessionCreated("s", "home", "chat", 2), "The session was created in container home, on image chat, revision 2."),
+    (SessionBranched("b", "c", "i", 1, "s", 7, ""), "The session branched off from session s, behind its event 7."),
+    (SessionDeleted("s"), "The session was deleted."),
+    (AgentStarted("a"), "Agent a was started."),
+    (AgentStopped("a", "crash"), "Agent a was stopped: crash."),
+    (RulesRecorded(), "From here on other rules hold than before."),
+    (MessageAccepted("t", "m", (TextBlock("Hello\n you"),), 1), 'A message came in: "Hello you".'),
+    (AnswerRecorded("t", "m", (TextBlock("Hi"),), "end_turn", not PARTLY, {}, None, 1), 'The model answered: "Hi".'),
+    (AnswerRecorded("t", "m", (CALL,), "tool_use", not PARTLY, {}, None, 1), "The model answered: calls of send."),
+    (
+        AnswerRecorded("t", "m", (TextBlock("So"), CALL, CALL), "error", PARTLY, {}, None, 1),
+        'The model answered, in part: "So", and calls of send, send.',
+    ),
+    (ContextCompressed("t", "", 4, {}, None, None, 1), "The first 4 messages were summarised for the model."),
+    (ResultsRecorded("t", "m", (ToolResultBlock("c1", ""),), 1), "1 result went back to the model."),
+    (ResultsRecorded("t", "m", (), 1), "0 results went back to the model."),
+    (LimitWarning(reason="x", message="2 were spent"), "A limit is exceeded that only warns: 2 were spent."),
+    (TurnStarted("t", 1), "Turn t began: the model is asked."),
+    (TurnContinued("t", 1), "Turn t began: a person has decided."),
+    (TurnInterrupted("t", "user"), "Turn t was interrupted: user."),
+    (TurnFailed("t", Failure("x", "no space")), 'Turn t cannot go on: "no space".'),
+    (TurnCompleted("t", "failed", "error", {}, 0.0, "idle"), "Turn t ended: failed (error)."),
+    (StepStarted("t", 2, 1), "The model is asked again, step 2."),
+    (ToolsRequested("t", "idle"), "The answer asks for tools."),
+    (
+        HumanApproveRequired(session_id="s", calls=(AskedCall("c1", "send", {}), AskedCall("c2", "pay", {}))),
+        "A person is to approve send (c1), pay (c2).",
+    ),
+    (HumanPromptRequired(session_id="s", prompt="Sure?"), 'A person is asked: "Sure?".'),
+    (HumanSelectRequired(session_id="s", prompt="Which?", options=()), 'A person is asked: "Which?".'),
+    (ToolPending(ids=("c1",)), "1 call waits for a person."),
+    (ToolPending(ids=("c1", "c2")), "2 calls wait for a person."),
+    (ToolApproved(id="c1", digest=""), "A person approved call c1."),
+    (ToolEdited(id="c1", original={}, edited={}, by="ann"), "A person (ann) changed the arguments of call c1."),
+    (ToolRejected(id="c1", reason=""), "A person rejected call c1."),
+    (ToolRejected(id="c1", reason="not now"), 'A person rejected call c1: "not now".'),
+    (HumanResponded(id="c1", value="Yes", by="bob"), "A person (bob) answered question c1."),
+    (ToolStarted(id="c1", name="send"), "Call c1 of send was started."),
+    (ToolStarted(id="c1", name="send", attempt=2), "Call c1 of send was started, attempt 2."),
+    (ToolResult(id="c1", name="send", result=[1]), 'Call c1 of send returned: "[1]".'),
+    (ToolResult(id="c1", name="send", result=[{"type": "text", "text": "x"}]), "Call c1 of send returned."),
+    (ToolResult(id="c1", name="send", result="no", is_error=True), 'Call c1 of send failed: "no".'),
+    (
+        ToolResult(id="c1", name="send", result="no", is_error=True, ran=False),
+        'Call c1 of send was answered without being run: "no".',
+    ),
+]
+
+
+@pytest.mark.parametrize(("event", "expected"), SENTENCES)
+def test_each_event_is_told_in_a_sentence(event: AnyEvent, expected: str) -> None:
+    assert sentence(event) == expected
+
+
+def test_there_is_a_sentence_for_every_event_of_the_log() -> None:
+    assert {type(event) for event, _ in SENTENCES} == set(STORED.values())
+
+
+@pytest.mark.parametrize(
+    ("outside", "expected"),
+    [
+        (Outside("message"), "outside"),
+        (Outside("message", "r1"), "outside, by request r1"),
+        (Outside("person"), "a person"),
+        (Outside("person", "ann"), "a person: ann"),
+        (Outside("caller"), "a caller"),
+        (Outside("caller", "user"), "a caller: user"),
+        (Outside("model"), "the model"),
+        (Outside("model", "small"), "the model small"),
+        (Outside("tool", "send"), "the tool send"),
+        (Outside("environment"), "the environment"),
+        (Outside("environment", "api_error"), "the environment: api_error"),
+        (Outside("crash"), "a crash of the process"),
+        (Outside("shutdown"), "a shutdown"),
+    ],
+)
+def test_what_comes_from_outside_is_told_where_it_came_from(outside: Outside, expected: str) -> None:
+    assert told(outside) == expected
+
+
+def test_of_a_long_text_the_beginning_is_told() -> None:
+    assert excerpt("word " * 100) == f'"{"word " * 11}word…"'
+    assert excerpt(" " * 500 + "late") == '"…"'
+    assert excerpt("x" * 60) == f'"{"x" * 60}"'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("short", "short"),
+        ("just eight", "just ei…"),
+        ("exactly8", "exactly8"),
+        ("a\x1b[2J", "a\\u001b…"),
+        ("a\nb", "a\\nb"),
+        ("漢字漢字", "漢字漢字"),
+        ("漢字漢字漢", "漢字漢…"),
+        ("e\u0301" * 8, "e\u0301" * 8),
+        ("\u0301" * 100, "…"),
+        ("tab\tx", "tab x"),
+        ("\ud800", "\\ud800"),
+        ("word   and more", "word…"),
+    ],
+)
+def test_a_line_is_shortened_to_the_columns_that_there_are_and_shows_what_is_hidden(text: str, expected: str) -> None:
+    line = shortened(text, 8)
+
+    assert line in (expected, "\u0301" * 32 + expected)
+    assert columns(line) <= 8

@@ -1,0 +1,63 @@
+"""A log in memory as an audit reads one, and random histories in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from reenact.domain.stored import STORED
+from reenact.projections.audit.api import Feed
+from tests.projections.histories import ListLog, Recorded, Step, World, play
+
+NAMES: dict[type, str] = {kind: name for name, kind in STORED.items()}
+
+
+class AuditedList(ListLog):
+    """A log that is a list; its streams have the names that a runtime gives them."""
+
+    def append(self, stream: str, *events: object) -> int:
+        return super().append(stream.replace("-", "/", 1), *events)
+
+    def read(self, stream: str, *, after: int = 0) -> Sequence[Recorded]:
+        return [row for row in self.rows if row.stream == stream and row.version > after]
+
+    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[Feed]:
+        raise NotImplementedError  # nobody here asks for it
+
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> Sequence[Recorded]:
+        fitting = [
+            row
+            for row in self.rows
+            if row.position > after
+            and (until is None or row.position <= until)
+            and stream in (None, row.stream)
+            and row.version > after_version
+            and (until_version is None or row.version <= until_version)
+            and (not names or NAMES.get(type(row.event), "") in names)
+            and (since is None or row.recorded_at >= since)
+            and (before is None or row.recorded_at < before)
+        ]
+        return fitting[:: -1 if backwards else 1][:limit]
+
+
+def played(chosen: Sequence[Step]) -> World:
+    """Return the world after the steps, with a log that can be audited."""
+    world = World(AuditedList())
+    world.create_container("x")
+    world.create("a", "x")
+    world.create("b", "y")
+    world.run("a")
+    world.say("a")
+    return play(chosen, world)

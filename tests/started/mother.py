@@ -1,0 +1,93 @@
+"""The process that programs are forks of: it makes the slow imports, and waits for orders until nobody can send any.
+
+Each order comes with four descriptors: the three that the program talks through, and one to say what becomes of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import sys
+import termios
+import warnings
+from typing import Any
+
+LARGEST = 1_000_000
+STANDARD = 3
+
+
+def main() -> None:
+    """Make the imports that the arguments name; every program leaves this function and goes on as itself."""
+    link = socket.socket(fileno=int(sys.argv[1]))
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
+    gc.freeze()  # a program that ends would visit all of that, and copy it in order to do so
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the guards
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(link, LARGEST, STANDARD + 1)
+        if not message:
+            return
+        if os.fork() == 0:
+            link.close()
+            guard(descriptors)
+            become(json.loads(message), descriptors)
+            return
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def guard(descriptors: list[int]) -> None:
+    """Fork the program, which returns; wait for its end, and say how it was."""
+    *standard, telling = descriptors
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    program = os.fork()
+    if program == 0:
+        return
+    for descriptor in standard:
+        os.close(descriptor)
+    _, status = os.waitpid(program, 0)
+    os.write(telling, b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def become(order: dict[str, Any], descriptors: list[int]) -> None:
+    """Turn this process into what the interpreter would have made of it, and run the program."""
+    *standard, telling = descriptors
+    os.setsid()
+    os.write(telling, b"%d\n" % os.getpid())
+    os.close(telling)
+    for number, descriptor in enumerate(standard):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    talk_through_the_standard_descriptors()
+    os.chdir(order["cwd"])
+    os.environ.clear()
+    os.environ.update(order["env"])
+    sys.argv[:] = order["argv"]
+    if order["is_file"]:
+        sys.warnoptions[:] = ["error"]
+        warnings.simplefilter("error")
+        sys.path.insert(0, order["cwd"])
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    else:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+def talk_through_the_standard_descriptors() -> None:
+    """Open the standard streams anew: the old ones have found no terminal."""
+    told = os.fdopen(0, encoding="utf-8", closefd=False)
+    said = os.fdopen(1, "w", encoding="utf-8", closefd=False, buffering=1 if os.isatty(1) else -1)
+    complained = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")
+    sys.stdin, sys.stdout, sys.stderr = told, said, complained
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Starts programs as `python -m …` and `python program.py` do, without waiting for their imports each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import reenact
+
+MOTHER = Path(__file__).with_name("mother.py")
+SLOW = ("anthropic", "reenact.cli.chat", "reenact.cli.talk", "reenact.testing")
+"""What takes the longest to import, and does nothing else."""
+INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+PATIENCE = 30.0
+
+
+class Started:
+    """A program that was started: what matters of `subprocess.Popen`."""
+
+    def __init__(self, told: int) -> None:
+        self._told = os.fdopen(told, "rb", buffering=0)
+        self._line = b""
+        self.returncode: int | None = None
+        pid = self._next(PATIENCE)
+        assert pid is not None, "no program was started"
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None as long as the program runs."""
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end of the program and return its exit code."""
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("a program that was started", timeout or 0.0)
+        return code
+
+    def terminate(self) -> None:
+        """Ask the program to end, if it has not."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._next(timeout)
+            if self.returncode is not None:
+                self._told.close()
+        return self.returncode
+
+    def _next(self, timeout: float | None) -> int | None:
+        while not self._line.endswith(b"\n"):
+            if not select.select([self._told], [], [], timeout)[0]:
+                return None
+            said = self._told.read(1)
+            assert said, "the process that programs are started from has gone"
+            self._line += said
+        number, self._line = int(self._line), b""
+        return number
+
+
+class Programs:
+    """Starts programs from one process, which has made their imports."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+
+    def at_terminal(self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, terminal: int) -> Started:
+        """Start the command with these arguments at a terminal."""
+        return self._start(["reenact", *arguments], env, cwd, [terminal] * 3)
+
+    def run(self, program: Path, env: Mapping[str, str], cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+        """Run the file with nothing to read, and every warning an error; return what it has printed."""
+        return self._run([str(program)], env, cwd, timeout, is_file=True)
+
+    def command(
+        self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command with these arguments and nothing to read; return what it has printed."""
+        return self._run(["reenact", *arguments], env, cwd, timeout, is_file=False)
+
+    def _run(
+        self, argv: list[str], env: Mapping[str, str], cwd: Path, timeout: float, *, is_file: bool
+    ) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+            program = self._start(argv, env, cwd, [nothing.fileno(), out.fileno(), err.fileno()], is_file=is_file)
+            code = program.wait(timeout)
+            printed: list[str] = []
+            for stream in (out, err):
+                stream.seek(0)
+                printed.append(stream.read().decode())
+        return subprocess.CompletedProcess(argv, code, *printed)
+
+    def _start(
+        self,
+        argv: list[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        standard: list[int],
+        *,
+        is_file: bool = False,
+    ) -> Started:
+        order = {"argv": argv, "env": dict(env), "cwd": str(cwd), "is_file": is_file}
+        told, telling = os.pipe()
+        try:
+            socket.send_fds(self._link, [json.dumps(order).encode()], [*standard, telling])
+        finally:
+            os.close(telling)
+        return Started(told)
+
+
+@contextmanager
+def starting_programs() -> Generator[Programs]:
+    """Start the process that starts them; it is gone at the end, also if we are killed."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    environ = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    with closing(ours):
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(MOTHER), str(its.fileno()), *SLOW],
+            env={**environ, "PYTHONPATH": str(Path(reenact.__file__).parent.parent)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[its.fileno()],
+            start_new_session=True,
+        )
+        with process:
+            its.close()
+            try:
+                yield Programs(ours)
+            finally:
+                ours.shutdown(socket.SHUT_RDWR)
