@@ -61,8 +61,8 @@ class Remembering(World):
         head = super().tell(session_id, command)
         if head > before:
             self.begins.setdefault(session_id, state)
-            events = tuple(row.event for row in self.log.rows[before:])
-            self.steps.setdefault(session_id, []).append(Step(command, events))  # type: ignore[arg-type]  # a session's
+            events: Any = tuple(row.event for row in self.log.rows[before:])
+            self.steps.setdefault(session_id, []).append(Step(command, events))
         return head
 
 
