@@ -88,6 +88,7 @@ Feature: Requests
         | container_create_request   | {"name": "lab", "container_id": "lab"}                           |
         | image_register_request     | {"image": {"id": "chat", "name": "Chat"}}                        |
         | session_create_request     | {"container_id": "lab", "image_id": "chat", "session_id": "ses"} |
+        | session_branch_request     | {"session_id": "ses", "new_session_id": "twig"}                  |
         | session_run_request        | {"session_id": "ses"}                                            |
         | container_get_request      | {"container_id": "lab"}                                          |
         | container_list_request     | {}                                                               |
@@ -106,7 +107,7 @@ Feature: Requests
         | agent_interrupt_request    | {"agent_id": "agt_gone"}                                         |
         | agent_destroy_request      | {"agent_id": "agt_gone"}                                         |
       Then each should have been answered by its own response, under its own request ID
-      And container "lab" should have 0 sessions
+      And container "lab" should have 1 session
 
   Rule: A request that is sent twice is carried out once
 
@@ -133,6 +134,7 @@ Feature: Requests
         | container_create_request | {"name": "lab", "request_id": "r1"}                                      |
         | image_register_request   | {"image": {"name": "New"}, "request_id": "r1"}                           |
         | session_create_request   | {"container_id": "default", "image_id": "chat", "request_id": "r1"}      |
+        | session_branch_request   | {"session_id": "session-1", "request_id": "r1"}                          |
         | session_delete_request   | {"session_id": "session-1", "request_id": "r1"}                          |
         | session_run_request      | {"session_id": "session-1", "request_id": "r1"}                          |
         | message_send_request     | {"session_id": "session-1", "content": "Hello", "request_id": "r1"}      |

@@ -32,7 +32,7 @@ from reenact.domain.loop.events import (
     ToolStarted,
     Warning,  # noqa: A004 - the word of the catalogue
 )
-from reenact.domain.session import SessionCreated, SessionDeleted
+from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted
 
 __all__ = [
     "AgentStarted",
@@ -47,6 +47,7 @@ __all__ = [
     "ImageRegistered",
     "MessageAccepted",
     "ResultsRecorded",
+    "SessionBranched",
     "SessionCreated",
     "SessionDeleted",
     "StepStarted",

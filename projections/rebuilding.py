@@ -78,6 +78,7 @@ class Rebuilder(Generic[Made]):
 
     def start(self) -> None:
         """Rebuild on a thread of its own, however often that takes."""
+        self.failure = None
         self._job = threading.Thread(target=self._insist, name=f"reenact-rebuild-{self._name}", daemon=True)
         self._job.start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from reenact.actors.journal.postgres.driver import require_driver
 from reenact.domain.errors import ConfigurationError
 
 _SQLITE = "sqlite:///"
+_PRIVATE = "reenact-private-"
 _POSTGRES = ("postgresql://", "postgres://")
 
 
@@ -70,8 +72,44 @@ def file_of(url: str | os.PathLike[str]) -> str:
 
 
 def private_directory(undo: ExitStack) -> Path:
-    """Make a directory that lies in memory where the system has such, and have `undo` remove it."""
+    """Make a directory that lies in memory where the system has such, and have `undo` remove it.
+
+    What a process has left there that was killed is removed: its memory would be lost to all.
+    """
     memory = Path("/dev/shm")  # noqa: S108 - a new directory in it, readable by its owner only
-    directory = tempfile.mkdtemp(prefix="reenact-", dir=memory if os.access(memory, os.W_OK) else None)
-    undo.callback(shutil.rmtree, directory, ignore_errors=True)
-    return Path(directory)
+    if not os.access(memory, os.W_OK):
+        directory = Path(tempfile.mkdtemp(prefix="reenact-"))
+        undo.callback(shutil.rmtree, directory, ignore_errors=True)
+        return directory
+    _clear_away(memory)
+    while True:
+        directory = Path(tempfile.mkdtemp(prefix=_PRIVATE, dir=memory))
+        lock = _lock(directory)
+        if lock is not None:
+            undo.callback(os.close, lock)
+            undo.callback(shutil.rmtree, directory, ignore_errors=True)
+            return directory
+
+
+def _clear_away(memory: Path) -> None:
+    """Remove directories that nobody has locked: whoever made them has ended without a word."""
+    for directory in memory.glob(f"{_PRIVATE}*"):
+        lock = _lock(directory)
+        if lock is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+            os.close(lock)
+
+
+def _lock(directory: Path) -> int | None:
+    """Lock the directory for as long as the descriptor is open; None if somebody else has, or it is gone."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        directory.stat()
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -73,8 +73,15 @@ class Alarms:
             self._looked_until = _BEGINNING
         self._plan(self._clock())
 
-    def hint(self, due: int) -> None:
-        """Take note that a stream is to be woken then; the log says so already."""
+    def hint(self, stream: str, due: int) -> None:
+        """Take note that the stream is to be woken then; the log says so already."""
+        if due <= self._clock():
+            # To look for it would be to wake all others once more that are due, and being woken: each, for each of them.
+            with self._lock:
+                was_looked_for = due <= self._looked_until
+            if was_looked_for:
+                self._rouse(stream)
+                return
         with self._lock:
             if due <= self._looked_until:
                 self._looked_until = due - 1

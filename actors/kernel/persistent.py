@@ -439,7 +439,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         due = _earliest(self._waiting())
         if due == self._due:
             if due is not None:
-                self.context.system.alarms.hint(due)
+                self.context.system.alarms.hint(self.context.stream, due)
             return False
         kind = _First if isinstance(cause, _First) else Envelope
         envelope = kind(DUE, PooledFuture())  # nobody waits, and what was said to `cause` stands
@@ -495,7 +495,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if self.context.profile.timers is not None:
             self._fired, before, self._due = step.fired, self._due, step.due
             if step.due is not None and step.due != before:
-                self.context.system.alarms.hint(step.due)
+                self.context.system.alarms.hint(self.context.stream, step.due)
         if step.envelope.message is DUE:
             return  # a time was noted, and that is all
         failure: Exception | None = None

@@ -11,8 +11,7 @@ import msgspec
 from reenact.domain.legible import shortened
 from reenact.projections.audit.aligning import aligned
 from reenact.projections.audit.api import AuditedLog
-from reenact.projections.audit.history import history_of
-from reenact.projections.audit.showing import LastEvent, Shown, shown, shown_of
+from reenact.projections.audit.showing import LastEvent, Shown, last_of, past_of, shown_of
 from reenact.projections.log import Row
 
 Document: TypeAlias = dict[str, Any]
@@ -87,23 +86,23 @@ def difference(
         LogUnusableError: the log has lost what a session branches off from.
     """
     other = left if right is None else right
-    before, after = shown(log, left, at=at_left), shown(log, other, at=at_right)
-    common = _common(history_of(log, left, until=at_left), history_of(log, other, until=at_right))
+    past, present = past_of(log, left, at=at_left), past_of(log, other, at=at_right)
+    before, after = shown_of(left, past), shown_of(other, present)
+    common = _common(past, present)
     return Difference(
         left=Side(session_id=left, at=at_left, last=before.last, events=before.events),
         right=Side(session_id=other, at=at_right, last=after.last, events=after.events),
-        common=None if not common else shown_of(left, common).last,
+        common=None if common is None else last_of(common),
         changes=tuple(changes_of(document_of(before), document_of(after))),
     )
 
 
 def document_of(shown: Shown) -> Document:
     """Return what is compared of a session: all but which one it is, and when."""
-    document: Document = msgspec.to_builtins(shown)
-    document = {name: value for name, value in document.items() if name not in _SIDES}
+    document: Document = _without(msgspec.json.decode(msgspec.json.encode(shown)), _SIDES)
     for name in ("calls", "pending"):
         document[name] = [_without(item, _OF_THE_SIDE) for item in document[name]]
-    document["usage"] = _without(document["usage"], _SUMS)
+    document["usage"] = {**_without(document["usage"], _SUMS), "cost": float(shown.usage.cost)}
     return document
 
 
@@ -151,13 +150,13 @@ def _same(left: object, right: object) -> bool:
     return left == right and msgspec.json.encode(left) == msgspec.json.encode(right)
 
 
-def _common(left: Sequence[Row], right: Sequence[Row]) -> Sequence[Row]:
-    count = 0
+def _common(left: Sequence[Row], right: Sequence[Row]) -> Row | None:
+    common: Row | None = None
     for one, other in zip(left, right, strict=False):
         if one.position != other.position:
             break
-        count += 1
-    return left[:count]
+        common = one
+    return common
 
 
 def _without(document: Document, names: frozenset[str]) -> Document:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from math import isfinite
-from typing import Any, Protocol
+from types import NoneType
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from reenact.domain.messages import instant
 from reenact.domain.plain import is_mapping, is_sequence
+
+_PLAIN: Final = frozenset({str, int, bool, NoneType})
 
 
 class Forms(Protocol):
@@ -26,14 +30,16 @@ class Forms(Protocol):
 
 def named(value: object) -> Any:  # noqa: ANN401 - plain data of any type
     """Return the value as plain data, with the fields of structs by their names."""
-    if isinstance(value, str | int | None):
+    if type(value) in _PLAIN:
         return value
+    if isinstance(value, msgspec.Struct):
+        tag, names = _known(type(value))
+        fields = {} if tag is None else {tag[0]: tag[1]}
+        for name in names:
+            fields[name] = named(getattr(value, name))
+        return fields
     if isinstance(value, float):
         return value if isfinite(value) else None
-    if isinstance(value, msgspec.Struct):
-        config = value.__struct_config__
-        fields = {name: named(getattr(value, name)) for name in value.__struct_fields__}
-        return fields if config.tag is None else {config.tag_field or "type": config.tag, **fields}
     if is_mapping(value):
         return {str(key): named(one) for key, one in value.items()}
     if is_sequence(value):
@@ -41,13 +47,22 @@ def named(value: object) -> Any:  # noqa: ANN401 - plain data of any type
     return msgspec.to_builtins(value)
 
 
+@cache
+def _known(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any] | None, tuple[str, ...]]:
+    """Return the tag of a struct, with its name, and the names of its fields."""
+    config = kind.__struct_config__
+    return None if config.tag is None else (config.tag_field or "type", config.tag), kind.__struct_fields__
+
+
 def agree(shown: object, own: object) -> bool:
     """Return whether what was shown of a value, perhaps by a version that knew fewer fields, is what it says."""
+    if type(shown) is not type(own):
+        return False
     if isinstance(shown, dict) and isinstance(own, dict):
         return shown.keys() <= own.keys() and all(agree(one, own[name]) for name, one in shown.items())
     if isinstance(shown, list) and isinstance(own, list):
         return len(shown) == len(own) and all(map(agree, shown, own))
-    return type(shown) is type(own) and shown == own
+    return shown == own
 
 
 def time_of(recorded_at: int) -> datetime | None:

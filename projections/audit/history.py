@@ -10,9 +10,8 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.session import Session, SessionEvent, evolve
-from reenact.projections.audit.api import AuditedLog
 from reenact.projections.lineage import shared_before, stream_of
-from reenact.projections.log import Row
+from reenact.projections.log import Log, Row
 
 __all__ = ["History", "Moment", "believe", "history_of", "lineage_of", "moment_of", "stream_of"]
 
@@ -27,7 +26,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     last: Row
 
 
-def lineage_of(log: AuditedLog, session_id: str) -> list[tuple[str, int | None]]:
+def lineage_of(log: Log, session_id: str) -> list[tuple[str, int | None]]:
     """Return the streams that the session's history goes through, the first first, its own last.
 
     Each comes with the version of its last event that belongs to the history, None for the session's own.
@@ -39,7 +38,7 @@ def lineage_of(log: AuditedLog, session_id: str) -> list[tuple[str, int | None]]
     return [(stream, until) for stream, until, _ in _lineage(log, session_id)]
 
 
-def history_of(log: AuditedLog, session_id: str, *, until: int | None = None) -> History:
+def history_of(log: Log, session_id: str, *, until: int | None = None) -> History:
     """Return the session's events up to the position `until`, all if it is None, in their order.
 
     Those of a branch begin with the events that it shares with the session it branches off from.
@@ -62,7 +61,7 @@ def history_of(log: AuditedLog, session_id: str, *, until: int | None = None) ->
     return until_then
 
 
-def moment_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> Moment:
+def moment_of(log: Log, session_id: str, *, at: int | None = None) -> Moment:
     """Return the session as it was at the position, now if it is None.
 
     At a position before a branch begins, it is as the session that it branches off from was.
@@ -82,7 +81,7 @@ def believe(session: Session, row: Row) -> Session:
     return evolve(session, event)
 
 
-def _lineage(log: AuditedLog, session_id: str) -> list[tuple[str, int | None, History]]:
+def _lineage(log: Log, session_id: str) -> list[tuple[str, int | None, History]]:
     stream = stream_of(session_id)
     rows = log.read(stream)
     if not rows:

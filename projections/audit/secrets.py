@@ -19,26 +19,45 @@ Found: TypeAlias = tuple[int, int, str]
 
 SHORTEST: Final = 4
 """Characters that a value has at least; a shorter one stands by chance in many texts."""
+_SHORTEST_SECRET: Final = 5
 _HASH_SIZE: Final = 8
 _CUT_BY_BASE64: Final = {0: (0, 1), 1: (2, 1), 2: (3, 1)}
 
 # None of them reads a character more often than a fixed number of times: what comes before the part that repeats cannot
-# begin in it, or what repeats is bounded, or nothing has to follow it.
-KNOWN: Final[Mapping[str, re.Pattern[str]]] = {
-    "api-key": re.compile(r"sk-ant-[A-Za-z0-9_-]{8,}|(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}"),
-    "token": re.compile(
-        r"(?:gh[oprsu]_|github_pat_|glpat-|xox[abeprs]-|AIza)[A-Za-z0-9_-]{16,}"
-        r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"
+# begin in it, or what repeats is bounded, or nothing has to follow it. Before each are texts of which it needs one.
+KNOWN: Final[Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]]] = {
+    "api-key": (
+        ("sk-",),
+        re.compile(r"sk-ant-[A-Za-z0-9_-]{8,}|(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}"),
     ),
-    "bearer-token": re.compile(r"(?i:bearer)[\s\\]{1,8}(?P<secret>[A-Za-z0-9._~+/=-]{12,})"),
-    "aws-key": re.compile(
-        r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"
-        r"|(?i:secret_?access_?key)[^A-Za-z0-9/+]{1,12}(?P<secret>[A-Za-z0-9/+]{40})"
+    "token": (
+        ("gh", "glpat-", "xox", "AIza", "eyJ"),
+        re.compile(
+            r"(?:gh[oprsu]_|github_pat_|glpat-|xox[abeprs]-|AIza)[A-Za-z0-9_-]{16,}"
+            r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"
+        ),
     ),
-    "password": re.compile(r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/\"'<>]+)@"),
-    "private-key": re.compile(
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+    "bearer-token": (
+        ("bearer", "Bearer", "BEARER"),
+        re.compile(r"(?:bearer|Bearer|BEARER)[\s\\]{1,8}(?P<secret>[A-Za-z0-9._~+/=-]{12,})"),
+    ),
+    "aws-key": (
+        ("AKIA", "ASIA", "ABIA", "ACCA", "ccess", "CCESS"),
+        re.compile(
+            r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"
+            r"|(?i:secret_?access_?key)[^A-Za-z0-9/+]{1,12}(?P<secret>[A-Za-z0-9/+]{40})"
+        ),
+    ),
+    "password": (
+        ("://",),
+        re.compile(r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/\"'<>]+)@"),
+    ),
+    "private-key": (
+        ("PRIVATE KEY",),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+        ),
     ),
 }
 """What has the form of a secret: keys of Anthropic and others, tokens, AWS keys, passwords in URLs, private keys."""
@@ -57,7 +76,11 @@ class KnownSecrets:
 
     def find(self, text: str) -> Iterator[Found]:
         """Yield the places."""
-        for name, pattern in KNOWN.items():
+        if len(text) < _SHORTEST_SECRET:
+            return
+        for name, (needed, pattern) in KNOWN.items():
+            if not any(one in text for one in needed):
+                continue
             for match in pattern.finditer(text):
                 group = "secret" if match.groupdict().get("secret") is not None else 0
                 yield (*match.span(group), name)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import NullPool, Table, create_engine
+from sqlalchemy import NullPool, Table, create_engine, event
 from sqlalchemy.engine import URL
 
 from reenact.domain.errors import StorageError
@@ -63,17 +63,17 @@ class LiveTables:
             if wrong is None:
                 self._make_anew(log, moved)
         except (ReadModelError, StorageError) as error:
-            yield PROGRESS.name, self.position, f"the tables cannot be made anew from the log: {error}"
+            yield str(PROGRESS.name), self.position, f"the tables cannot be made anew from the log: {error}"
             return
         if wrong is not None:
-            yield PROGRESS.name, self.position, f"the read model is not that of the log: {wrong}"
+            yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
             return
         for table in METADATA.sorted_tables:
             if table is not PROGRESS:
                 try:
                     yield from self._compare(table)
                 except sqlite3.DatabaseError as error:
-                    yield table.name, 0, f"the table cannot be read: {error}"
+                    yield str(table.name), 0, f"the table cannot be read: {error}"
 
     def _make_anew(self, log: Log, moved: Moved | None) -> None:
         engine = create_engine(
@@ -82,6 +82,7 @@ class LiveTables:
             poolclass=NullPool,
             hide_parameters=True,
         )
+        event.listen(engine, "connect", _prepare)
         try:
             METADATA.create_all(engine)
             projection = Projection(log, engine)
@@ -108,7 +109,7 @@ class LiveTables:
         shown = ", ".join(f"{name} {_text(cell)}" for name, cell in zip(keys, first, strict=True))
         more = "" if count == 1 else f"; {count} rows of the table are wrong"
         at = first[0] if isinstance(first[0], int) else 0
-        yield table.name, at, f"the row with {shown} {self._problem(table, keys, first)}{more}"
+        yield str(table.name), at, f"the row with {shown} {self._problem(table, keys, first)}{more}"
 
     def _problem(self, table: Table, keys: Sequence[str], key: tuple[Any, ...]) -> str:
         found: list[dict[str, Any] | None] = []
@@ -174,6 +175,12 @@ def _attach(connection: sqlite3.Connection, path: Path, anew: Path) -> bool:
         else:
             return True
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
+
+
+def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+    # Nobody needs the file once this is over, whatever happens.
+    connection.execute("PRAGMA synchronous=OFF")
+    connection.execute("PRAGMA journal_mode=MEMORY")
 
 
 def _queries(table: Table, keys: Sequence[str]) -> tuple[str, str]:

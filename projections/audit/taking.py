@@ -53,6 +53,7 @@ class Taking:
         """Clean all texts with `texts`; `extra` is asked about every struct on the way."""
         self._texts = texts
         self._extra = extra
+        self._found_in = lru_cache(maxsize=10_000)(texts.found_in)
 
     def struct(self, value: _Struct, paths: Paths, name: str) -> _Struct:
         """Return the struct without what stands at these paths, which are marked with the name; itself if it can stay.
@@ -120,15 +121,17 @@ class Taking:
         return self.free(value, paths, name)
 
     def _cleaned(self, owner: msgspec.Struct, field: str, value: str, name: str) -> str:
-        found = self._texts.found_in(value)
-        if found is None or not may_be(type(owner), field).text:
+        if not may_be(type(owner), field).text:
             return value
-        if stays(field):
-            msg = f"what the policy calls {found!r} stands in {name}, which has to stay, for other records name it"
-            raise RedactionError(
-                f"{msg}; export without that session, or let the policy say more exactly what it means"
-            )
-        return self._texts.cleaned(value)
+        if not stays(field):
+            return self._texts.cleaned(value)
+        found = self._found_in(value)
+        if found is None:
+            return value
+        message = f"what the policy calls {found!r} stands in {name}, which has to stay, for other records name it"
+        raise RedactionError(
+            f"{message}; export without that session, or let the policy say more exactly what it means"
+        )
 
     def _taken(self, owner: type, field: str, value: object, name: str) -> Any:  # noqa: ANN401 - of the field's type
         """Return what stands in the place of a field's value."""

@@ -36,7 +36,7 @@ def open_place(url: str | os.PathLike[str]) -> Place:
 
         return Schemas(*_taken_apart(text))
     path = Path(text.removeprefix(_SQLITE))
-    if "://" in str(path) or ("://" in text and not text.startswith(_SQLITE)):
+    if "://" in text and not text.startswith(_SQLITE):
         kind = text.partition("://")[0]
         raise ConfigurationError(f"projections are kept in no {kind}; give a directory or a postgresql:// URL")
     if path.is_file():

@@ -13,6 +13,7 @@ from reenact.projections.errors import ProjectionFailedError, ProjectionReplaced
 from reenact.projections.log import Log, Row
 from reenact.projections.own import kept
 from reenact.projections.own.declared import Functions, Projection, functions_of, shape_of
+from reenact.projections.own.guard import CommittedError, check_open
 from reenact.projections.own.kept import Kept
 from reenact.projections.own.place import Place, Replaced, is_passing, trouble
 from reenact.projections.status import failure_of
@@ -90,7 +91,7 @@ class Generation:
                 raise self._failed(row, error) from error
 
     def _apply(self, rows: Sequence[Row]) -> None:
-        functions = self._functions
+        functions, row = self._functions, rows[-1]
         try:
             with self._tables.writing() as connection:
                 is_ours = kept.move(connection, self.position, rows[-1])
@@ -98,8 +99,11 @@ class Generation:
                     for row in rows:
                         for function in functions.get(type(row.event), ()):
                             function(connection, row.event, row)
+                            check_open(connection)
         except Replaced:
             self._follow()
+        except CommittedError as error:
+            raise self._failed(row, error) from error
         except DBAPIError as error:
             if is_passing(error):
                 raise trouble(error) from error

@@ -9,10 +9,16 @@ from typing import Final
 from sqlalchemy import Connection, Engine, event
 
 _IN_HAND: Final = "reenact_in_hand"
+_IDLE: Final = 0
+"""What libpq calls a connection that is in no transaction."""
 
 
 class EndedError(RuntimeError):
     """A function has ended, or tried to end, the transaction that it writes in; it is not its to end."""
+
+
+class CommittedError(EndedError):
+    """A function has committed behind our back: rows may be there in part, and none of them can be taken back."""
 
 
 def guard(engine: Engine) -> None:
@@ -25,16 +31,33 @@ def only_commit(connection: Connection) -> Generator[None]:
     """Begin a transaction; commit it at the end, or roll it back if something was raised.
 
     Raises:
-        EndedError: somebody has tried to commit before.
+        EndedError: somebody has tried to end it before.
     """
     with connection.begin() as transaction:
         connection.info[_IN_HAND] = True
         try:
             yield
-            if not transaction.is_active or not _is_open(connection):
-                raise EndedError("the transaction was ended by a function; it is committed when the batch is done")
+            check_open(connection)
+        except BaseException:
+            if not transaction.is_active:
+                connection.invalidate()  # nobody will roll back what is left of it
+            raise
         finally:
-            connection.info.pop(_IN_HAND, None)
+            if not connection.invalidated:
+                connection.info.pop(_IN_HAND, None)
+
+
+def check_open(connection: Connection) -> None:
+    """Raise if the transaction was ended.
+
+    Raises:
+        CommittedError: it was, by a statement of the database's own language.
+        EndedError: it was rolled back.
+    """
+    if not connection.in_transaction():
+        raise EndedError("a function has ended the transaction that it writes in, which is not its to end")
+    if not _is_open(connection.connection.driver_connection):
+        raise CommittedError("a function has ended the transaction that it writes in; mend it, and rebuild the tables")
 
 
 def _refuse(connection: Connection) -> None:
@@ -42,7 +65,10 @@ def _refuse(connection: Connection) -> None:
         raise EndedError("a function of a projection does not commit; that is done when the batch is done")
 
 
-def _is_open(connection: Connection) -> bool:
-    """Return whether the driver, too, is in a transaction; those that do not say are believed."""
-    is_in = getattr(connection.connection.driver_connection, "in_transaction", True)
-    return bool(is_in)
+def _is_open(driver: object) -> bool:
+    """Return whether the driver, too, is in a transaction."""
+    is_in: object = getattr(driver, "in_transaction", None)  # that of sqlite3
+    if is_in is None:
+        status: object = getattr(getattr(driver, "info", None), "transaction_status", None)
+        return status != _IDLE
+    return is_in is True

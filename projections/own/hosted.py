@@ -77,7 +77,7 @@ class Hosted:
             self._runner.notify(position)
 
     def wait_for(self, position: int, timeout: float) -> None:
-        """Return once everything up to the position can be read.
+        """Return once everything up to the position can be read, in tables of this version.
 
         Raises:
             ProjectionFailedError: an event before it cannot be projected.
@@ -87,8 +87,7 @@ class Hosted:
         """
         deadline = time.monotonic() + timeout
         runner = self._runner or self._wait_for_runner(position, deadline)
-        if runner is not None:
-            runner.wait_for(position, max(0.0, deadline - time.monotonic()))
+        runner.wait_for(position, max(0.0, deadline - time.monotonic()))
 
     def catch_up(self) -> None:
         """Project everything that the log holds now, if it is this version's tables that are live."""
@@ -258,13 +257,11 @@ class Hosted:
             if number < live:
                 self._place.drop(self.name, number, by_force=by_force)
 
-    def _wait_for_runner(self, position: int, deadline: float) -> Runner[Generation] | None:
-        """Return what moves the tables of this version; None, if those of another one are enough."""
+    def _wait_for_runner(self, position: int, deadline: float) -> Runner[Generation]:
+        """Return what moves the tables of this version, once these are there."""
         with self._news:
             while self._runner is None:
                 former = self._former
-                if former is not None and former.shape == self._shape and former.position >= position:
-                    return None
                 if self._closed:
                     raise _closed()
                 failure = self.rebuilder.failure

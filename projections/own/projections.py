@@ -149,7 +149,7 @@ class Projections:
         self.close()
 
     def wait_for(self, position: int | None = None, timeout: float = TIMEOUT, *, of: Which | None = None) -> None:
-        """Return once everything up to a position of the log can be read.
+        """Return once everything up to a position of the log can be read, in tables of the versions that were given.
 
         Args:
             position: the position; None is where the log ends now.

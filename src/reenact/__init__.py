@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         Announcement,
         DeadLetter,
         EventSourcedActor,
+        Origin,
         PooledActor,
         Reference,
         RestartLimitError,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         by_type,
         waiting,
     )
+    from reenact.audit import Audit
     from reenact.client.reconnect import Reconnect
     from reenact.client.runtime import RemoteRuntime
     from reenact.client.subscription import RemoteSubscription
@@ -124,6 +126,7 @@ __all__ = [
     "AlreadyExistsError",
     "Announcement",
     "AsyncRuntime",
+    "Audit",
     "AuthenticationError",
     "BranchPoint",
     "CallNotPendingError",
@@ -164,6 +167,7 @@ __all__ = [
     "Message",
     "NotFoundError",
     "OpaqueBlock",
+    "Origin",
     "PendingCall",
     "Policies",
     "Policy",
@@ -246,6 +250,7 @@ _LATER: Final = {
     "AgentState": "reenact.loop",
     "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
+    "Audit": "reenact.audit",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
     "Compacted": "reenact.actors.feed.retention",
     "CostLimit": "reenact.domain.loop.ledger",
@@ -264,6 +269,7 @@ _LATER: Final = {
     "LLMDriver": "reenact.actors.environment.api",
     "LLMProvider": "reenact.actors.environment.api",
     "MCPServer": "reenact.domain.tools",
+    "Origin": "reenact.actors.kernel",
     "PendingCall": "reenact.domain.people",
     "Policies": "reenact.domain.loop.policy",
     "Policy": "reenact.domain.loop.policy",

@@ -24,10 +24,15 @@ from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
+from reenact.projections.own.projections import TIMEOUT, Projections, Which
+from reenact.projections.status import ProjectionStatus
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from reenact._remote import AsyncRemoteRuntime
     from reenact.client.runtime import RemoteRuntime
+    from reenact.projections.audit.api import OnProgress
 
     AnyRuntime: TypeAlias = Runtime | RemoteRuntime
 
@@ -417,6 +422,44 @@ class AsyncFacades:
         await self.close()
 
 
+class AsyncProjections:
+    """`Projections`, awaited."""
+
+    def __init__(self, projections: Projections, threads: Threads) -> None:
+        self._of, self._threads = projections, threads
+
+    async def wait_for(
+        self,
+        position: int | None = None,
+        timeout: float = TIMEOUT,  # noqa: ASYNC109 - as there
+        *,
+        of: Which | None = None,
+    ) -> None:
+        """See `Projections.wait_for`."""
+        await self._threads.call(self._of.wait_for, position, timeout, of=of)
+
+    async def read(self, projection: Which, ask: Callable[[Connection], R]) -> R:
+        """Return what the function answers, which is given a connection on a thread; see `Projections.read`."""
+
+        def reading() -> R:
+            with self._of.read(projection) as connection:
+                return ask(connection)
+
+        return await self._threads.call(reading)
+
+    async def status(self) -> list[ProjectionStatus]:
+        """See `Projections.status`."""
+        return await self._threads.call(self._of.status)
+
+    async def rebuild(self, projection: Which | None = None, *, progress: OnProgress | None = None) -> None:
+        """See `Projections.rebuild`; `progress` is called on a thread."""
+        await self._threads.call(self._of.rebuild, projection, progress=progress)
+
+    async def retry(self, projection: Which) -> None:
+        """See `Projections.retry`."""
+        await self._threads.call(self._of.retry, projection)
+
+
 class AsyncRuntime(AsyncFacades):
     """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` and `close` it."""
 
@@ -424,6 +467,7 @@ class AsyncRuntime(AsyncFacades):
         super().__init__(runtime, threads)
         self._runtime = runtime
         self.events = AsyncEvents(runtime, threads)
+        self.projections = AsyncProjections(runtime.projections, threads)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], **settings: Any) -> Opening[AsyncRuntime]:  # noqa: ANN401 - those of Runtime.open

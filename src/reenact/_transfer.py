@@ -134,10 +134,11 @@ def import_log(
     """
     forms = codec() if typed else None
     with _from(source) as (file, name):
-        if not _is_there(log):  # a file that is refused leaves no log behind
-            look_at(_reader(file, name, forms, progress), None)
+        # A file that is refused leaves no log behind.
+        lacking = None if _is_there(log) else look_at(_reader(file, name, forms, progress), None)
         with _open(log, forms, synchronous) as journal:
-            lacking = look_at(_reader(file, name, forms, progress), journal)
+            if lacking is None or journal.head():
+                lacking = look_at(_reader(file, name, forms, progress), journal)
             return _take_in(_reader(file, name, None, None), journal, lacking, progress)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,7 @@ from reenact.actors.journal.walk import Finding
 from reenact.actors.kernel import EventSourcedActor
 from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.timetable import microseconds
+from reenact.domain.errors import ConfigurationError
 from reenact.projections.audit.agreement import Conversations
 from reenact.projections.audit.api import OnProgress, Progress
 from reenact.projections.audit.tables import LiveTables, live_tables
@@ -31,6 +32,11 @@ from reenact.projections.errors import ReadModelError
 Log: TypeAlias = str | os.PathLike[str]
 ActorClasses: TypeAlias = Sequence[type[EventSourcedActor[Any, Any, Any]]]
 Compared: TypeAlias = Literal["agrees", "differs", "not there", "not comparable"]
+
+__all__ = ["ActorClasses", "Checkpoint", "Finding", "Verdict", "checkpoint_of", "verify_log"]
+
+_OWN: Final = frozenset({"", "-wal", "-shm", "-journal", ".lock"})
+"""What follows the name of a log in the names of the files that belong to it."""
 
 _FIRST: Final = 1000
 """One of so many events tells whether a log is one of sessions."""
@@ -59,6 +65,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     def is_whole(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
+
+    def text(self) -> str:
+        """Return it as lines for people: what is wrong, one finding a line, and then what was looked at."""
+        lines = [_line(finding) for finding in self.findings]
+        count = len(self.findings)
+        verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
+        lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
+        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}")
+        if self.checkpoint is not None:
+            lines.append(f"checkpoint: of position {self.checkpoint:,}")
+        if self.meaning == "unknown":
+            lines.append("events: those of other actors; what they say was not looked at")
+        else:
+            lines.append(f"read model: {self.read_model}")
+        return "\n".join(lines)
 
 
 def verify_log(
@@ -125,8 +146,10 @@ def verify_log(
         )
 
 
-def checkpoint_of(log: Log, to: Log | BinaryIO, *, progress: OnProgress | None = None) -> Checkpoint:
+def checkpoint_of(log: Log, to: Log | Callable[[bytes], object], *, progress: OnProgress | None = None) -> Checkpoint:
     """Write where every stream and feed of the log ends now, to a file that is there whole or not at all.
+
+    A function is given it line by line.
 
     Raises:
         ConfigurationError: the URL cannot be read, what it needs is not installed, or the file cannot be written.
@@ -140,13 +163,29 @@ def checkpoint_of(log: Log, to: Log | BinaryIO, *, progress: OnProgress | None =
 
     with ExitStack() as parts:
         evidence = parts.enter_context(evidence_of(_place(log)))
-        file = parts.enter_context(replacing(Path(to))) if isinstance(to, str | os.PathLike) else to
+        write = to if callable(to) else parts.enter_context(replacing(_beside(log, Path(to)))).write
         told = report if progress is not None else None
-        return write_checkpoint(evidence, file.write, made_at=microseconds(), report=told)
+        return write_checkpoint(evidence, write, made_at=microseconds(), report=told)
+
+
+def _line(finding: Finding) -> str:
+    name = f" {finding.name}" if finding.name else ""
+    place = "" if finding.position is None else f" (position {finding.position:,})"
+    return f"{finding.kind}{name} at {finding.at:,}{place}: {finding.problem}"
 
 
 def _place(log: Log) -> Log:
     return log if is_postgres(log) else file_of(log)
+
+
+def _beside(log: Log, to: Path) -> Path:
+    """Return the path of a file that is none of the log's own."""
+    if not is_postgres(log):
+        own, given = Path(_place(log)).resolve(), to.resolve()
+        is_own = given.name.removeprefix(own.name) in _OWN or given.name.startswith(f"{own.name}.projections")
+        if given.parent == own.parent and given.name.startswith(own.name) and is_own:
+            raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
+    return to
 
 
 def _who_knows(

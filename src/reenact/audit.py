@@ -11,6 +11,7 @@ from typing import Self
 
 from reenact._runtime import codec
 from reenact._transfer import Imported, Place, export_log, import_log, open_export
+from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, checkpoint_of, verify_log
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.projections.audit.api import OnProgress
@@ -25,9 +26,11 @@ from reenact.projections.audit.showing import Shown, shown
 
 __all__ = [
     "Audit",
+    "Checkpoint",
     "Difference",
     "Exported",
     "Filter",
+    "Finding",
     "Imported",
     "LogEntry",
     "Moment",
@@ -37,11 +40,14 @@ __all__ = [
     "Shown",
     "ToolRedaction",
     "UnrecordedRules",
+    "Verdict",
     "Why",
+    "checkpoint_of",
     "export_log",
     "import_log",
     "open_export",
     "read_redaction",
+    "verify_log",
 ]
 
 _ANY = Filter()
@@ -162,6 +168,30 @@ class Audit:
     ) -> Exported:
         """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
         return export_log(self._log.path, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
+
+    def verify(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: OnProgress | None = None,
+        *,
+        actors: ActorClasses = (),
+    ) -> Verdict:
+        """Look at everything in the log, as it stands now, and at the tables beside it, as `verify_log` does.
+
+        Raises:
+            CheckpointError: the checkpoint is none, is damaged, or is that of another log.
+            StorageError: the log cannot be read to its end.
+        """
+        return verify_log(self._log.path, checkpoint=checkpoint, actors=actors, progress=progress)
+
+    def checkpoint(self, to: str | os.PathLike[str], progress: OnProgress | None = None) -> Checkpoint:
+        """Write where every stream and feed ends now to a file, which is there whole or not at all.
+
+        Raises:
+            ConfigurationError: the file cannot be written.
+            StorageError: the log is damaged, or cannot be read to its end.
+        """
+        return checkpoint_of(self._log.path, to, progress=progress)
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""

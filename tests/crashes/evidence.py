@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from reenact.actors.journal.verify import verify
 from reenact.actors.session import Recovery
 from reenact.domain.loop.events import ToolResult, ToolStarted
 from reenact.events import DeltasCompacted
-from reenact.testing import CrashReport, wait_until
-from tests.crashes.workloads import as_json, settle
+from reenact.testing import CrashReport
+from tests.crashes.workloads import as_json, sessions_in, settle
 from tests.crashes.world import IDEMPOTENT, Effect, World
 from tests.domain.grammar import Heard
-from tests.runtime.witness import PATIENCE, Ears, check, check_rows, fold, heard_of, journal_of, recorded_states
+from tests.runtime.witness import Ears, check, check_rows, fold, heard_of, journal_of, plain
 
 UNKNOWN = "it is not known whether it took effect"
 STREAM = "session/s"
@@ -40,6 +39,7 @@ class Promises:
         self.approved: set[str] = set()
         self.deleted = False
         self.compacted = False
+        self.branched = False
         self.acknowledged = 0
         self.asked: dict[str, tuple[str, dict[str, Any]]] = {}
         self.answered: dict[str, Any] = {}
@@ -60,6 +60,8 @@ class Promises:
                 self.approved.add(words[0])
             case "deleted":
                 self.deleted = True
+            case "branched":
+                self.branched = True
             case "compacted":
                 self.compacted = True
             case "acknowledged":
@@ -77,6 +79,7 @@ class Left(msgspec.Struct, frozen=True):
 
     head: int
     turn: str | None
+    under_way: frozenset[str]
     queue: tuple[str, ...]
     waiting: frozenset[str]
     deleted: bool
@@ -96,6 +99,7 @@ def left(home: Path) -> Left:
         return Left(
             head=journal.head(),
             turn=None if state.turn is None else state.turn.id,
+            under_way=frozenset(one for one in sessions_in(journal) if fold(journal, one).turn is not None),
             queue=tuple(queued.turn_id for queued in state.queue),
             waiting=frozenset(call.id for call in state.round.at("waiting"))
             if state.round is not None
@@ -133,9 +137,10 @@ def examine(
             else:
                 _what_waits_goes_on_waiting(runtime, recovery, last)
                 _requests_are_carried_out_once(runtime, promises)
-                _the_session_goes_on(runtime)
+                _the_session_goes_on(runtime, "s")
                 _messages_are_whole(runtime, promises)
                 _calls_are_answered_truly(runtime, recovery, world.effects, last)
+            _the_branch_goes_on(runtime, promises)
             _turns_ended_once(runtime, recovery, promises, resumed, last)
         head = left(home).head
         with world.opened(recovery) as runtime:
@@ -146,14 +151,13 @@ def examine(
 def _nothing_is_left_open(runtime: Runtime, recovery: Recovery, last: Left) -> None:
     """Once a log is open, its tables are what it says; unfinished turns are over, or go on."""
     journal = journal_of(runtime)
-    states = recorded_states(journal)
+    states = {session_id: fold(journal, session_id) for session_id in sessions_in(journal)}
     live = {agent.session_id for agent in runtime.agents.list()}
-    if recovery == "close" or last.turn is None:
-        assert live == set()
-        assert all(state.turn is None and state.agent is None for state in states.values())
+    assert live == (set() if recovery == "close" else last.under_way)
+    assert {session_id for session_id, state in states.items() if state.agent is not None} == live
+    if not live:
+        assert all(state.turn is None for state in states.values())
         check_rows(runtime, states)
-    else:
-        assert live == {"s"}
 
 
 def _what_was_heard_is_there(runtime: Runtime, promises: Promises) -> None:
@@ -162,12 +166,13 @@ def _what_was_heard_is_there(runtime: Runtime, promises: Promises) -> None:
         if not any(event.type == "deltas_compacted" for event in kept.values()):
             assert {cursor: kept.get(cursor) for cursor in promises.heard} == promises.heard
             return
-    kept = {event.cursor or 0: event for event in runtime.events.subscribe("s", "examiner", 0).take(10_000)}
+    there = {event.cursor: event for event in runtime.events.subscribe("s", "examiner", 0).take(10_000)}
     gone: set[int] = set()
-    for event in kept.values():
-        if isinstance(event.data, DeltasCompacted):
-            gone |= set(range(event.data.first_cursor, event.data.last_cursor + 1))
-    assert all(cursor in gone or as_json(kept[cursor].data) == heard.data for cursor, heard in promises.heard.items())
+    for envelope in there.values():
+        data: object = envelope.data
+        if isinstance(data, DeltasCompacted):
+            gone |= set(range(data.first_cursor, data.last_cursor + 1))
+    assert all(cursor in gone or plain(there[cursor]) == heard for cursor, heard in promises.heard.items())
     assert {promises.heard[cursor].type for cursor in gone & promises.heard.keys()} <= {
         "text_delta",
         "input_json_delta",
@@ -214,11 +219,27 @@ def _requests_are_carried_out_once(runtime: Runtime, promises: Promises) -> None
         assert len(runtime.sessions.list_by_container("c")) == 1 + ("r3" in asked)
 
 
-def _the_session_goes_on(runtime: Runtime) -> None:
+def _the_session_goes_on(runtime: Runtime, session_id: str) -> None:
     ears = Ears(runtime)
-    turn_id = runtime.agents.receive(runtime.sessions.run("s"), "and now?")
+    turn_id = runtime.agents.receive(runtime.sessions.run(session_id), "and now?")
     ears.wait("turn_completed", turn_id=turn_id)
-    assert runtime.sessions.messages("s")[-1].text == "you said and now?."
+    assert runtime.sessions.messages(session_id)[-1].text == "you said and now?."
+
+
+def _the_branch_goes_on(runtime: Runtime, promises: Promises) -> None:
+    """A branch that was promised is there, with all that it shares, and with what waited."""
+    there = runtime.sessions.get("b")
+    assert there is not None or not promises.branched
+    if there is None:
+        return
+    assert there.origin is not None
+    assert there.origin.session_id == "s"
+    _the_session_goes_on(runtime, "b")
+    messages = runtime.sessions.messages("b")
+    assert [message.text for message in messages if message.role == "user"] == ["hold", "two", "and now?"]
+    answers = [message for message in messages[:-1] if message.role == "assistant"]
+    assert [answer for answer in answers if not answer.partial and answer.text != "you said two."] == []
+    assert all("you said two.".startswith(answer.text) for answer in answers)
 
 
 def _messages_are_whole(runtime: Runtime, promises: Promises) -> None:
@@ -270,7 +291,7 @@ def _calls_are_answered_truly(runtime: Runtime, recovery: Recovery, effects: lis
 
 def _turns_ended_once(runtime: Runtime, recovery: Recovery, promises: Promises, resumed: set[str], last: Left) -> None:
     feed = heard_of(journal_of(runtime), "s")
-    wait_until(partial(_is_quiet, runtime), PATIENCE, "turns to end")
+    settle(runtime)
     ends = [(event.turn_id or "", event.data["outcome"]) for event in feed if event.type == "turn_completed"]
     outcomes = dict(ends)
     assert len(ends) == len(outcomes)
@@ -281,7 +302,3 @@ def _turns_ended_once(runtime: Runtime, recovery: Recovery, promises: Promises, 
         assert outcomes[last.turn] in allowed
     if not any(event.type == "deltas_compacted" for event in feed):
         check(runtime, resumed=resumed)
-
-
-def _is_quiet(runtime: Runtime) -> bool:
-    return all(state.turn is None for state in recorded_states(journal_of(runtime)).values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -72,7 +73,7 @@ def decide(state: Letters, command: Command) -> Sequence[Event]:
         case NoteDelivery(letter=letter):
             return (Delivered(letter),) if letter in state.here else ()
         case Remind(letter=letter):
-            return (Reminded(letter),) if letter in dict(map(reversed, state.reminders)) else ()
+            return (Reminded(letter),) if any(other == letter for _, other in state.reminders) else ()
         case _:
             assert_never(command)
 
@@ -168,6 +169,13 @@ def post(reporter: Reporter, log: str, arrivals: Path) -> None:
             reporter.say("taken", number, taken)
         stream = PostOffice.stream("o")
         wait_until(lambda: not PostOffice.replay(system.journal.read(stream)).here, what="deliveries")
+
+
+def vanish(reporter: Reporter) -> None:
+    """Tell where a log is that is gone when it is closed, and where another one is that has been."""
+    with ActorSystem.in_memory() as system:
+        reporter.say(getattr(system.journal, "path", ""))
+        threading.Event().wait()
 
 
 def go_on(reporter: Reporter, log: str, arrivals: Path) -> None:

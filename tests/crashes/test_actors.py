@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reenact import ActorSystem
+from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import RequestReusedError
 from reenact.testing import Crash, CrashPoint, CrashReport, CrashTest, ManualClock, wait_until
@@ -23,6 +25,7 @@ from tests.crashes.post_office import (
     go_on,
     opened,
     post,
+    vanish,
 )
 from tests.crashes.test_matrix import AROUND_A_COMMIT
 
@@ -58,6 +61,21 @@ def test_an_actor_whose_process_is_killed_again_while_it_recovers_goes_on(
 
     assert second.killed
     examine(log, arrivals, [first, second])
+
+
+def test_what_a_killed_process_had_in_memory_alone_is_cleared_away_by_the_next_that_has_such(
+    crashes: CrashTest,
+) -> None:
+    with ActorSystem.in_memory() as other:
+        report = crashes.run_until_killed(vanish, until=bool)
+        left = Path(report.said[0][0]).parent
+        was_there = left.exists()
+
+        with ActorSystem.in_memory():
+            assert not left.exists()
+
+        assert was_there
+        assert Path(str(getattr(other.journal, "path", ""))).exists()
 
 
 def examine(log: str, arrivals: Path, reports: Sequence[CrashReport]) -> None:
@@ -96,6 +114,6 @@ def examine(log: str, arrivals: Path, reports: Sequence[CrashReport]) -> None:
     assert verify(log) == []
 
 
-def _is_done(history: Sequence[object]) -> bool:
-    state = PostOffice.replay(history)  # type: ignore[arg-type]
+def _is_done(history: Sequence[Recorded]) -> bool:
+    state = PostOffice.replay(history)
     return not state.here and not state.reminders

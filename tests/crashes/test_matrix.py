@@ -46,6 +46,7 @@ COMMITS = {
     "interrupt": ("turn-interrupted", ("turn-completed", 2)),
     "destroy": ("agent-stopped", ("agent-started", 2)),
     "delete": ("session-deleted",),
+    "branch": ("session-branched", ("turn-completed", 2)),
     "requests": ("container-created", "message-accepted", "session-created"),
 }
 """Which events of a workload a process is killed around, and which time they are of their kind if not the first."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from reenact import Runtime
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.session import Recovery
+from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.events import Envelope
-from reenact.testing import Reporter
+from reenact.testing import Reporter, wait_until
 from tests.crashes.world import World
-from tests.runtime.witness import PATIENCE, Ears, heard_of, journal_of, plain
+from tests.runtime.witness import PATIENCE, Ears, fold, journal_of, plain
 
 
 class Life:
@@ -133,8 +136,21 @@ def compaction(life: Life) -> None:
     life.ask_and_wait("two")
 
 
+def branch(life: Life) -> None:
+    """Branch a session in the middle of an answer behind which a message waits, and let both go on."""
+    turns = [life.hold(), life.ask("two")]
+    life.runtime.sessions.branch("s", new_session_id="b")
+    life.reporter.say("branched")
+    life.runtime.sessions.run("b")
+    wait_until(lambda: life.runtime.sessions.messages("b")[-1].text == "you said two.", PATIENCE, "the branch")
+    life.world.factory.gate.open()
+    for turn_id in turns:
+        life.ears.wait("turn_completed", turn_id=turn_id)
+
+
 WORKLOADS: dict[str, Callable[[Life], None]] = {
-    work.__name__: work for work in (text, tools, approval, queue, interrupt, destroy, delete, requests, compaction)
+    work.__name__: work
+    for work in (text, tools, approval, queue, interrupt, destroy, delete, requests, compaction, branch)
 }
 
 
@@ -152,25 +168,24 @@ def recover(reporter: Reporter, home: Path, recovery: Recovery) -> None:
 
 
 def settle(runtime: Runtime) -> None:
-    """Wait until no turn is under way; those of a session that is deleted are over."""
-    ears = Ears(runtime)
-    feed = heard_of(journal_of(runtime), "s")
-    begun = {event.turn_id for event in feed if event.type == "turn_started"}
-    over = {event.turn_id for event in feed if event.type == "turn_completed"}
-    for turn_id in begun - over:
-        if not _is_over(runtime, turn_id):
-            ears.wait("turn_completed", turn_id=turn_id)
+    """Wait until no turn is under way."""
+    wait_until(partial(_is_quiet, runtime), PATIENCE, "turns to end")
 
 
-def _is_over(runtime: Runtime, turn_id: str | None) -> bool:
-    return any(
-        event.type == "turn_completed" and event.turn_id == turn_id for event in heard_of(journal_of(runtime), "s")
-    )
+def _is_quiet(runtime: Runtime) -> bool:
+    journal = journal_of(runtime)
+    return all(fold(journal, session_id).turn is None for session_id in sessions_in(journal))
+
+
+def sessions_in(journal: SqliteJournal) -> list[str]:
+    """Return the sessions that the log has, branches and deleted ones too."""
+    return [
+        one.event.session_id
+        for one in journal.read_all(limit=1_000_000)
+        if isinstance(one.event, SessionCreated | SessionBranched)
+    ]
 
 
 def as_json(value: object) -> Any:  # noqa: ANN401 - whatever JSON holds
     """Return the value as it is said."""
     return json.loads(msgspec.json.encode(value))
-
-
-__all__ = ["PATIENCE", "WORKLOADS", "Life", "as_json", "live", "recover", "settle"]

@@ -561,6 +561,21 @@ def test_streams_of_the_same_moment_are_woken_once_though_they_fill_more_than_a_
     assert sorted(woken) == sorted(journal._due)
 
 
+def test_who_says_late_when_it_is_to_be_woken_wakes_nobody_else(journal: MemoryJournal, clock: ManualClock) -> None:
+    woken: list[str] = []
+    streams = [f"ledger/{number}" for number in range(100)]
+    journal._due.update(dict.fromkeys(streams, IN_10))
+    watching = alarms.Alarms(journal, Timetable(clock), clock, woken.append)
+    watching.begin()
+    clock.advance(10)
+    assert sorted(woken) == sorted(streams)
+
+    for stream in streams:
+        watching.hint(stream, IN_10)
+
+    assert sorted(woken) == sorted(2 * streams)
+
+
 def test_many_streams_of_a_real_log_are_woken(clock: ManualClock) -> None:
     count = 2500
     with ActorSystem.in_memory(clock=clock) as system:

@@ -86,7 +86,7 @@ def test_every_answer_is_what_a_naive_reading_of_the_history_gives_wherever_it_e
         for session_id in "abcdefg":
             assert [model.session(session_id)] == _by_id(naive.sessions(rows), session_id)
             assert model.messages(session_id) == naive.messages(rows, session_id)
-            assert [_turn(turn) for turn in model.turns_of(session_id)] == naive.turns(rows, session_id)
+            assert told(model.turns_of(session_id)) == naive.turns(rows, session_id)
             assert model.tool_calls(session_id) == naive.calls(rows, session_id)
             pending = [(call.id, call.turn_id, call.kind) for call in model.pending(session_id)]
             assert pending == naive.pending(rows, session_id)
@@ -99,8 +99,11 @@ def test_every_answer_is_what_a_naive_reading_of_the_history_gives_wherever_it_e
             assert model.image_revision(registered.image_id, registered.revision) == registered.definition
 
 
-def _turn(turn: TurnInfo) -> naive.Turn:
-    return naive.Turn(turn.id, turn.message_id, turn.outcome, turn.stop_reason, turn.steps, turn.model, turn.cost)
+def told(turns: Sequence[TurnInfo]) -> list[naive.Turn]:
+    return [
+        naive.Turn(turn.id, turn.message_id, turn.outcome, turn.stop_reason, turn.steps, turn.model, turn.cost)
+        for turn in turns
+    ]
 
 
 def _by_id(infos: Sequence[Any], ids: str) -> list[Any]:

@@ -28,7 +28,8 @@ class Promises:
         self.heard: dict[int, Heard] = {}
 
     def take(self, report: CrashReport) -> None:
-        self.acknowledged.update(report.told("acknowledged"))
+        for turn_id, question in report.told("acknowledged"):
+            self.acknowledged[turn_id] = question
         for (event,) in report.told("heard"):
             self.heard[event["cursor"]] = msgspec.convert(event, Heard)
 

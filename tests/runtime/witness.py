@@ -17,7 +17,7 @@ from reenact.actors.journal.api import Append, Done, Outcome
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.actors.session import SessionActor
-from reenact.domain.session import Session, SessionCreated, evolve
+from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.events import Envelope
 from reenact.projections.audit.retrace import retrace
 from reenact.projections.queries import ReadModel
@@ -113,15 +113,17 @@ def recorded_states(journal: SqliteJournal) -> dict[str, Session]:
     ids = [
         recorded.event.session_id
         for recorded in journal.read_all(limit=1_000_000)
-        if isinstance(recorded.event, SessionCreated)
+        if isinstance(recorded.event, SessionCreated | SessionBranched)
     ]
     return {id_: fold(journal, id_) for id_ in ids}
 
 
 def fold(journal: SqliteJournal, session_id: str, *, until: int | None = None) -> Session:
     """Return the session's state as its log alone tells it, up to a version."""
-    history = journal.read(f"session/{session_id}")
-    return reduce(evolve, (recorded.event for recorded in history[:until]), Session())
+    own = journal.read(f"session/{session_id}")[:until]
+    branched = own[0].event if own else None
+    before = fold(journal, branched.origin, until=branched.version) if isinstance(branched, SessionBranched) else None
+    return reduce(evolve, (recorded.event for recorded in own), before or Session())
 
 
 def live_sessions(runtime: Runtime) -> dict[str, tuple[Session, int]]:

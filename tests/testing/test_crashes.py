@@ -26,23 +26,25 @@ NEVER = 10**9
 
 
 @pytest.mark.parametrize(
-    ("crash", "durable", "heard", "told"),
+    ("crash", "left"),
     [
-        (Crash(CrashPoint.BEFORE_APPEND, 3), 2, 2, 2),
-        (Crash(CrashPoint.BEFORE_COMMIT, 3), 2, 2, 2),
-        (Crash(CrashPoint.IN_COMMIT, 3), 2, 2, 2),
-        (Crash(CrashPoint.AFTER_COMMIT, 3), 3, 2, 2),
-        (Crash(CrashPoint.AFTER_PUBLISH, 3), 3, 3, 2),
-        (Crash(CrashPoint.AFTER_REPLY, 3), 3, 3, 3),
-        (Crash(CrashPoint.BEFORE_APPEND, 1, "cleared"), 3, 3, 3),
-        (Crash(CrashPoint.AFTER_COMMIT, 1, "cleared"), 4, 3, 3),
-        (Crash(CrashPoint.AFTER_OUTCOME, 2, "added"), 2, 1, 1),
+        (Crash(CrashPoint.BEFORE_APPEND, 3), (2, 2, 2)),
+        (Crash(CrashPoint.BEFORE_COMMIT, 3), (2, 2, 2)),
+        (Crash(CrashPoint.IN_COMMIT, 3), (2, 2, 2)),
+        (Crash(CrashPoint.AFTER_COMMIT, 3), (3, 2, 2)),
+        (Crash(CrashPoint.AFTER_PUBLISH, 3), (3, 3, 2)),
+        (Crash(CrashPoint.AFTER_REPLY, 3), (3, 3, 3)),
+        (Crash(CrashPoint.BEFORE_APPEND, 1, "cleared"), (3, 3, 3)),
+        (Crash(CrashPoint.AFTER_COMMIT, 1, "cleared"), (4, 3, 3)),
+        (Crash(CrashPoint.AFTER_OUTCOME, 2, "added"), (2, 1, 1)),
     ],
     ids=str,
 )
 def test_around_a_commit_a_process_is_killed_just_where_the_point_says(
-    crash: Crash, durable: int, heard: int, told: int, crashes: CrashTest, tmp_path: Path
+    crash: Crash, left: tuple[int, int, int], crashes: CrashTest, tmp_path: Path
 ) -> None:
+    durable, heard, told = left
+
     report = crashes.run_until_killed(crash_programs.append, tmp_path, at=crash)
 
     with SqliteJournal.open(tmp_path / "log.db", CODEC, read_only=True) as journal:
@@ -90,7 +92,7 @@ def test_an_effect_is_what_it_was_where_nothing_crashes(tmp_path: Path) -> None:
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_around_a_projection_a_process_is_killed_just_where_the_point_says(
-    point: CrashPoint, is_behind: bool, crashes: CrashTest, tmp_path: Path
+    point: CrashPoint, crashes: CrashTest, tmp_path: Path, *, is_behind: bool
 ) -> None:
     log = tmp_path / "agents.db"
 
@@ -180,7 +182,7 @@ def test_a_program_that_does_not_end_in_time_is_ended(crashes: CrashTest) -> Non
 
 def test_what_another_process_could_not_find_is_refused(crashes: CrashTest) -> None:
     with pytest.raises(InvalidInputError, match="give a function at the top of a module"):
-        crashes.run(lambda reporter: None)
+        crashes.run(lambda: None)
 
 
 def test_a_module_that_starts_threads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +192,7 @@ def test_a_module_that_starts_threads_is_refused(tmp_path: Path, monkeypatch: py
         "    threading.Thread(target=threading.Event().wait, name='restless-1', daemon=True).start()\n"
         "def program(reporter): pass\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     restless = __import__("restless")
 
     with CrashTest() as crashes, pytest.raises(AssertionError, match=r"restless has started threads: \['restless-1'\]"):

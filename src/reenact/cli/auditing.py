@@ -9,6 +9,8 @@ import typer
 from reenact.cli.arguments import Command, Database, Lines, Page
 from reenact.cli.console import Console
 from reenact.cli.options import (
+    BranchOptions,
+    CheckpointOptions,
     DiffOptions,
     ExportOptions,
     ImportOptions,
@@ -18,6 +20,7 @@ from reenact.cli.options import (
     RebuildOptions,
     ReplayOptions,
     ShowOptions,
+    VerifyOptions,
 )
 
 _MOST: Final = 1_000_000_000
@@ -25,6 +28,8 @@ _MOST: Final = 1_000_000_000
 
 def add_to(app: typer.Typer) -> None:
     """Let the command line know these commands."""
+    app.command("branch")(_branch)
+    app.command("checkpoint")(_checkpoint)
     app.command("diff")(_diff)
     app.command("export")(_export)
     app.command("import")(_import)
@@ -33,6 +38,48 @@ def add_to(app: typer.Typer) -> None:
     app.command("rebuild")(_rebuild)
     app.command("replay")(_replay)
     app.command("show")(_show)
+    app.command("verify")(_verify)
+
+
+def _branch(
+    *,
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id; it may be deleted.")],
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="POSITION", help="Share the history up to this position of the log.")
+    ] = None,
+    edit: Annotated[
+        str | None, typer.Option("--edit", metavar="TEXT", help="Say this instead of the last message up to there.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Go on with this model.")] = None,
+    system_prompt: Annotated[
+        str | None, typer.Option("--system-prompt", metavar="TEXT", help="Go on with these instructions.")
+    ] = None,
+    new_id: Annotated[str | None, typer.Option("--id", metavar="NEW", help="The id of the new session.")] = None,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Create a session that goes on with the history of another one, which stays as it is, and print its id.
+
+    Nothing is copied. reenact --resume ID talks in it.
+    """
+    options = BranchOptions(
+        session=session,
+        at=at,
+        edit=edit,
+        model=model,
+        system_prompt=system_prompt,
+        new_id=new_id,
+        database=database or context.obj,
+        output_format=output_format,
+    )
+
+    def branch(console: Console) -> int:
+        from reenact.cli import branch as branching  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        return branching.branch(options, console)
+
+    return branch
 
 
 def _diff(
@@ -306,3 +353,45 @@ def _show(
         return showing.show(options, console)
 
     return show
+
+
+def _checkpoint(
+    *,
+    context: typer.Context,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="FILE", help="Where to; standard output without it.")
+    ] = None,
+    database: Database = None,
+) -> Command:
+    """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off."""
+    options = CheckpointOptions(output=output, database=database or context.obj)
+
+    def checkpoint(console: Console) -> int:
+        from reenact.cli import verify as verifying  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        return verifying.checkpoint(options, console)
+
+    return checkpoint
+
+
+def _verify(
+    *,
+    context: typer.Context,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", metavar="FILE", help="Hold the log to what `checkpoint` has written.")
+    ] = None,
+    database: Database = None,
+    output_format: Page = ListFormat.TEXT,
+) -> Command:
+    """Look for anything in the log that is not as it was written, also while it is being written.
+
+    The first bad record of every stream and feed is named. Exits with 1 if there is any.
+    """
+    options = VerifyOptions(checkpoint=checkpoint, database=database or context.obj, output_format=output_format)
+
+    def verify(console: Console) -> int:
+        from reenact.cli import verify as verifying  # noqa: PLC0415 - likewise
+
+        return verifying.verify(options, console)
+
+    return verify

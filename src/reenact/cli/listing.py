@@ -57,14 +57,22 @@ def sessions(options: SessionsOptions, console: Console) -> int:
 @contextmanager
 def reading(database: str | None, console: Console) -> Generator[SqliteJournal | None]:
     """Open the log for reading; None if there is none yet where it is by default."""
-    named = database or given(console.environ, "REENACT_DB")
-    path = named or str(default_database(console.environ))
-    if named is None and not Path(path).exists():
-        console.say(f"there is no log yet; the first conversation begins one in {path}")
+    path = database_of(database, console)
+    if path is None:
         yield None
         return
     with SqliteJournal.open(file_of(path), codec(), read_only=True) as journal:
         yield journal
+
+
+def database_of(database: str | None, console: Console) -> str | None:
+    """Return the path or URL of the log; None, having said so, if there is none yet where it is by default."""
+    named = database or given(console.environ, "REENACT_DB")
+    path = named or str(default_database(console.environ))
+    if named is None and not Path(path).exists():
+        console.say(f"there is no log yet; the first conversation begins one in {path}")
+        return None
+    return path
 
 
 def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int) -> str:

@@ -65,6 +65,20 @@ class ServeOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BranchOptions:
+    """A session that goes on with the history of another one up to a position; up to now if there is none."""
+
+    session: str
+    at: int | None = None
+    edit: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    new_id: str | None = None
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogOptions:
     """A look at the events of the log that fit every filter."""
 
@@ -165,6 +179,23 @@ class SessionsOptions:
 
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """Whether the log is whole, and still what it was at the checkpoint."""
+
+    checkpoint: str | None = None
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """A checkpoint of the log, in a file; on standard output without one."""
+
+    output: str | None = None
+    database: str | None = None
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

@@ -12,12 +12,21 @@ OUTCOME: Final = "tool-result"
 
 _NOTHING: Final = "nothing of the command"
 _UNSENT: Final = (
-    "It is as if the command had never been sent: whoever sent it had no reply, and may send it again. What was durable "
-    "before is untouched, and an unfinished turn is ended or resumed, as the runtime is configured."
+    "It is as if the command had never been sent: whoever sent it had no reply, and may send it again. What was "
+    "durable before is untouched, and an unfinished turn is ended or resumed, as the runtime is configured."
 )
 _UNKNOWN: Final = (
-    "Nobody knows what the effect was. A resumed turn runs an idempotent tool once more, with the same key; of any other "
-    "the model is told that its outcome is not known, and it is not run again. `close` tells the model so of both."
+    "Nobody knows what the effect was. A resumed turn runs an idempotent tool once more, with the same key; of any "
+    "other the model is told that its outcome is not known, and it is not run again. `close` tells the model so of "
+    "both."
+)
+_COUNTS: Final = (
+    "The command counts, although whoever sent it had no reply: a request that is sent again under its id is answered, "
+    "and not carried out again. Subscribers hear what was not published, under the cursors it has."
+)
+_KEPT: Final = (
+    "What was acknowledged is there: messages that were accepted wait or are answered; what was created, deleted, "
+    "decided or acknowledged stays so."
 )
 _BEHIND: Final = "The next opening takes in what is missing, before it returns: the tables are what the log says."
 
@@ -47,8 +56,7 @@ class CrashPoint(Enum):
     AFTER_COMMIT = (
         "between commit and publish: the transaction is durable, and nobody has heard of it",
         "all of the transaction: events, feed, snapshots, timers, remembered requests",
-        "The command counts, although whoever sent it had no reply: a request that is sent again under its id is "
-        "answered, and not carried out again. Subscribers hear what was not published, under the cursors it has.",
+        _COUNTS,
     )
     AFTER_PUBLISH = (
         "between publish and reply: subscribers may have heard of it, and whoever sent the command has no reply yet",
@@ -58,8 +66,7 @@ class CrashPoint(Enum):
     AFTER_REPLY = (
         "behind the reply: the program was promised something, and has passed that on (`Reporter.say`)",
         "all that was promised",
-        "What was acknowledged is there: messages that were accepted wait or are answered, what was created, deleted, "
-        "decided or acknowledged stays so.",
+        _KEPT,
     )
     BEFORE_EFFECT = (
         "before the effect: that the tool is started is recorded, and it is about to run",

@@ -75,8 +75,8 @@ class CrashTest:
             arguments: the rest that it is given.
             at: where it is killed.
             armed: whether points count from the beginning; if not, the program says from when on (`Reporter.arm`).
-            until: is shown all that was said whenever something is, and returns whether to kill the program now, wherever
-                it may be by then.
+            until: is shown all that was said whenever something is, and returns whether to kill the program now,
+                wherever it may be by then.
             timeout: seconds after which it is killed and this fails.
 
         Raises:
@@ -111,9 +111,9 @@ class CrashTest:
                     begun = _ask(channel, run, theirs)
                 finally:
                     os.close(theirs)
-                if isinstance(begun, NotBegun):
-                    raise AssertionError(f"{program.__qualname__} could not be run:\n{begun.why}")
-                assert isinstance(begun, Begun)
+                if not isinstance(begun, Begun):
+                    why = begun.why if isinstance(begun, NotBegun) else ""
+                    raise AssertionError(f"{program.__qualname__} could not be run:\n{why}")  # noqa: TRY004 - a test fails
                 try:
                     told = _hear(pipe, begun.pid, until, time.monotonic() + timeout)
                 except BaseException:

@@ -10,10 +10,10 @@ import inspect
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
-from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar, overload
 from unittest import mock
 
 import msgspec
@@ -107,7 +107,15 @@ def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: b
         yield fuse
 
 
-def effect(function: Callable[P, R]) -> Callable[P, R]:
+@overload
+def effect(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]: ...
+
+
+@overload
+def effect(function: Callable[P, R]) -> Callable[P, R]: ...
+
+
+def effect(function: Callable[P, Any]) -> Callable[P, Any]:
     """Return the function, plain or a coroutine function, with the points before and behind an effect around it.
 
     It is for what actors of one's own do to the world; the tools of a runtime have these points by themselves. Where
@@ -124,10 +132,10 @@ def effect(function: Callable[P, R]) -> Callable[P, R]:
             _reach(CrashPoint.AFTER_EFFECT, name)
             return result
 
-        return run_async  # type: ignore[return-value]  # a coroutine function for a coroutine function
+        return run_async
 
     @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - likewise
         _reach(CrashPoint.BEFORE_EFFECT, name)
         result = function(*args, **kwargs)
         _reach(CrashPoint.AFTER_EFFECT, name)

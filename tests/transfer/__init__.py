@@ -1,0 +1,1 @@
+"""Logs that travel through files."""

@@ -1,0 +1,172 @@
+"""What was exported and imported is what it was, for any history."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reenact._runtime import codec
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.verify import verify
+from reenact.audit import export_log, import_log, open_export
+from reenact.domain.errors import StorageFullError
+from tests.projections.histories import Step, play, steps
+from tests.transfer.logs import compact, contents, write
+
+
+@contextmanager
+def folder() -> Generator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+@settings(max_examples=20)
+@given(chosen=steps, merged=st.lists(st.integers(0, 12), max_size=3))
+def test_an_import_exported_again_is_the_same_export(chosen: list[Step], merged: list[int]) -> None:
+    with folder() as there:
+        write(play(chosen).log, there / "one.db", deltas=["He", "llo"])
+        compact(there / "one.db", merged)
+
+        export_log(there / "one.db", there / "one.jsonl")
+        imported = import_log(there / "one.jsonl", there / "two.db", synchronous="OFF")
+        export_log(there / "two.db", there / "two.jsonl")
+
+        assert contents(there / "two.jsonl") == contents(there / "one.jsonl")
+        assert imported.events == imported.position
+        assert verify(there / "two.db") == []
+
+
+@settings(max_examples=20)
+@given(chosen=steps)
+def test_an_export_that_is_opened_is_the_log_that_it_is_of(chosen: list[Step]) -> None:
+    with folder() as there:
+        write(play(chosen).log, there / "one.db")
+        export_log(there / "one.db", there / "one.jsonl")
+
+        opened = open_export(there / "one.jsonl")
+
+        with SqliteJournal.open(there / "one.db", codec(), read_only=True) as journal:
+            events = journal.read_all(limit=100_000)
+            assert opened.head() == journal.head()
+            for event, held in zip(events, opened.read_all(limit=100_000), strict=True):
+                assert (held.stream, held.version, held.position) == (event.stream, event.version, event.position)
+                assert (held.recorded_at, held.event) == (event.recorded_at, event.event)
+            for stream in {event.stream for event in events}:
+                assert [e.version for e in opened.read(stream, after=2)] == [
+                    e.version for e in journal.read(stream, after=2)
+                ]
+                assert [
+                    (row.first_cursor, msgspec.to_builtins(row.segments))
+                    for row in opened.read_feed(stream, after=3, limit=5)
+                ] == [
+                    (row.first_cursor, msgspec.to_builtins(row.segments))
+                    for row in journal.read_feed(stream, after=3, limit=5)
+                ]
+
+
+def test_an_opened_export_finds_what_the_log_finds(tmp_path: Path) -> None:
+    world = play([])
+    world.say("a", "more")
+    write(world.log, tmp_path / "one.db")
+    export_log(tmp_path / "one.db", tmp_path / "one.jsonl")
+    opened = open_export(tmp_path / "one.jsonl")
+
+    with SqliteJournal.open(tmp_path / "one.db", codec(), read_only=True) as journal:
+        for question in (
+            {"stream": "session/a"},
+            {"stream": "session/a", "after_version": 1, "until_version": 3},
+            {"names": ["message-accepted"]},
+            {"after": 2, "until": 4},
+            {"backwards": True, "limit": 2},
+            {"since": world.log.first + 3000},
+            {"before": world.log.first + 3000},
+            {"stream": "nobody"},
+        ):
+            found = [event.position for event in opened.find(**question)]
+            assert found == [event.position for event in journal.find(**question)], question
+    assert list(opened.streams()) == ["session/a", "session/b"]
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    """A log with two sessions, and its export beside it."""
+    world = play([])
+    for number in range(6):
+        world.say("a", f"question {number}")
+    write(world.log, tmp_path / "one.db", deltas=["x"])
+    export_log(tmp_path / "one.db", tmp_path / "one.jsonl")
+    return tmp_path
+
+
+@pytest.mark.parametrize("done", [0, 1, 2, 3])
+def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
+    one: Path, done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_in = StoredJournal.take_in
+    calls: list[int] = []
+
+    def fail_at_last(journal: StoredJournal, **what: object) -> int:
+        if len(calls) == done:
+            raise StorageFullError("no space is left")
+        calls.append(1)
+        return take_in(journal, **what)  # type: ignore[arg-type]  # whatever it was given
+
+    monkeypatch.setattr("reenact._transfer.MOST_RECORDS", 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredJournal, "take_in", fail_at_last)
+        with pytest.raises(StorageFullError):
+            import_log(one / "one.jsonl", one / "two.db")
+    assert verify(one / "two.db") == []
+
+    imported = import_log(one / "one.jsonl", one / "two.db")
+
+    assert imported.events_there == 4 * done
+    export_log(one / "two.db", one / "two.jsonl")
+    assert contents(one / "two.jsonl") == contents(one / "one.jsonl")
+
+
+def test_what_is_there_already_is_left_out(one: Path) -> None:
+    first = import_log(one / "one.jsonl", one / "two.db")
+    before = (one / "two.db").read_bytes()
+
+    again = import_log(one / "one.jsonl", one / "two.db")
+
+    assert (again.events, again.rows) == (0, 0)
+    assert (again.events_there, again.rows_there) == (first.events, first.rows)
+    assert len((one / "two.db").read_bytes()) == len(before)
+
+
+def test_a_log_that_has_gone_on_takes_an_older_export_of_it_for_known(one: Path) -> None:
+    imported = import_log(one / "one.jsonl", one / "one.db")
+
+    assert imported.events == 0
+    world = play([])
+    for number in range(9):
+        world.say("a", f"question {number}")
+    write(world.log, one / "longer.db", deltas=["x"])
+    assert import_log(one / "one.jsonl", one / "longer.db").events == 0
+    export_log(one / "longer.db", one / "longer.jsonl")
+    assert import_log(one / "longer.jsonl", one / "one.db").events == 3
+
+
+def test_progress_is_told_to_the_end(one: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+
+    exported = export_log(
+        one / "one.db", one / "two.jsonl", progress=lambda each: told.append((each.phase, each.done, each.total))
+    )
+    import_log(
+        one / "two.jsonl", one / "two.db", progress=lambda each: told.append((each.phase, each.done, each.total))
+    )
+
+    total = exported.events + exported.rows
+    assert told[:2] == [("events", exported.events, exported.events), ("feeds", exported.rows, exported.rows)]
+    assert told[2:] == [("reading", total, total), ("writing", total, total)]
