@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import delivery, gil, imports, journal, kernel, projecting, replay, report, scale, tooling
+from bench import branching, delivery, gil, imports, journal, kernel, projecting, replay, report, scale, tooling
 from bench.measure import Result, Workload, run
 from bench.product import Figure, Sync, at_once, cold_start, creation, one_session, workload
 from bench.product import replay as replay_turns
@@ -47,6 +47,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "journal": journal.workloads,
     "replay": replay.workloads,
     "projections": projecting.workloads,
+    "audit": branching.workloads,
     "scale": scale.workloads,
     "delivery": delivery.workloads,
     "imports": imports.workloads,

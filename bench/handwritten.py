@@ -15,7 +15,7 @@ Execute: TypeAlias = Callable[[str, Sequence[Value]], object]
 
 encode: Final = msgspec.msgpack.Encoder().encode
 
-_ADD_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, NULL)"
+_ADD_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL, NULL)"
 _ADD_AGENT: Final = """
     INSERT INTO agents SELECT ?, ?, position, id, container_id, image_id, ?, NULL, NULL, NULL, 0, 0, 0
     FROM sessions WHERE position = ?
@@ -30,7 +30,7 @@ _TAKE_UP: Final = """
 """
 _NAME_MODEL: Final = "UPDATE turns SET answer = ?, model = ? WHERE position = ?"
 _END: Final = """
-    UPDATE turns SET ended_at = ?, outcome = ?, stop_reason = ?, duration = ?, usage = ? WHERE position = ?
+    UPDATE turns SET ended_at = ?, ended = ?, outcome = ?, stop_reason = ?, duration = ?, usage = ? WHERE position = ?
 """
 _PUT_DOWN: Final = """
     UPDATE agents SET turn_id = NULL, activity = NULL, failed = ? WHERE session = ? AND stopped_at IS NULL
@@ -79,7 +79,7 @@ class Handwritten:
             case TurnCompleted():
                 turn = self._turns.pop(event.turn_id)
                 usage = encode(event.usage) if event.usage else None
-                execute(_END, (recorded_at, event.outcome, event.stop_reason, event.duration, usage, turn))
+                execute(_END, (recorded_at, position, event.outcome, event.stop_reason, event.duration, usage, turn))
                 execute(_PUT_DOWN, (event.outcome == "failed", session))
             case _:
                 raise TypeError(f"the workload has no {type(event).__name__}")

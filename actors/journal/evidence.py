@@ -56,7 +56,9 @@ _STREAM: Final = """
 """
 _COUNTS: Final = """
     SELECT (SELECT count(*) FROM stored_events NOT INDEXED), (SELECT min(rowid) FROM stored_events),
-        (SELECT max(rowid) FROM stored_events), (SELECT CAST(total(seq) AS INTEGER) FROM sqlite_sequence)
+        (SELECT max(rowid) FROM stored_events),
+        (SELECT CAST(total(seq) AS INTEGER) FROM sqlite_sequence
+            WHERE name = 'stored_events' AND typeof(seq) = 'integer')
 """
 _TABLES: Final = "SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type = 'table'"
 _MOST_FAULTS: Final = 10

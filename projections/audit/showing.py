@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -22,9 +22,6 @@ from reenact.projections.audit.entries import fields_of, name_of
 from reenact.projections.audit.history import History, believe, history_of, stream_of
 from reenact.projections.audit.page import page_of
 from reenact.projections.audit.telling import Told
-
-_RULES: Final = "rules-recorded"
-"""The stored name of the event that says under which rules later ones were decided."""
 
 
 class LastEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +69,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     `origin` is where it branches off from, `messages` are those that were said, `calls` all that were asked for, and
     `pending` those that waited for a person, each with the digest that an approval is bound to. `summary` is what the
     model was given in place of the first messages, `context_tokens` how long the conversation was for it, and `warned`
-    whether it had been said that the cost limit is exceeded. `rules` are those recorded last, None if none are.
+    whether it had been said that the cost limit is exceeded. `rules` are those that held, None if none are recorded.
     """
 
     session_id: str
@@ -116,13 +113,11 @@ def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
 
 def shown_of(session_id: str, history: History) -> Shown:
     """Return the session as it was when this was its history."""
-    session, agent_since, rules = Session(), history[0], None
+    session, agent_since = Session(), history[0]
     for row in history:
         session = believe(session, row)
         if isinstance(row.event, AgentStarted):
             agent_since = row
-        elif name_of(row.event) == _RULES:
-            rules = fields_of(row.event)
     told = Told(session_id, history)
     own = next((row for row in history if row.stream == stream_of(session_id)), history[-1])
     last = history[-1]
@@ -155,7 +150,7 @@ def shown_of(session_id: str, history: History) -> Shown:
         summary=session.summary,
         context_tokens=session.context_tokens,
         warned=session.warned,
-        rules=rules,
+        rules=None if session.rules is None else fields_of(session.rules),
     )
 
 

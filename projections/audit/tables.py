@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import NullPool, Table, create_engine
+from sqlalchemy import NullPool, Table, create_engine, event
 from sqlalchemy.engine import URL
 
 from reenact.domain.errors import StorageError
@@ -82,6 +82,7 @@ class LiveTables:
             poolclass=NullPool,
             hide_parameters=True,
         )
+        event.listen(engine, "connect", _prepare)
         try:
             METADATA.create_all(engine)
             projection = Projection(log, engine)
@@ -174,6 +175,12 @@ def _attach(connection: sqlite3.Connection, path: Path, anew: Path) -> bool:
         else:
             return True
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
+
+
+def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+    # Nobody needs the file once this is over, whatever happens.
+    connection.execute("PRAGMA synchronous=OFF")
+    connection.execute("PRAGMA journal_mode=MEMORY")
 
 
 def _queries(table: Table, keys: Sequence[str]) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from reenact.domain.agent import (
     Failure,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     SoFar,
     StepStarted,
     ToolsRequested,
@@ -45,7 +46,7 @@ from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session import SessionBranched, SessionCreated, SessionEvent
 from reenact.domain.stored import STORED
 from tests.projections.audited import played
-from tests.projections.histories import RULES, Step, World, steps
+from tests.projections.histories import RULES, Step, World, lineage, steps
 
 NAMES = {kind: name for name, kind in STORED.items()}
 SEARCH = ToolUseBlock("look", "search", {})
@@ -62,8 +63,7 @@ def world() -> World:
 
 
 def history(world: World, session_id: str = "a") -> list[SessionEvent]:
-    rows = [row.event for row in world.log.rows if row.stream == f"session/{session_id}"]
-    return rows  # type: ignore[return-value]  # nothing else is in such a stream
+    return [row.event for row in lineage(world.log.rows, session_id)]  # type: ignore[misc]  # nothing else is there
 
 
 def told(world: World) -> list[tuple[str, list[str], Outside | None]]:
@@ -73,6 +73,7 @@ def told(world: World) -> list[tuple[str, list[str], Outside | None]]:
     return [
         (name, [names[place] for place in cause.places], cause.outside)
         for name, cause in zip(names, causes_of(events), strict=True)
+        if name != "rules-recorded"
     ]
 
 
@@ -95,7 +96,7 @@ def test_a_message_is_answered_because_it_came() -> None:
 
 
 def test_a_message_says_by_which_request_it_came() -> None:
-    events = [AgentStarted("x"), MessageAccepted("t", "m", (), 1, "req-7")]
+    events: list[SessionEvent] = [AgentStarted("x"), MessageAccepted("t", "m", (), 1, "req-7")]
 
     assert causes_of(events)[1] == Cause((), Outside("message", "req-7"))
 
@@ -323,8 +324,9 @@ def test_a_branch_follows_from_the_event_behind_which_it_branches_off() -> None:
     one.ask("a", SEARCH, SEND)
     answered = ToolResult(id="look", name="search", result="search: interrupted (branched)", is_error=True)
     denied = ToolResult(id="mail", name="send", result="send was not run: interrupted (branched)", ran=False)
+    shared = [event for event in history(one) if not isinstance(event, RulesRecorded)]
     events: list[SessionEvent] = [
-        *history(one),
+        *shared,
         BRANCHED,
         TurnInterrupted("trn_1", "branched"),
         answered,
@@ -333,7 +335,7 @@ def test_a_branch_follows_from_the_event_behind_which_it_branches_off() -> None:
         AgentStarted("y"),
         MessageAccepted("t8", "m8", (), 9),
     ]
-    branched = len(history(one))
+    branched = len(shared)
 
     assert causes_of(events)[branched:] == [
         Cause((branched - 1,), Outside("caller")),
@@ -353,7 +355,7 @@ def test_every_event_follows_from_earlier_ones_or_from_outside_and_each_chain_co
     chosen: list[Step],
 ) -> None:
     one = played(chosen)
-    for session_id in "abc":
+    for session_id in "abcdefgh":
         events = history(one, session_id)
         causes = causes_of(events)
 
@@ -380,7 +382,7 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
             assert causes[0] is asking[-1]
             assert outside == Outside("model", event.model)
         case ToolsRequested():
-            assert causes == [before[-1]]
+            assert causes == [next(one for one in reversed(before) if isinstance(one, AnswerRecorded))]
         case StepStarted():
             assert causes == [next(one for one in reversed(before) if isinstance(one, ResultsRecorded))]
         case ResultsRecorded():
@@ -407,7 +409,11 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
             assert isinstance(causes[0], TurnStarted | ResultsRecorded)
         case TurnCompleted(outcome="waiting"):
             assert any(isinstance(one, ToolPending) for one in causes)
-        case SessionCreated() | AgentStarted() | MessageAccepted():
+        case SessionCreated() | AgentStarted():
             assert not causes
+        case MessageAccepted():
+            assert all(isinstance(one, SessionBranched) for one in causes)
+        case SessionBranched():
+            assert causes == [before[-1]]
         case _:
             pass

@@ -12,6 +12,7 @@ from reenact.domain.agent import (
     Failure,
     MessageAccepted,
     ResultsRecorded,
+    RulesRecorded,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -54,6 +55,7 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (SessionDeleted("s"), "The session was deleted."),
     (AgentStarted("a"), "Agent a was started."),
     (AgentStopped("a", "crash"), "Agent a was stopped: crash."),
+    (RulesRecorded(), "From here on other rules hold than before."),
     (MessageAccepted("t", "m", (TextBlock("Hello\n you"),), 1), 'A message came in: "Hello you".'),
     (AnswerRecorded("t", "m", (TextBlock("Hi"),), "end_turn", not PARTLY, {}, None, 1), 'The model answered: "Hi".'),
     (AnswerRecorded("t", "m", (CALL,), "tool_use", not PARTLY, {}, None, 1), "The model answered: calls of send."),
@@ -154,5 +156,5 @@ def test_of_a_long_text_the_beginning_is_told() -> None:
 def test_a_line_is_shortened_to_the_columns_that_there_are_and_shows_what_is_hidden(text: str, expected: str) -> None:
     line = shortened(text, 8)
 
-    assert line == expected or (expected == "…" and line.endswith("…"))
+    assert line in (expected, "\u0301" * 32 + expected)
     assert columns(line) <= 8

@@ -12,7 +12,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import LogUnusableError
 from tests.journal.support import Added, Cleared, Log, commit
 
-NAMES = {Added: "added", Cleared: "cleared"}
+NAMES: dict[type, str] = {Added: "added", Cleared: "cleared"}
 LATE = 1_700_000_000_000_000
 TIMES = [0, 5, 127, 128, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, LATE - 1, LATE, LATE + 1]
 
@@ -28,7 +28,7 @@ def filled(log: Log) -> Generator[StoredJournal]:
         yield journal
 
 
-def naive(rows: list[Recorded], **wanted: Any) -> list[Recorded]:
+def naive(rows: list[Recorded], wanted: dict[str, Any]) -> list[Recorded]:
     found = [
         row
         for row in rows
@@ -65,7 +65,7 @@ def test_events_are_found_as_a_naive_reading_finds_them(filled: StoredJournal) -
     ]
 
     for wanted in [*WANTED, *by_time]:
-        assert filled.find(**wanted) == naive(rows, **wanted), wanted
+        assert filled.find(**wanted) == naive(rows, wanted), wanted
 
 
 def test_events_that_do_not_fit_are_not_decoded(filled: StoredJournal, log: Log) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from reenact.domain.stored import STORED
+from reenact.projections.audit.api import Feed
 from tests.projections.histories import ListLog, Recorded, Step, World, play
 
-NAMES = {kind: name for name, kind in STORED.items()}
+NAMES: dict[type, str] = {kind: name for name, kind in STORED.items()}
 
 
 class AuditedList(ListLog):
@@ -19,7 +20,7 @@ class AuditedList(ListLog):
     def read(self, stream: str, *, after: int = 0) -> Sequence[Recorded]:
         return [row for row in self.rows if row.stream == stream and row.version > after]
 
-    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[object]:
+    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[Feed]:
         raise NotImplementedError  # nobody here asks for it
 
     def find(
@@ -44,7 +45,7 @@ class AuditedList(ListLog):
             and stream in (None, row.stream)
             and row.version > after_version
             and (until_version is None or row.version <= until_version)
-            and (not names or NAMES.get(type(row.event)) in names)
+            and (not names or NAMES.get(type(row.event), "") in names)
             and (since is None or row.recorded_at >= since)
             and (before is None or row.recorded_at < before)
         ]

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reenact.domain.agent import AgentStarted, AgentStopped
@@ -19,7 +19,7 @@ from reenact.domain.tools import MCPServer
 from reenact.projections.audit import entries
 from reenact.projections.audit.entries import Filter, LogEntry, entries_of, entry_at, follow, last_entries
 from tests.projections.audited import NAMES, AuditedList, played
-from tests.projections.histories import START, Recorded, Step, steps
+from tests.projections.histories import START, Recorded, Step, lineage, steps
 
 ANY = Filter()
 filters = st.builds(
@@ -46,7 +46,7 @@ def _fits(rows: list[Recorded], row: Recorded, wanted: Filter) -> bool:
         and (wanted.before is None or row.position < wanted.before)
         and wanted.session in (None, row.stream.removeprefix("session/"))
         and wanted.agent in (None, live(rows, row))
-        and (not wanted.types or NAMES.get(type(row.event)) in wanted.types)
+        and (not wanted.types or NAMES.get(type(row.event), "") in wanted.types)
         and (wanted.since is None or instant(row.recorded_at) >= wanted.since)
         and (wanted.until is None or instant(row.recorded_at) <= wanted.until)
         and (wanted.text is None or any(wanted.text.casefold() in one.casefold() for one in said(row.event)))
@@ -74,6 +74,25 @@ def said(value: object) -> list[str]:
     if isinstance(plain, list | tuple):
         return [one for part in plain for one in said(part)]
     return [] if plain is None or isinstance(plain, bool) else [str(plain)]
+
+
+@given(
+    steps, st.sampled_from("abdef"), st.sampled_from([ANY, Filter(types=frozenset({"turn-started"})), Filter(after=20)])
+)
+def test_the_events_of_a_branch_may_be_listed_with_those_that_it_shares(
+    chosen: list[Step], session_id: str, also: Filter
+) -> None:
+    log = world_log(played(chosen).log)
+    rows = lineage(log.rows, session_id)
+    assume(rows)
+    wanted = msgspec.structs.replace(also, session=session_id, lineage=True)
+    expected = [row.position for row in rows if row.position in naive(log.rows, also)]
+
+    for page in (1000, 2):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(entries, "_PAGE", page)
+            assert [entry.position for entry in entries_of(log, wanted)] == expected
+            assert [entry.position for entry in entries_of(log, wanted, backwards=True)] == expected[::-1]
 
 
 @given(steps, filters, st.sampled_from([(1000, 20_000, 10_000), (2, 3, 1), (3, 7, 2)]))
@@ -117,12 +136,12 @@ def test_a_log_is_followed_from_where_it_ended() -> None:
 def test_an_entry_says_where_it_stands_and_what_happened() -> None:
     world = played([])
 
-    assert entry_at(world_log(world.log), 4) == LogEntry(
-        position=4,
-        time=instant(START + 4000),
+    assert entry_at(world_log(world.log), 5) == LogEntry(
+        position=5,
+        time=instant(START + 5000),
         type="agent-started",
         stream="session/a",
-        version=2,
+        version=3,
         session_id="a",
         agent_id="agt_1",
         data={"agent_id": "agt_1"},

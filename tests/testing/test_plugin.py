@@ -13,8 +13,9 @@ import threading
 
 import pytest
 
-from reenact.testing import FaultyJournal, ManualClock
+from reenact.testing import Crash, CrashPoint, FaultyJournal, ManualClock
 from tests.testing.account import Account, Deposit, Deposited, Reserve, Withdraw, Withdrawn
+from tests.testing.crash_programs import append
 
 
 def test_a_system_on_the_manual_clock(actor_system, manual_clock):
@@ -38,6 +39,11 @@ def test_kits(kit_for):
     first, second = kit_for(Account), kit_for(Account, "other", clock=ManualClock(start=5))
     first.given(Deposited(5)).when(Withdraw(3)).then(Withdrawn(3))
     assert (first.stream, second.stream, second.clock()) == ("account/test", "account/other", 5)
+
+
+def test_programs_that_are_killed(crash_test, tmp_path):
+    report = crash_test.run_until_killed(append, tmp_path, at=Crash(CrashPoint.AFTER_REPLY))
+    assert report.said == ([1],)
 
 
 def test_nothing_is_left_of_them():
@@ -64,7 +70,7 @@ def test_the_fixtures_serve_a_test_and_clean_up_behind_it(tmp_path: Path) -> Non
         "-m", "pytest", "-p", "no:reenact", "-p", "reenact.testing.plugin", "-p", "no:cacheprovider", str(tmp_path)
     )
 
-    assert "6 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "7 passed, 1 error" in done.stdout, done.stdout + done.stderr
     assert "threads are left although their system is closed: reenact-left" in done.stdout
 
 
