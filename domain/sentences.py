@@ -63,8 +63,6 @@ def sentence(event: AnyEvent) -> str:
             return f"Agent {event.agent_id} was started."
         case AgentStopped():
             return f"Agent {event.agent_id} was stopped: {event.reason}."
-        case RulesRecorded():
-            return "From here on other rules hold than before."
         case MessageAccepted():
             return f"A message came in: {_said(event.content)}."
         case AnswerRecorded():
@@ -73,6 +71,8 @@ def sentence(event: AnyEvent) -> str:
             return f"The first {event.replaced} messages were summarised for the model."
         case ResultsRecorded():
             return f"{_count(len(event.content), 'result')} went back to the model."
+        case RulesRecorded():
+            return "From here on other rules held: policies, prices, costs or limits."
         case LimitWarning():
             return f"A limit is exceeded that only warns: {event.message}."
         case (

@@ -391,6 +391,22 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
         case TurnContinued():
             decisions = (ToolApproved, ToolEdited, ToolRejected, HumanResponded, ToolResult)
             assert isinstance(causes[0], decisions)
+        case LimitWarning():
+            assert isinstance(causes[0], TurnStarted | ResultsRecorded)
+        case TurnCompleted(outcome="waiting"):
+            assert any(isinstance(one, ToolPending) for one in causes)
+        case SessionCreated() | AgentStarted():
+            assert not causes
+        case MessageAccepted():
+            assert all(isinstance(one, SessionBranched) for one in causes)
+        case SessionBranched():
+            assert causes == [before[-1]]
+        case _:
+            check_call(event, causes, outside)
+
+
+def check_call(event: SessionEvent, causes: Sequence[SessionEvent], outside: Outside | None) -> None:
+    match event:
         case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
             assert outside == Outside("person", event.by)
             asked_of = (HumanApproveRequired, HumanPromptRequired, HumanSelectRequired, ToolEdited)
@@ -405,15 +421,5 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
         case ToolResult() if event.ran:
             assert isinstance(causes[0], ToolStarted)
             assert causes[0].id == event.id
-        case LimitWarning():
-            assert isinstance(causes[0], TurnStarted | ResultsRecorded)
-        case TurnCompleted(outcome="waiting"):
-            assert any(isinstance(one, ToolPending) for one in causes)
-        case SessionCreated() | AgentStarted():
-            assert not causes
-        case MessageAccepted():
-            assert all(isinstance(one, SessionBranched) for one in causes)
-        case SessionBranched():
-            assert causes == [before[-1]]
         case _:
             pass

@@ -106,6 +106,7 @@ def test_a_page_says_who_and_what_and_what_is_under_way() -> None:
     assert any("digest " in line for line in under_way)
     assert [line.strip() for line in under_way if line.strip().startswith("- ")] == ["- a", "- b"]
     assert any("waits for its turn: msg_" in line for line in under_way)
+    assert [queued.text for queued in shown(log_of(world), "a").queue] == ["And?"]
     assert any("model small: 1 use, 1000 input_tokens, cost 0.003" in line for line in page)
 
 
