@@ -15,6 +15,7 @@ from reenact._runtime import codec
 from reenact.audit import Audit
 from reenact.domain import session as sessions
 from reenact.domain.agent import TurnCompleted
+from reenact.domain.retracing import Retracing
 from reenact.domain.session import Session, SessionCommand, SessionEvent
 from tests.audit.test_retracing import steps_of, written
 from tests.cli.conftest import Json, Run
@@ -49,7 +50,7 @@ def golden(log: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def other_code(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Have today's code decide otherwise about how long turns take."""
+    """Have today's code decide otherwise about the end of turns."""
 
     def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
         return tuple(
@@ -58,15 +59,11 @@ def other_code(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         )
 
     def change() -> None:
-        monkeypatch.setattr("reenact.domain.retracing.Retracing.__init__.__kwdefaults__", _with(decide))
+        monkeypatch.setattr(
+            Retracing.__init__, "__kwdefaults__", {**(Retracing.__init__.__kwdefaults__ or {}), "decide": decide}
+        )
 
     return change
-
-
-def _with(decide: object) -> dict[str, Any]:
-    from reenact.domain.retracing import Retracing
-
-    return {**(Retracing.__init__.__kwdefaults__ or {}), "decide": decide}
 
 
 def test_each_session_is_a_line(run: Run, talk: str) -> None:
@@ -106,7 +103,7 @@ def test_a_folder_of_golden_histories_is_one_command(run: Run, golden: Path, tal
         [str(golden / "hello.jsonl"), talk],
         [str(golden / "more" / "same.db"), talk],
     ]
-    assert outcome.out.splitlines()[-1] == "2 histories, all as recorded"
+    assert outcome.out.splitlines()[-1] == "2 histories, all decided as recorded"
 
 
 def test_code_that_decides_otherwise_fails_the_command_and_both_sides_are_shown(
@@ -124,7 +121,7 @@ def test_code_that_decides_otherwise_fails_the_command_and_both_sides_are_shown(
     assert lines[1].startswith('    recorded: turn-completed  {"')
     assert '"from_state":"responding"' in lines[1]
     assert '"from_state":"error"' in lines[2]
-    assert lines[-1] == "1 history, 1 decided otherwise today"
+    assert lines[-1] == "1 history, 1 not decided as recorded"
     assert found["divergence"]["field"] == "from_state"
     assert found["divergence"]["command"] == "Finish"
     assert found["divergence"]["decided"]["data"]["from_state"] == "error"
@@ -150,12 +147,11 @@ def test_files_that_are_no_histories_of_ours_are_findings(run: Run, golden: Path
     found = run("replay", str(golden), "--output-format", "json").objects
 
     assert outcome.code == 1
-    assert "4 histories, 2 decided otherwise today" in outcome.out
-    assert "log of other actors" in outcome.out
-    assert [Path(one["source"]).name for one in found if one["divergence"] is not None] == [
-        "broken.jsonl",
-        "foreign.db",
-    ]
+    assert "3 not decided as recorded" in outcome.out
+    assert "cannot be decided at position 1, behind 0 steps: the log holds an event of the unknown type" in outcome.out
+    assert "broken.jsonl, line 1: the file is no export" in outcome.out
+    broken = [Path(one["source"]).name for one in found if one["divergence"] is not None]
+    assert broken == ["broken.jsonl", "foreign.db", "foreign.db"]
 
 
 @pytest.mark.parametrize("what", ["empty", "gone.jsonl", "gone.db"])
