@@ -103,7 +103,7 @@ def test_a_folder_of_golden_histories_is_one_command(run: Run, golden: Path, tal
         [str(golden / "hello.jsonl"), talk],
         [str(golden / "more" / "same.db"), talk],
     ]
-    assert outcome.out.splitlines()[-1] == "2 histories, all decided as recorded"
+    assert outcome.out.splitlines()[-1] == "2 histories, all as recorded"
 
 
 def test_code_that_decides_otherwise_fails_the_command_and_both_sides_are_shown(
@@ -121,7 +121,7 @@ def test_code_that_decides_otherwise_fails_the_command_and_both_sides_are_shown(
     assert lines[1].startswith('    recorded: turn-completed  {"')
     assert '"from_state":"responding"' in lines[1]
     assert '"from_state":"error"' in lines[2]
-    assert lines[-1] == "1 history, 1 not decided as recorded"
+    assert lines[-1] == "1 history, 1 not as recorded"
     assert found["divergence"]["field"] == "from_state"
     assert found["divergence"]["command"] == "Finish"
     assert found["divergence"]["decided"]["data"]["from_state"] == "error"
@@ -147,7 +147,7 @@ def test_files_that_are_no_histories_of_ours_are_findings(run: Run, golden: Path
     found = run("replay", str(golden), "--output-format", "json").objects
 
     assert outcome.code == 1
-    assert "3 not decided as recorded" in outcome.out
+    assert "3 not as recorded" in outcome.out
     assert "cannot be decided at position 1, behind 0 steps: the log holds an event of the unknown type" in outcome.out
     assert "broken.jsonl, line 1: the file is no export" in outcome.out
     broken = [Path(one["source"]).name for one in found if one["divergence"] is not None]

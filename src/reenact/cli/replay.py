@@ -64,7 +64,7 @@ def replay(options: ReplayOptions, console: Console) -> int:
             _print(source, retraced, options.output_format, console)
     if options.output_format is ListFormat.TEXT:
         histories = "1 history" if count == 1 else f"{count} histories"
-        said = "all decided as recorded" if not differing else f"{differing} not decided as recorded"
+        said = "all as recorded" if not differing else f"{differing} not as recorded"
         console.write(f"{histories}, {said}\n" if count else "there is no session\n")
     return DIFFERS if differing else ExitCode.SUCCESS
 
@@ -130,7 +130,7 @@ def _lines(source: str | None, retraced: Retraced) -> Iterator[str]:
     what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
     parting, steps = retraced.divergence, f"{retraced.steps} step{'' if retraced.steps == 1 else 's'}"
     if parting is None:
-        yield f"{what}  decided as recorded: {steps}, {retraced.events} events"
+        yield f"{what}  as recorded: {steps}, {retraced.events} events"
         return
     where = "" if parting.position is None else f" at position {parting.position}"
     is_unreadable = parting.recorded is None and parting.decided is None
