@@ -71,6 +71,8 @@ def sentence(event: AnyEvent) -> str:
             return f"The first {event.replaced} messages were summarised for the model."
         case ResultsRecorded():
             return f"{_count(len(event.content), 'result')} went back to the model."
+        case RulesRecorded():
+            return "From here on other rules held: policies, prices, costs or limits."
         case LimitWarning():
             return f"A limit is exceeded that only warns: {event.message}."
         case (
