@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Final, Protocol, TypeGuard
 
-from reenact.domain.agent import ContextCompressed, MessageAccepted, StepStarted, TurnStarted
+from reenact.domain.agent import ContextCompressed, MessageAccepted, RulesRecorded, StepStarted, TurnStarted
 from reenact.domain.announce import told
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import LogUnusableError
@@ -25,7 +25,7 @@ _KINDS: Final = {
 """The events that streams hold, by the first part of their names."""
 
 _BEGIN: Final = (TurnStarted, StepStarted)
-_GO_ON: Final = (MessageAccepted, ContextCompressed)
+_GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 
