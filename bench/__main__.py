@@ -11,7 +11,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import branching, delivery, gil, imports, journal, kernel, projecting, replay, report, scale, tooling
+from bench import (
+    auditing,
+    branching,
+    delivery,
+    gil,
+    imports,
+    journal,
+    kernel,
+    projecting,
+    replay,
+    report,
+    scale,
+    tooling,
+)
 from bench.measure import Result, Workload, run
 from bench.product import Figure, Sync, at_once, cold_start, creation, one_session, workload
 from bench.product import replay as replay_turns
@@ -40,6 +53,11 @@ def product(*, quick: bool) -> Sequence[Workload]:
     return [workload(name, *what) for name, what in workloads(quick=quick).items()]
 
 
+def audit(*, quick: bool) -> Sequence[Workload]:
+    """Return what is measured of the log as evidence."""
+    return [*auditing.workloads(quick=quick), *branching.workloads(quick=quick)]
+
+
 GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "product": product,
     "tools": tooling.workloads,
@@ -47,7 +65,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "journal": journal.workloads,
     "replay": replay.workloads,
     "projections": projecting.workloads,
-    "audit": branching.workloads,
+    "audit": audit,
     "scale": scale.workloads,
     "delivery": delivery.workloads,
     "imports": imports.workloads,

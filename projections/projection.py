@@ -77,15 +77,15 @@ class Projection:
         except DBAPIError as error:
             raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
 
-    def advance(self, limit: int = BATCH) -> bool:
-        """Apply up to `limit` further events of the log; return whether there were any.
+    def advance(self, limit: int | None = None) -> bool:
+        """Apply up to `limit` further events of the log, a batch of them if it is None; return whether there were any.
 
         Raises:
             ProjectionFailedError: an event cannot be projected; all before it are.
             ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
         """
         try:
-            rows = self._log.read_all(after=self.position, limit=limit)
+            rows = self._log.read_all(after=self.position, limit=BATCH if limit is None else limit)
         except StorageError as error:
             raise ReadModelError(f"the log cannot be read: {error}") from error
         if not rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
@@ -112,8 +112,7 @@ class Examination:
                     found.append(Finding(kind, shown, at, problem, position))
         of_stream, of_topic = stream.pass_by(), topic.pass_by()
         yield from (one for one in (of_stream, of_topic) if one is not None)
-        yield from aside.findings(stream, is_known=is_known)
-        yield from found
+        yield from aside.findings(stream, found, is_known=is_known)
         self.streams += stream.count > 0
         self.events += stream.count
         self.feeds += topic.count > 0
@@ -137,15 +136,17 @@ class _Aside:
             else:
                 self._findings.append(Finding("timer", self._name, 0, "it is to be woken at no time"))
 
-    def findings(self, stream: StreamWalk, *, is_known: bool) -> Iterator[Finding]:
-        """Yield what is wrong with them, now that the stream has passed."""
+    def findings(self, stream: StreamWalk, found: Sequence[Finding], *, is_known: bool) -> Iterator[Finding]:
+        """Yield what is wrong with them, now that the stream has passed, beside what was found by who knows it."""
         for _ in self.snapshots:  # whoever knows the stream may have stopped before the last
             pass
         yield from self._findings
+        yield from found
+        named = {finding.at for finding in found if finding.kind == "snapshot"}
         if stream.finding is not None:
             return
         for version in self._versions:
-            if not (stream.count and stream.first <= version <= stream.last):
+            if version not in named and not (stream.count and stream.first <= version <= stream.last):
                 yield Finding("snapshot", self._name, version, f"the stream has no version {version}")
         if self.due is not None and not stream.count and not is_known:
             yield Finding("timer", self._name, self.due, "there is no such stream")

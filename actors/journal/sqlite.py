@@ -104,7 +104,8 @@ def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack, only: E
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_SIZE_LIMIT}")
     if is_log:
         # What a crash has left in the write-ahead log goes home, so that the file can be compared with its header.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        _take_home(connection)
+        connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
         check_file(path)
         upgrade_tables(connection)
     else:
@@ -123,11 +124,17 @@ def _check_owner(connection: sqlite3.Connection, path: str, codec: EventCodec) -
         raise LogUnusableError(message)
 
 
+def _take_home(connection: sqlite3.Connection) -> None:
+    # Whoever still reads what stood there long ago, as all of the log, is not waited for: the rest stays beside it.
+    connection.execute("PRAGMA busy_timeout = 0")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def _close_connection(connection: sqlite3.Connection, path: str) -> None:
     try:
         # An opening that failed may have left a transaction.
         connection.rollback()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        _take_home(connection)
     except sqlite3.Error:
         # Nothing is lost: the next one to open the log finds the write-ahead log beside it.
         _logger.warning("the write-ahead log of %s stays beside it", path, exc_info=True)

@@ -40,7 +40,7 @@ class ActorsInspection:
         self,
         stream: str,
         events: Iterator[Recorded],
-        feed: Iterator[object],  # noqa: ARG002 - what is said there is not known
+        feed: Iterator[object],
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from reenact.domain.legible import shortened
+from reenact.domain.tools import is_array, is_object
 from reenact.projections.audit.aligning import aligned
 from reenact.projections.audit.api import AuditedLog
-from reenact.projections.audit.history import history_of
-from reenact.projections.audit.showing import LastEvent, Shown, shown, shown_of
+from reenact.projections.audit.showing import LastEvent, Shown, last_of, past_of, shown_of
 from reenact.projections.log import Row
 
 Document: TypeAlias = dict[str, Any]
@@ -87,23 +87,23 @@ def difference(
         LogUnusableError: the log has lost what a session branches off from.
     """
     other = left if right is None else right
-    before, after = shown(log, left, at=at_left), shown(log, other, at=at_right)
-    common = _common(history_of(log, left, until=at_left), history_of(log, other, until=at_right))
+    past, present = past_of(log, left, at=at_left), past_of(log, other, at=at_right)
+    before, after = shown_of(left, past), shown_of(other, present)
+    common = _common(past, present)
     return Difference(
         left=Side(session_id=left, at=at_left, last=before.last, events=before.events),
         right=Side(session_id=other, at=at_right, last=after.last, events=after.events),
-        common=None if not common else shown_of(left, common).last,
+        common=None if common is None else last_of(common),
         changes=tuple(changes_of(document_of(before), document_of(after))),
     )
 
 
 def document_of(shown: Shown) -> Document:
     """Return what is compared of a session: all but which one it is, and when."""
-    document: Document = msgspec.to_builtins(shown)
-    document = {name: value for name, value in document.items() if name not in _SIDES}
+    document: Document = _without(msgspec.json.decode(msgspec.json.encode(shown)), _SIDES)
     for name in ("calls", "pending"):
         document[name] = [_without(item, _OF_THE_SIDE) for item in document[name]]
-    document["usage"] = _without(document["usage"], _SUMS)
+    document["usage"] = {**_without(document["usage"], _SUMS), "cost": float(shown.usage.cost)}
     return document
 
 
@@ -120,7 +120,7 @@ def changes_of(left: Document, right: Document) -> Iterator[Change]:
 
 
 def _of_field(was: str, path: str, left: object, right: object) -> Iterator[Change]:
-    if _is_document(left) and _is_document(right):
+    if is_object(left) and is_object(right):
         for name in {**left, **right}:
             step = f".{name}" if _PLAIN.fullmatch(name) else f"[{msgspec.json.encode(name).decode()}]"
             before, after = left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET)
@@ -151,13 +151,13 @@ def _same(left: object, right: object) -> bool:
     return left == right and msgspec.json.encode(left) == msgspec.json.encode(right)
 
 
-def _common(left: Sequence[Row], right: Sequence[Row]) -> Sequence[Row]:
-    count = 0
+def _common(left: Sequence[Row], right: Sequence[Row]) -> Row | None:
+    common: Row | None = None
     for one, other in zip(left, right, strict=False):
         if one.position != other.position:
             break
-        count += 1
-    return left[:count]
+        common = one
+    return common
 
 
 def _without(document: Document, names: frozenset[str]) -> Document:
@@ -181,12 +181,10 @@ def _told(value: object) -> list[str]:
 
 
 def _lines(value: object) -> list[str]:
-    match value:
-        case {"role": str(role), "id": str(id_), "content": [*blocks]}:
-            return [f"{role} {id_}", *(line for block in blocks for line in _of_block(block))]
-        case _:
-            formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-            return formatted.splitlines() if len(formatted) > _LINE else [msgspec.json.encode(value).decode()]
+    if is_object(value) and "role" in value and is_array(value.get("content")):
+        return [f"{value['role']} {value['id']}", *(line for block in value["content"] for line in _of_block(block))]
+    formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return formatted.splitlines() if len(formatted) > _LINE else [msgspec.json.encode(value).decode()]
 
 
 def _of_block(block: Mapping[str, Any]) -> list[str]:
@@ -199,7 +197,3 @@ def _of_block(block: Mapping[str, Any]) -> list[str]:
             return f"<- call {id_}: {content}".splitlines()
         case _:
             return [msgspec.json.encode(block).decode()]
-
-
-def _is_document(value: object) -> TypeGuard[Document]:
-    return isinstance(value, dict)

@@ -13,7 +13,7 @@ from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import AgentState
 from reenact.domain.history import ToolCallInfo, UsageInfo, usage_info
 from reenact.domain.loop.rounds import Call
-from reenact.domain.messages import Block, Message, Usage, instant
+from reenact.domain.messages import Block, Message, Usage, instant, text_of
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import is_sayable
 from reenact.domain.session_state import BranchPoint, Session, Summary
@@ -22,6 +22,7 @@ from reenact.projections.audit.entries import fields_of, name_of
 from reenact.projections.audit.history import History, believe, history_of, stream_of
 from reenact.projections.audit.page import page_of
 from reenact.projections.audit.telling import Told
+from reenact.projections.log import Row
 
 
 class LastEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,11 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     content: tuple[Block, ...]
     accepted_at: datetime
+
+    @property
+    def text(self) -> str:
+        """The text of the message."""
+        return text_of(self.content)
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,9 +112,20 @@ def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
         InvalidInputError: the session begins behind the position, or the log ends before it.
         LogUnusableError: the log has lost what the session branches off from.
     """
+    return shown_of(session_id, past_of(log, session_id, at=at))
+
+
+def past_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> History:
+    """Return the session's history up to the position, all of it if it is None, whatever the id is made of.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: the session begins behind the position, or the log ends before it.
+        LogUnusableError: the log has lost what the session branches off from.
+    """
     if not is_sayable(session_id):
         raise SessionNotFoundError(session_id)
-    return shown_of(session_id, history_of(log, session_id, until=at))
+    return history_of(log, session_id, until=at)
 
 
 def shown_of(session_id: str, history: History) -> Shown:
@@ -120,7 +137,6 @@ def shown_of(session_id: str, history: History) -> Shown:
             agent_since = row
     told = Told(session_id, history)
     own = next((row for row in history if row.stream == stream_of(session_id)), history[-1])
-    last = history[-1]
     return Shown(
         session_id=session_id,
         container_id=session.container_id,
@@ -129,13 +145,7 @@ def shown_of(session_id: str, history: History) -> Shown:
         origin=_origin(session, history),
         created_at=instant(own.recorded_at),
         deleted=session.deleted,
-        last=LastEvent(
-            position=last.position,
-            stream=last.stream,
-            version=last.version,
-            type=name_of(last.event),
-            time=instant(last.recorded_at),
-        ),
+        last=last_of(history[-1]),
         events=len(history),
         agent=_agent(session, instant(agent_since.recorded_at)),
         turn=_turn(session),
@@ -151,6 +161,17 @@ def shown_of(session_id: str, history: History) -> Shown:
         context_tokens=session.context_tokens,
         warned=session.warned,
         rules=None if session.rules is None else fields_of(session.rules),
+    )
+
+
+def last_of(row: Row) -> LastEvent:
+    """Return what is told of a session's last event."""
+    return LastEvent(
+        position=row.position,
+        stream=row.stream,
+        version=row.version,
+        type=name_of(row.event),
+        time=instant(row.recorded_at),
     )
 
 

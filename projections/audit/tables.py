@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import NullPool, Table, create_engine, event
 from sqlalchemy.engine import URL
 
-from reenact.domain.errors import StorageError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import Log
 from reenact.projections.projection import BATCH, NAME, Projection, misfit
@@ -57,23 +56,22 @@ class LiveTables:
         """Yield in what they differ from what the log gives: the first row of each table, and how many there are.
 
         The log must have been looked at later than the tables.
+
+        Raises:
+            StorageError, ReadModelError: the rows cannot be made anew from the log.
         """
-        try:
-            wrong = misfit(log, self.position, self._mark)
-            if wrong is None:
-                self._make_anew(log, moved)
-        except (ReadModelError, StorageError) as error:
-            yield PROGRESS.name, self.position, f"the tables cannot be made anew from the log: {error}"
-            return
+        wrong = misfit(log, self.position, self._mark)
+        if wrong is None:
+            self._make_anew(log, moved)
         if wrong is not None:
-            yield PROGRESS.name, self.position, f"the read model is not that of the log: {wrong}"
+            yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
             return
         for table in METADATA.sorted_tables:
             if table is not PROGRESS:
                 try:
                     yield from self._compare(table)
                 except sqlite3.DatabaseError as error:
-                    yield table.name, 0, f"the table cannot be read: {error}"
+                    yield str(table.name), 0, f"the table cannot be read: {error}"
 
     def _make_anew(self, log: Log, moved: Moved | None) -> None:
         engine = create_engine(
@@ -109,7 +107,7 @@ class LiveTables:
         shown = ", ".join(f"{name} {_text(cell)}" for name, cell in zip(keys, first, strict=True))
         more = "" if count == 1 else f"; {count} rows of the table are wrong"
         at = first[0] if isinstance(first[0], int) else 0
-        yield table.name, at, f"the row with {shown} {self._problem(table, keys, first)}{more}"
+        yield str(table.name), at, f"the row with {shown} {self._problem(table, keys, first)}{more}"
 
     def _problem(self, table: Table, keys: Sequence[str], key: tuple[Any, ...]) -> str:
         found: list[dict[str, Any] | None] = []

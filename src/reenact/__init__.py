@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         by_type,
         waiting,
     )
+    from reenact.audit import Audit
     from reenact.client.reconnect import Reconnect
     from reenact.client.runtime import RemoteRuntime
     from reenact.client.subscription import RemoteSubscription
@@ -128,6 +129,7 @@ __all__ = [
     "AlreadyExistsError",
     "Announcement",
     "AsyncRuntime",
+    "Audit",
     "AuthenticationError",
     "BranchPoint",
     "CallNotPendingError",
@@ -254,6 +256,7 @@ _LATER: Final = {
     "AgentState": "reenact.loop",
     "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
+    "Audit": "reenact.audit",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
     "Compacted": "reenact.actors.feed.retention",
     "CostLimit": "reenact.domain.loop.ledger",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from reenact import Image, Retention, Runtime, Said, ToolResultBlock
 from reenact.actors.environment.tools.tool import tool
+from reenact.domain.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent
 
 
@@ -58,7 +58,7 @@ def make_log(path: Path) -> Path:
     return path
 
 
-def _asks(name: str, arguments: dict[str, Any]) -> Any:
+def _asks(name: str, arguments: dict[str, int]) -> Callable[[Sequence[Said]], Iterator[MockEvent]]:
     def script(said: Sequence[Said]) -> Iterator[MockEvent]:
         yield MockEvent("message_start")
         if any(isinstance(block, ToolResultBlock) for block in said[-1].content):
@@ -71,7 +71,7 @@ def _asks(name: str, arguments: dict[str, Any]) -> Any:
     return script
 
 
-def _until_completed(events: Any) -> None:
+def _until_completed(events: Iterable[Envelope]) -> None:
     for envelope in events:
         if envelope.type == "turn_completed":
             return

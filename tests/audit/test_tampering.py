@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.audit import verify_log
+from reenact.audit import Audit, verify_log
+from reenact.projections.audit.api import Progress
 from tests.audit.conftest import copied
+from tests.audit.forging import rewrite
 from tests.audit.tampering import (
     Cells,
     Tampering,
@@ -82,3 +84,126 @@ def dump(log: Path, table: str) -> list[Cells]:
 
 def without_positions(rows: list[Cells]) -> list[tuple[object, ...]]:
     return sorted((tuple(cell for name, cell in row.items() if name != "rowid") for row in rows), key=repr)
+
+
+PUT_IN = {
+    "timers": "INSERT INTO timers VALUES ('session/a', 17)",
+    "timers of nobody": "INSERT INTO timers VALUES ('session/q', 17)",
+    "snapshots": "INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:1', x'80')",
+    "snapshots of nobody": "INSERT INTO stored_snapshots VALUES ('session/q', 2, 'session:1', x'80')",
+    "seals": "INSERT INTO redactions VALUES ('session/a', 2, x'00')",
+    "seals of nobody": "INSERT INTO redactions VALUES ('session/q', 2, x'00')",
+    "readers": "INSERT INTO tracking VALUES ('reader', -1)",
+    "consumers": "UPDATE consumers SET cursor = 1000 WHERE topic = 'session/a'",
+    "consumers of nobody": "INSERT INTO consumers VALUES ('session/q', 'me', 1, 1)",
+    "malformed consumers": "UPDATE consumers SET seen_at = 'now' WHERE topic = 'session/a'",
+    "requests": "INSERT INTO requests VALUES ('r3', x'00', x'80', 17, NULL)",
+    "feeds of nobody": "INSERT INTO feed VALUES ('session/q', 1, 1, x'90', x'00', NULL)",
+}
+
+
+@pytest.mark.parametrize("what", PUT_IN)
+def test_what_was_put_in_is_found(log: Path, what: str) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            assert connection.execute(PUT_IN[what]).rowcount == 1
+
+        findings = verify_log(copy).findings
+
+    assert len(findings) == 1
+    assert findings[0].name.split("/")[:2] in (["session", "a"], ["session", "q"], ["reader"], ["r3"])
+
+
+@pytest.mark.parametrize("table", ["agents", "calls", "containers", "images", "messages", "revisions", "sessions"])
+@given(data=st.data())
+@settings(max_examples=10)
+def test_whatever_is_changed_in_the_read_model_is_found(log: Path, table: str, data: st.DataObject) -> None:
+    with copied(log) as copy:
+        change_any(Path(f"{copy}.projections"), table, data)
+
+        verdict = verify_log(copy)
+
+    assert [finding.name for finding in verdict.findings if finding.kind == "read model"] == [table]
+    assert verdict.read_model == "differs"
+
+
+def change_any(tables: Path, table: str, data: st.DataObject) -> None:
+    with closing(sqlite3.connect(tables)) as connection, connection:
+        columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+        count = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
+        key = connection.execute(
+            f"SELECT * FROM {table} LIMIT 1 OFFSET ?",  # noqa: S608 - ours
+            (data.draw(st.integers(0, count - 1), label="row"),),
+        ).fetchone()
+        where = " AND ".join(f"{name} IS ?" for name in columns)
+        if data.draw(st.booleans(), label="remove"):
+            connection.execute(f"DELETE FROM {table} WHERE {where}", key)  # noqa: S608 - ours
+            return
+        column = data.draw(st.sampled_from(columns), label="column")
+        cell = key[columns.index(column)]
+        other = cell + 1000 if isinstance(cell, int | float) else b"\x00" if isinstance(cell, bytes) else "other"
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (other, *key))  # noqa: S608 - ours
+
+
+def test_a_row_of_the_read_model_is_named_with_its_columns(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(f"{copy}.projections")) as connection, connection:
+            connection.execute("UPDATE sessions SET container_id = 'd', deleted_at = 5 WHERE id = 'b'")
+            position = connection.execute("SELECT position FROM sessions WHERE id = 'b'").fetchone()[0]
+
+        (finding,) = verify_log(copy).findings
+
+    assert (finding.kind, finding.name, finding.at) == ("read model", "sessions", position)
+    expected = f"the row with position {position} says something else than the log in container_id, deleted_at"
+    assert finding.problem == expected
+
+
+def test_tables_that_are_not_there_or_of_another_version_are_no_finding(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(f"{copy}.projections")) as connection, connection:
+            connection.execute("UPDATE progress SET version = version + 1")
+        of_another_version = verify_log(copy)
+        Path(f"{copy}.projections").unlink()
+        without = verify_log(copy)
+
+    assert (of_another_version.findings, of_another_version.read_model) == ((), "not comparable")
+    assert (without.findings, without.read_model) == ((), "not there")
+
+
+def test_tables_of_another_log_or_ahead_of_it_are_found(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(f"{copy}.projections")) as connection, connection:
+            connection.execute("UPDATE progress SET mark = 'other'")
+        of_another = verify_log(copy)
+        with closing(sqlite3.connect(f"{copy}.projections")) as connection, connection:
+            connection.execute("UPDATE progress SET position = 1000")
+        ahead = verify_log(copy)
+        Path(f"{copy}.projections").write_bytes(b"x" * 4096)
+        damaged = verify_log(copy)
+
+    for verdict in (of_another, ahead, damaged):
+        assert [finding.kind for finding in verdict.findings] == ["read model"]
+        assert verdict.read_model == "differs"
+
+
+def test_a_branch_whose_origin_was_rewritten_is_named(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            rewrite(connection, "session/a", 1)
+
+        findings = verify_log(copy).findings
+
+    named = {finding.name: finding.problem for finding in findings}
+    assert "cannot be decoded" in named["session/a"]
+    assert "it branches off from version" in named["session/z"]
+
+
+def test_progress_is_told_by_phase(log: Path) -> None:
+    told: list[Progress] = []
+
+    with Audit.open(log) as audit:
+        verdict = audit.verify(progress=told.append)
+
+    assert list(dict.fromkeys(each.phase for each in told)) == ["file", "streams", "beside", "read model"]
+    assert Progress("streams", verdict.events, verdict.events) in told
+    assert told[-1] == Progress("read model", verdict.position, verdict.position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -428,6 +429,29 @@ def test_two_processes_keep_the_same_tables_and_count_nothing_twice(
             one.wait_for(timeout=20)
 
         assert found(here, Words) == found(there, Words) == (91, counted(log.rows))
+
+
+def test_who_looks_for_the_event_that_cannot_be_projected_counts_nothing_that_another_process_has_counted(
+    server: Server, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(log, "a", "b", "c", "ugh")
+    with Projections.open(server.new_log(), log, [Squeamish()]) as projections:
+        place = projections._hosted["squeamish"]._place
+        place.create("squeamish", 7, Squeamish.tables, 1, "")
+        here, there = (generation.Generation(Squeamish(), place, log, 7) for _ in range(2))
+        singly = here._apply_singly
+
+        def be_overtaken(rows: Sequence[Row]) -> None:
+            there.advance(2)
+            singly(rows)
+
+        monkeypatch.setattr(here, "_apply_singly", be_overtaken)
+        with pytest.raises(ProjectionFailedError, match="position 4"):
+            here.advance()
+
+        with place.looking("squeamish", 7) as connection:
+            rows: dict[str, int] = dict(connection.execute(select(Squeamish.words)).all())
+        assert rows == {"a": 1, "b": 1, "c": 1}
 
 
 def test_what_another_process_has_put_in_place_is_gone_on_with_or_told(server: Server, log: WatchedLog) -> None:

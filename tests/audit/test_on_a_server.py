@@ -1,0 +1,137 @@
+"""The same of a log of sessions in PostgreSQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from hypothesis import assume, given, reject, settings
+from hypothesis import strategies as st
+from psycopg.errors import IntegrityError
+
+from reenact._runtime import codec
+from reenact.actors.journal.postgres.address import address_of
+from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
+from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.audit import checkpoint_of, verify_log
+from tests.journal.server import Server, running_server
+
+Rows: TypeAlias = list[tuple[object, ...]]
+
+COLUMNS = {
+    "stored_events": ("originator_id", "originator_version", "topic", "state", "digest", "rowid"),
+    "feed": ("topic", "first_cursor", "count", "segments", "digest", "sealed"),
+    "requests": ("id", "digest", "note", "at", "proof"),
+    "consumers": ("topic", "client_id", "cursor", "seen_at"),
+}
+TABLES = ["stored_events", "feed", "requests"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
+    """A server for these tests."""
+    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    with running_server(runtime) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def moved(server: Server, log: Path) -> tuple[str, dict[str, Rows]]:
+    """The log of sessions, as it would stand on the server: its URL, and all that it holds."""
+    url = server.new_log()
+    PostgresJournal.open(url, codec()).close()
+    with closing(sqlite3.connect(log)) as connection:
+        held = {
+            table: connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()  # noqa: S608 - ours
+            for table, columns in COLUMNS.items()
+        }
+    fill(url, held)
+    return url, held
+
+
+def fill(url: str, held: dict[str, Rows]) -> None:
+    """Let the log hold exactly this."""
+    address = address_of(url)
+    with connect(address) as connection, connection.transaction():
+        for table, rows in held.items():
+            put(connection, address.schema, table, rows)
+        connection.execute(spelled("UPDATE log SET position = ?", address.schema), (len(held["stored_events"]),))
+
+
+def put(connection: Connection, schema: str, table: str, rows: Rows) -> None:
+    columns = COLUMNS[table]
+    connection.execute(spelled(f"DELETE FROM {table}", schema))  # noqa: S608 - ours
+    insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - ours
+    with connection.cursor() as cursor:
+        cursor.executemany(spelled(insert, schema), rows)
+
+
+def test_a_log_on_a_server_is_whole_and_held_to_its_checkpoint(
+    moved: tuple[str, dict[str, Rows]], tmp_path: Path
+) -> None:
+    url, _ = moved
+
+    checkpoint_of(url, tmp_path / "kept")
+    verdict = verify_log(url, checkpoint=tmp_path / "kept")
+
+    assert (verdict.findings, verdict.meaning, verdict.read_model) == ((), "sessions", "not there")
+    assert verdict.checkpoint == verdict.position
+
+
+@given(data=st.data())
+@settings(max_examples=40)
+def test_whatever_is_done_to_the_rows_is_found(
+    moved: tuple[str, dict[str, Rows]], checkpoint: Path, data: st.DataObject
+) -> None:
+    url, held = moved
+    table = data.draw(st.sampled_from(TABLES), label="table")
+    rows = held[table]
+    number = data.draw(st.integers(0, len(rows) - 1), label="row")
+    how = data.draw(st.sampled_from(["change", "exchange", "remove"]), label="how")
+    assume(how != "remove" or table != "requests")  # they are forgotten after a while
+    done, names = tampered(rows, number, how, data)
+    assume(sorted(done, key=repr) != sorted(rows, key=repr))
+    address = address_of(url)
+    try:
+        with connect(address) as connection, connection.transaction():
+            put(connection, address.schema, table, done)
+        findings = verify_log(url).findings or verify_log(url, checkpoint=checkpoint).findings
+    except IntegrityError:
+        reject()
+    finally:
+        fill(url, held)
+
+    assert any(finding.kind == "log" or finding.name in names for finding in findings)
+
+
+def tampered(rows: Rows, number: int, how: str, data: st.DataObject) -> tuple[Rows, set[object]]:
+    """Return the rows after that, and the names of those that it was done to."""
+    row = rows[number]
+    rest = [*rows[:number], *rows[number + 1 :]]
+    if how == "remove":
+        return rest, {row[0]}
+    column = data.draw(st.integers(0, len(row) - 1), label="column")
+    if how == "change":
+        changed = (*row[:column], other(row[column], data), *row[column + 1 :])
+        return [*rest, changed], {row[0], changed[0]}
+    place = data.draw(st.integers(0, len(rest) - 1), label="other")
+    away = rest.pop(place)
+    one = (*row[:column], away[column], *row[column + 1 :])
+    two = (*away[:column], row[column], *away[column + 1 :])
+    return [*rest, one, two], {row[0], away[0]}
+
+
+def other(cell: object, data: st.DataObject) -> object:
+    """Return a cell with another bit."""
+    if isinstance(cell, int):
+        return cell ^ (1 << data.draw(st.integers(0, 40), label="bit"))
+    if not isinstance(cell, bytes | str):
+        return b"x"
+    content = bytearray(cell if isinstance(cell, bytes) else cell.encode())
+    content[data.draw(st.integers(0, len(content) - 1), label="byte")] ^= 1
+    return bytes(content) if isinstance(cell, bytes) else content.decode()

@@ -1,0 +1,79 @@
+"""Whether a log is what was written, asked on the command line."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def talk(run: Run, tmp_path: Path) -> Path:
+    """Talk once, and return where the log is."""
+    path = tmp_path / "talk.db"
+    run("--db", str(path), "-p", "Hello")
+    return path
+
+
+def tamper(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        assert connection.execute(statement).rowcount == 1
+
+
+def test_a_log_that_is_whole_is_a_success(run: Run, talk: Path) -> None:
+    asked = run("verify", "--db", str(talk))
+
+    assert asked.code == 0
+    assert asked.out.startswith("nothing is wrong: ")
+    assert "read model: agrees" in asked.out
+
+
+def test_what_is_wrong_is_printed_and_makes_a_failure(run: Run, talk: Path) -> None:
+    tamper(talk, "UPDATE stored_events SET state = x'00' WHERE rowid = 4")
+
+    asked = run("verify", "--db", str(talk))
+    as_json = run("verify", "--db", str(talk), "--output-format", "json")
+
+    assert (asked.code, as_json.code) == (1, 1)
+    assert "(position 4): the record or the one before it was changed" in asked.out
+    verdict = msgspec.json.decode(as_json.out)
+    assert {finding["position"] for finding in verdict["findings"] if finding["kind"] == "stream"} == {4}
+
+
+def test_a_checkpoint_finds_what_was_cut_off(run: Run, talk: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    written = run("checkpoint", "--db", str(talk), "--output", str(kept))
+    printed = run("checkpoint", "--db", str(talk))
+    tamper(talk, "DELETE FROM stored_events WHERE rowid = (SELECT max(rowid) FROM stored_events)")
+    tamper(talk, "UPDATE sqlite_sequence SET seq = seq - 1")
+
+    asked = run("verify", "--db", str(talk), "--checkpoint", str(kept))
+
+    assert (written.code, written.out) == (0, "")
+    assert printed.out.splitlines()[1:-1] == kept.read_text().splitlines()[1:-1]
+    assert asked.code == 1
+    assert "at the checkpoint, and now ends at" in asked.out
+
+
+def test_what_is_no_checkpoint_is_a_wrong_argument(run: Run, talk: Path) -> None:
+    asked = run("verify", "--db", str(talk), "--checkpoint", str(talk))
+
+    assert asked.code == 2
+    assert "is no checkpoint" in asked.err
+
+
+def test_there_is_nothing_to_verify_before_the_first_conversation(run: Run) -> None:
+    assert run("verify").code == 0
+    assert "there is no log yet" in run("checkpoint").err
+
+
+def test_a_log_that_is_named_and_is_none_is_a_wrong_argument(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("hello" * 100)
+
+    assert run("verify", "--db", str(tmp_path / "missing.db")).code == 2
+    assert run("verify", "--db", str(tmp_path / "other.txt")).code == 2

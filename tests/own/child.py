@@ -1,0 +1,48 @@
+"""A process that rebuilds tables, says how far it is after each batch, and is killed at it.
+
+`child.py own DIRECTORY WORDS`: tables of a user's own over a log that is a list.
+`child.py runtime LOG`: the runtime's own, over its log; the batches are small.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from reenact import Runtime
+from reenact.projections import Progress, Projections, projection
+from reenact.projections.own import generation
+from tests.own.support import Words, say
+from tests.projections.histories import ListLog
+
+BATCH = 5
+
+
+def tell_and_wait(progress: Progress) -> None:
+    """Say how far it is, and go no further before somebody says so."""
+    sys.stdout.write(f"{progress.done}\n")
+    sys.stdout.flush()
+    if not sys.stdin.readline():
+        threading.Event().wait()
+
+
+def rebuild_own(directory: str, words: str) -> None:
+    log = ListLog()
+    say(log, *words)
+    generation.BATCH = BATCH  # type: ignore[misc]  # so that there are many of them
+    projections = Projections.open(directory, log, [Words()])
+    projections.wait_for(timeout=20)
+    projections.rebuild("words", progress=tell_and_wait)
+
+
+def rebuild_runtime(path: str) -> None:
+    projection.BATCH = BATCH  # type: ignore[misc]  # likewise
+    runtime = Runtime.open(path)
+    runtime.projections.rebuild(progress=tell_and_wait)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "own":
+        rebuild_own(*sys.argv[2:])
+    else:
+        rebuild_runtime(*sys.argv[2:])

@@ -1,0 +1,103 @@
+"""A process that is killed while it rebuilds tables leaves what was read as it was, and the next one goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from reenact import Image, Runtime
+from reenact.projections import Projections
+from reenact.projections.generations import Generations
+from reenact.projections.own.files import Files
+from reenact.projections.own.generation import look_at
+from reenact.projections.projection import Projection as OwnTables
+from reenact.projections.store import current
+from reenact.testing import MockEnvironmentFactory, wait_until
+from tests.own.support import Words, counted, found, say
+from tests.projections.histories import ListLog, Recorded
+
+ROOT = Path(__file__).parent.parent.parent
+WORDS = "abcde" * 6
+
+
+def kill_while_it_rebuilds(*arguments: str, at_line: int) -> int:
+    """Run the child, kill it when it has said so many lines, and return how far it said it was."""
+    command = [sys.executable, "-m", "tests.own.child", *arguments]
+    line = ""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=ROOT
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        for number in range(at_line):
+            if number:
+                child.stdin.write("\n")
+                child.stdin.flush()
+            line = child.stdout.readline()
+        child.kill()
+    assert child.returncode == -9
+    return int(line)
+
+
+class NotingLog(ListLog):
+    """A log that notes where it was read from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_after: list[int] = []
+
+    def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        self.read_after.append(after)
+        return super().read_all(after=after, limit=limit)
+
+
+def test_tables_of_a_user_s_own_are_gone_on_with_where_it_was_killed(tmp_path: Path) -> None:
+    log = NotingLog()
+    say(log, *WORDS)
+    directory = tmp_path / "views"
+    reached = kill_while_it_rebuilds("own", str(directory), WORDS, at_line=4)
+    place = Files(directory)
+    begun = look_at(place, "words", 2).position
+    place.close()
+    assert 0 < begun == reached < len(WORDS)
+
+    with Projections.open(directory, log, [Words()]) as projections:
+        assert found(projections, Words) == (30, counted(log.rows))
+        wait_until(lambda: projections._hosted["words"]._place.generations("words") == [2], timeout=20)
+        assert found(projections, Words) == (30, counted(log.rows))
+
+    # Those with an odd number before them ask whether the event at a position is the one that is meant.
+    assert [after for after in log.read_after if after < 29] == [begun - 1, begun]
+
+
+def test_the_runtime_s_own_tables_are_gone_on_with_where_it_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "agents.db"
+    with Runtime.open(path, environment=MockEnvironmentFactory(delays=False), synchronous="OFF") as runtime:
+        runtime.images.register(Image(id="chat"))
+        for number in range(20):
+            runtime.containers.create(container_id=f"c{number:02d}")
+    tables = Path(f"{path}.projections")
+    reached = kill_while_it_rebuilds("runtime", str(path), at_line=3)
+    assert current(tables) == tables
+
+    begun: list[int] = []
+    begin = OwnTables._begin
+
+    def note(tables: OwnTables) -> int:
+        begun.append(begin(tables))
+        return begun[-1]
+
+    monkeypatch.setattr(OwnTables, "_begin", note)
+    with Runtime.open(path) as runtime:
+        assert len(runtime.containers.list()) == 20
+        wait_until(lambda: Generations(tables).numbers() == [2], timeout=20)
+        assert len(runtime.containers.list()) == 20
+        assert runtime.projections.status()[0].lag == 0
+
+    assert 0 < begun[1] == reached < 21

@@ -1,0 +1,262 @@
+"""The runtime's own tables are made anew beside those that are read, and swapped at once."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from reenact.domain.agent import TurnStarted
+from reenact.domain.errors import RuntimeClosedError
+from reenact.domain.messages import Message
+from reenact.projections import Progress, projection
+from reenact.projections.errors import ProjectionFailedError
+from reenact.projections.generations import Generations, clear
+from reenact.projections.opening import KeptReadModel, open_read_model
+from reenact.projections.queries import ReadModel
+from reenact.projections.store import current
+from reenact.testing import wait_until
+from tests.projections.histories import World
+
+
+class CrashedError(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "read.db"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create_container("c")
+    world.create("a")
+    world.run("a")
+    for number in range(30):
+        world.say("a", f"word {number}")
+    return world
+
+
+class Opened:
+    """The tables, open."""
+
+    def __init__(self, path: Path, world: World) -> None:
+        self.model, self.runner = open_read_model(path, world.log)
+        self.kept = KeptReadModel(path, world.log, self.model, self.runner)
+        self.kept.start()
+
+    def close(self) -> None:
+        self.kept.close()
+        self.model.close()
+
+
+@pytest.fixture
+def opened(path: Path, world: World) -> Iterator[Opened]:
+    opened = Opened(path, world)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "BATCH", 5)
+
+
+def words_of(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+def numbered(count: int) -> list[str]:
+    return [f"word {number}" for number in range(count)]
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_new_tables_take_the_place_of_those_that_are_read(opened: Opened, path: Path, world: World) -> None:
+    told: list[Progress] = []
+
+    opened.kept.rebuild(told.append)
+
+    assert [one.done for one in told[:3]] == [0, 5, 10]
+    assert told[-1] == Progress("reenact", world.log.head(), world.log.head())
+    assert current(path) == path.with_name("read.db.2")
+    assert not path.exists()
+    assert words_of(opened.model.messages("a")) == numbered(30)
+    opened.runner.wait_for(world.say("a", "word 30"), timeout=5)
+    assert words_of(opened.model.messages("a")) == numbered(31)
+
+
+def test_they_are_found_when_they_are_opened_again(path: Path, world: World) -> None:
+    for number in range(3):
+        opened = Opened(path, world)
+        opened.kept.rebuild()
+        assert words_of(opened.model.messages("a")) == numbered(30 + number)
+        opened.close()
+        world.say("a", f"word {30 + number}")
+
+    assert Generations(path).numbers() == [4]
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_anew_again_and_again(
+    opened: Opened, path: Path, world: World
+) -> None:
+    done, journal = threading.Event(), threading.Lock()
+
+    def read() -> int:
+        count = looks = 0
+        while not done.is_set() or looks < 10:
+            words = words_of(opened.model.messages("a"))
+            assert words == numbered(len(words))
+            assert len(words) >= count
+            count, looks = len(words), looks + 1
+        return looks
+
+    def write() -> None:
+        for number in range(30, 120):
+            with journal:
+                position = world.say("a", f"word {number}")
+                opened.runner.notify(position)
+            opened.runner.wait_for(position, timeout=20)
+            assert words_of(opened.model.messages("a")) == numbered(number + 1)
+
+    with ThreadPoolExecutor(4) as threads:
+        readers = [threads.submit(read) for _ in range(3)]
+        writer = threads.submit(write)
+        try:
+            for _ in range(4):
+                opened.kept.rebuild()
+            writer.result(timeout=60)
+        finally:
+            done.set()
+        assert all(reader.result(timeout=60) >= 10 for reader in readers)
+
+    assert Generations(path).numbers() == [5]
+    assert words_of(opened.model.messages("a")) == numbered(120)
+
+
+def test_tables_of_another_version_are_there_until_those_of_this_one_are(
+    path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Opened(path, world).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE progress SET version = 1")
+    connection.close()
+
+    def crash(_generations: Generations, _number: int) -> None:
+        raise CrashedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Generations, "point_to", crash)
+        with pytest.raises(CrashedError):
+            open_read_model(path, world.log)
+    assert Generations(path).numbers() == [1, 2]
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM messages").fetchone() == (30,)
+    connection.close()
+
+    opened = Opened(path, world)
+    assert words_of(opened.model.messages("a")) == numbered(30)
+    assert Generations(path).numbers() == [2]
+    opened.close()
+
+
+def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(path: Path, world: World) -> None:
+    opened = Opened(path, world)
+    reached = threading.Event()
+
+    def close_meanwhile(_progress: Progress) -> None:
+        reached.set()
+        assert opened.kept.rebuilder._closing.wait(20)
+
+    def rebuild() -> str:
+        try:
+            opened.kept.rebuild(close_meanwhile)
+        except RuntimeClosedError:
+            return "told"
+        return "done"
+
+    with ThreadPoolExecutor(1) as threads:
+        rebuilding = threads.submit(rebuild)
+        assert reached.wait(20)
+        opened.close()
+
+        assert rebuilding.result(timeout=20) == "told"
+    assert Generations(path).numbers() == [1, 2]
+
+    opened = Opened(path, world)
+    wait_until(lambda: Generations(path).numbers() == [2])
+    assert words_of(opened.model.messages("a")) == numbered(30)
+    opened.close()
+
+
+def test_an_event_that_cannot_be_projected_leaves_the_tables_as_they_were(
+    opened: Opened, path: Path, world: World
+) -> None:
+    bad = world.log.append("session-a", TurnStarted("no such turn", 1))
+
+    with pytest.raises(ProjectionFailedError, match=f"TurnStarted at position {bad}"):
+        opened.kept.rebuild()
+
+    assert Generations(path).numbers() == [1]
+    assert len(opened.model.messages("a")) == 30
+
+
+def test_a_question_that_is_being_answered_keeps_its_tables(
+    opened: Opened, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.opening._LOOKS", 1)
+    readers = opened.model._readers
+    lent = readers._take()
+    cursor = lent[0].execute("SELECT count(*) FROM messages UNION ALL SELECT count(*) FROM sessions")
+    assert cursor.fetchone() == (30,)
+
+    opened.kept.rebuild()
+
+    assert Generations(path).numbers() == [1, 2]
+    assert cursor.fetchone() == (1,)
+    readers._give_back(lent)
+    assert Generations(path).clear_old()
+    assert Generations(path).numbers() == [2]
+
+
+def test_a_model_that_turns_to_other_tables_keeps_no_connection_to_the_former(opened: Opened, world: World) -> None:
+    opened.model.containers()
+    model: ReadModel = opened.model
+
+    opened.kept.rebuild()
+    model.containers()
+
+    assert [lent[2] for lent in model._readers._free] == [model._engine]
+
+
+def test_a_pointer_that_says_nothing_means_the_first_file(path: Path, world: World) -> None:
+    Opened(path, world).close()
+    path.with_name("read.db.live").write_bytes(b"what?")
+
+    assert current(path) == path
+
+
+def test_a_file_that_somebody_reads_is_not_cleared_away(path: Path, world: World) -> None:
+    Opened(path, world).close()
+    other = sqlite3.connect(path)
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM messages").fetchone()
+
+    assert not clear(path)
+    other.close()
+    assert clear(path)
+    assert clear(path)
+
+
+def test_other_files_beside_the_tables_are_none_of_theirs(path: Path, world: World) -> None:
+    Opened(path, world).close()
+    for name in ("read.db.backup", "read.db.2.old", "read.db.02", "unread.db.3"):
+        path.with_name(name).write_bytes(b"")
+
+    assert Generations(path).numbers() == [1]
