@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Final, Protocol, TypeGuard
 
-from reenact.domain.agent import ContextCompressed, MessageAccepted, RulesRecorded, StepStarted, TurnStarted
+from reenact.domain.agent import (
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    RulesRecorded,
+    StepStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
 from reenact.domain.announce import told
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
 from reenact.domain.stored import STORED
 from reenact.projections.audit.heard import DeviatesError, Deviation, Stretch, Told, in_stream
@@ -25,7 +35,7 @@ _KINDS: Final = {
 """The events that streams hold, by the first part of their names."""
 
 _BEGIN: Final = (TurnStarted, StepStarted)
-_GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded)
+_GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 
@@ -35,6 +45,15 @@ class Kept(Protocol):
     @property
     def version(self) -> int:
         """Of which version it is."""
+        ...
+
+
+class Walked(Row, Protocol):
+    """An event on its way past."""
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether something was taken out of it."""
         ...
 
 
@@ -64,7 +83,7 @@ class Conversations:
     def inspect(
         self,
         stream: str,
-        events: Iterator[Row],
+        events: Iterator[Walked],
         feed: Iterator[Stretch],
         snapshots: Iterator[Kept],
         due: int | None,
@@ -72,7 +91,7 @@ class Conversations:
         """Yield what does not follow from the events of the stream.
 
         The feed holds what is announced of each event, in their order, and between it what the environment has said
-        while an answer came in. Sessions take no snapshots and are not woken.
+        while an answer came in, which is that answer. Sessions take no snapshots and are not woken.
         """
         try:
             self._compare(stream, events, Told(feed))
@@ -83,13 +102,14 @@ class Conversations:
         if due is not None:
             yield "timer", due, "nothing of this kind is woken", None
 
-    def _compare(self, stream: str, events: Iterator[Row], kept: Told) -> None:
+    def _compare(self, stream: str, events: Iterator[Walked], kept: Told) -> None:
         category, _, name = stream.partition("/")
         kinds = _KINDS.get(category, frozenset())
         state = Session()
         is_open = False
         for row in events:
             event = row.event
+            kept.is_redacted = kept.is_redacted or row.is_redacted
             if type(event) not in kinds:
                 raise in_stream(row, f"a stream of this name holds no {type(event).__name__}")
             if not _is_of_session(event):
@@ -105,11 +125,26 @@ class Conversations:
                 if is_open:
                     kept.pass_by(state, row.recorded_at, heard[0])
                 kept.must_be(row, heard)
+            self._hold(kept, state, row)
             is_open = isinstance(event, _BEGIN) or (is_open and isinstance(event, _GO_ON))
             state = after
         if is_open:
             kept.pass_by(state, 0, None)
         kept.must_end()
+
+    def _hold(self, kept: Told, state: Session, row: Row) -> None:
+        """Hold what the environment has said to what the event says; `state` is as it was before."""
+        match row.event:
+            case TurnStarted() | StepStarted():
+                kept.begin()
+            case TurnFailed():
+                kept.is_cut = True
+            case AnswerRecorded() as answer:
+                kept.must_be_answered(state, row, answer)
+            case TurnCompleted() as completed if state.turn is not None and state.turn.id == completed.turn_id:
+                kept.must_be_completed(row, completed)
+            case _:
+                pass
 
     def _beginning(self, row: Row, name: str) -> Session:
         """Return the state before the first event; that of a branch is what it shares with other sessions."""
