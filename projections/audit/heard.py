@@ -101,6 +101,7 @@ class Told:
         self._said: list[Entry] | None = None
         self._begun_at = 0
         self._responds = False
+        self._awaits_text = False
         self._ended: Said | None = None
         self._load()
 
@@ -118,7 +119,7 @@ class Told:
     def begin(self) -> None:
         """From here on an answer may come in."""
         self._said, self._ended, self._responds, self._begun_at = [], None, False, self._cursor
-        self.is_cut = False
+        self.is_cut = self._awaits_text = False
 
     def pass_by(self, state: Session, recorded_at: int, until: tuple[Context, EventData] | None) -> None:
         """Pass over what the environment of the turn under way may have said, up to what is heard of the next event."""
@@ -132,7 +133,7 @@ class Told:
                 self._index = index
                 if kind == wanted and until is not None and self._is(recorded_at, *until):
                     return
-                if kind in allowed:
+                if kind in allowed and (not self._awaits_text or kind in _TEXT):
                     self._take(kind, entry.data)
                 elif not self._begins_to_respond(entry):
                     return
@@ -161,7 +162,7 @@ class Told:
             raise in_feed(self._begun_at, problem, row)
 
     def _take(self, kind: str, data: msgspec.Raw) -> None:
-        said = self._said
+        said, self._awaits_text = self._said, False
         if said is not None:
             if kind == STARTS:  # another attempt, of which alone the answer is made
                 said.clear()
@@ -176,11 +177,10 @@ class Told:
 
     def _begins_to_respond(self, entry: _Entry) -> bool:
         """Return whether this is where the text of the answer begins, which it does once."""
-        following = self._entries[self._index + 1 : self._index + 2]
         if self._responds or entry.type != _STATE_CHANGED or not _is_response(entry.data):
             return False
-        self._responds = all(one.type in _TEXT for one in following)
-        return self._responds
+        self._responds = self._awaits_text = True
+        return True
 
     def must_end(self) -> None:
         """Raise if there is more."""
