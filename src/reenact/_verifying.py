@@ -47,8 +47,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the feeds.
     `meaning` says whose events they are: with those of others, only what is true of any log was looked at.
-    `read_model` says whether the rows beside the log are those that follow from it; `checkpoint` is the position of the
-    checkpoint that it was held to.
+    `redacted` are the events out of which something was taken: they may say less than what was recorded. `read_model`
+    says whether the rows beside the log are those that follow from it, and `unlike` why that cannot be said;
+    `checkpoint` is the position of the checkpoint that it was held to.
     """
 
     findings: tuple[Finding, ...]
@@ -60,6 +61,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     meaning: Literal["sessions", "actors", "unknown"]
     read_model: Compared
     checkpoint: int | None = None
+    redacted: int = 0
+    unlike: str | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -72,13 +75,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         count = len(self.findings)
         verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
+        if self.redacted:
+            lines.append(f"redacted: {self.redacted:,} of the events; something was taken out of them")
         lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}")
         if self.checkpoint is not None:
             lines.append(f"checkpoint: of position {self.checkpoint:,}")
         if self.meaning == "unknown":
             lines.append("events: those of other actors; what they say was not looked at")
         else:
-            lines.append(f"read model: {self.read_model}")
+            lines.append(f"read model: {self.read_model}{f': {self.unlike}' if self.unlike else ''}")
         return "\n".join(lines)
 
 
@@ -143,6 +148,8 @@ def verify_log(
             meaning=meaning,
             read_model=read_model,
             checkpoint=None if known is None else known.summary.position,
+            redacted=examination.redacted,
+            unlike=live.unlike if isinstance(live, LiveTables) and meaning == "sessions" else None,
         )
 
 

@@ -194,3 +194,11 @@ def test_there_is_no_checkpoint_of_a_damaged_log_and_none_in_the_place_of_a_log(
 
     assert kept.read_text() == "the one before"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_whoever_stops_listening_to_a_checkpoint_is_told_so(log: Path) -> None:
+    def gone(_line: bytes) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        checkpoint_of(log, gone)
