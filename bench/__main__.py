@@ -11,7 +11,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import branching, delivery, gil, imports, journal, kernel, projecting, replay, report, scale, tooling
+from bench import (
+    branching,
+    delivery,
+    gil,
+    imports,
+    journal,
+    kernel,
+    projecting,
+    rebuilding,
+    replay,
+    report,
+    scale,
+    tooling,
+)
 from bench.measure import Result, Workload, run
 from bench.product import Figure, Sync, at_once, cold_start, creation, one_session, workload
 from bench.product import replay as replay_turns
@@ -47,6 +60,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "journal": journal.workloads,
     "replay": replay.workloads,
     "projections": projecting.workloads,
+    "rebuilding": rebuilding.workloads,
     "audit": branching.workloads,
     "scale": scale.workloads,
     "delivery": delivery.workloads,
