@@ -18,6 +18,7 @@ from reenact.actors.once import Attempt
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
 from reenact.domain.agent import AgentInfo
+from reenact.domain.branching import check_branch
 from reenact.domain.container import ContainerInfo, CreateContainer
 from reenact.domain.content import Content, check_content
 from reenact.domain.errors import (
@@ -219,18 +220,22 @@ class Operations:
     ) -> SessionInfo:
         """See `Sessions.branch`."""
         self.check_open()
-        id_ = self.new_id("ses") if new_session_id is None else check_text("the session's id", new_session_id)
-        content = None if edit is None else check_content(edit)
-        if not is_sayable(session_id):
-            raise SessionNotFoundError(session_id)
+        content = check_branch(
+            session_id,
+            at=at,
+            edit=edit,
+            model=model,
+            system_prompt=system_prompt,
+            image_id=image_id,
+            new_session_id=new_session_id,
+        )
+        id_ = new_session_id or self.new_id("ses")
         session = begun(self._journal, session_id)
-        point = point_at(self._journal, session_id, None if at is None else _position(at))
+        point = point_at(self._journal, session_id, at)
         if content is not None:
             point = point_before_last_message(self._journal, point)
         image, revision = session.image_id, session.image_revision
         if model is not None or system_prompt is not None:
-            if image_id is not None:
-                raise InvalidInputError("give image_id, or model and system_prompt, not both")
             image, revision = self._derived(image, revision, model, system_prompt, timeout)
         elif image_id is not None:
             image, revision = image_id, self._newest_revision(image_id)
@@ -469,13 +474,6 @@ def _ask(actor: Reference[Any], command: Asked, timeout: float | None, attempt: 
 
 def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the runtime is closed; open it again to go on")
-
-
-def _position(at: object) -> int:
-    if type(at) is int and at > 0:
-        return at
-    msg = f"`at` is a position of the log, a whole number from 1 on, not {at!r:.100}"
-    raise InvalidInputError(msg)
 
 
 def _must_be_image(image: object) -> None:

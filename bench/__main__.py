@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import (
+    auditing,
     branching,
     delivery,
     gil,
@@ -53,6 +54,11 @@ def product(*, quick: bool) -> Sequence[Workload]:
     return [workload(name, *what) for name, what in workloads(quick=quick).items()]
 
 
+def audit(*, quick: bool) -> Sequence[Workload]:
+    """Return what is measured of the log as evidence."""
+    return [*auditing.workloads(quick=quick), *branching.workloads(quick=quick)]
+
+
 GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "product": product,
     "tools": tooling.workloads,
@@ -61,7 +67,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "replay": replay.workloads,
     "projections": projecting.workloads,
     "rebuilding": rebuilding.workloads,
-    "audit": branching.workloads,
+    "audit": audit,
     "scale": scale.workloads,
     "delivery": delivery.workloads,
     "imports": imports.workloads,

@@ -154,17 +154,19 @@ def define(image: Image, image_id: str) -> Definition:
     )
 
 
-def derive(image_id: str, content: Definition, *, model: str | None, system_prompt: str | None) -> Definition:
-    """Return the image's content with this model and this system prompt, where they are given, and the same tools.
-
-    Raises:
-        InvalidInputError: one of them is empty, too long or not valid Unicode.
-    """
+def check_model(model: str | None, system_prompt: str | None) -> None:
+    """Raise `InvalidInputError` if one of them is blank, too long or not valid Unicode; a prompt may be empty."""
+    if model is not None:
+        check_text("the model", model)
     if system_prompt is not None and system_prompt != "":
         check_text("the system prompt", system_prompt, limit=MAX_PROMPT_BYTES)
+
+
+def derive(image_id: str, content: Definition, *, model: str | None, system_prompt: str | None) -> Definition:
+    """Return the image's content with this model and this system prompt, where they are given, and the same tools."""
     return msgspec.structs.replace(
         content,
-        model=content.model if model is None else check_text("the model", model),
+        model=content.model if model is None else model,
         system_prompt=content.system_prompt if system_prompt is None else system_prompt,
         base=content.base or image_id,
     )

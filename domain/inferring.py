@@ -191,7 +191,7 @@ class _Known:
                 responding=requested.from_state == "responding",
             )
         if completed is None or self.turn is None:
-            return SoFar()
+            return SoFar() if answer is None else _all_that_is_known(answer)
         said = answer or completed.unsaid
         return SoFar(
             message_id=None if said is None else "" if answer is None else answer.message_id,
@@ -215,6 +215,17 @@ class _Known:
             return turn.at + round(completed.duration * _MICROSECONDS)
         begun = next((event.at for event in rest if isinstance(event, TurnStarted)), turn.at)
         return min(begun, turn.at)  # a clock that goes back ends a turn before it has begun
+
+
+def _all_that_is_known(answer: AnswerRecorded) -> SoFar:
+    """Return what had come in where nothing says how the answer went on, as it would have to."""
+    return SoFar(
+        message_id=answer.message_id,
+        content=answer.content,
+        stop_reason=None if answer.partial else answer.stop_reason,
+        usage=answer.usage,
+        model=answer.model,
+    )
 
 
 def _branched(known: _Known, event: SessionBranched) -> BranchSession:

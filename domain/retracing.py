@@ -84,7 +84,8 @@ class Retracing:
     ) -> None:
         self.session = session
         self.steps = 0
-        self._unrecorded = (_BY_DEFAULT,) if rules is None else (_BY_DEFAULT, recorded_of(rules))
+        told = _BY_DEFAULT if rules is None else recorded_of(rules)
+        self._unrecorded = (_BY_DEFAULT,) if told == _BY_DEFAULT else (_BY_DEFAULT, told)
         self._decide = decide
         self._evolve = evolve
         self._in_force: tuple[RulesRecorded, tuple[Rules, ...]] = (_BY_DEFAULT, _made(_BY_DEFAULT))
@@ -123,12 +124,13 @@ class Retracing:
 
     def _ends(self, events: Sequence[SessionEvent], place: int, session: Session) -> list[int]:
         """Return where the step that begins at the place may end, the nearest first; note what parts from it."""
-        self._note(_unexplained(events, place))
         first = events[place]
         begin = place + isinstance(first, RulesRecorded)
         reach = _reach(events, begin)
         ends: set[int] = set()
+        asked = False
         for state, command in self._asked(first, events[begin:reach], session):
+            asked = True
             try:
                 decided = self._decide(state, command)
             except Exception as error:  # noqa: BLE001 - likewise
@@ -145,6 +147,8 @@ class Retracing:
             else:
                 at = len(recorded) if parted is None else parted
                 self._note(_parted(events, place + at, command, decided[at] if at < len(decided) else None))
+        if not asked:
+            self._note(_unexplained(events, place))
         return sorted(ends)
 
     def _asked(
@@ -183,20 +187,24 @@ def recorded_of(rules: Rules) -> RulesRecorded:
 
 def difference(recorded: object, decided: object) -> str:
     """Return the path to the first field in which two values differ, "" if they are wholly different things."""
-    if isinstance(recorded, msgspec.Struct) and type(recorded) is type(decided):
-        for name in recorded.__struct_fields__:
-            one, other = getattr(recorded, name), getattr(decided, name)
-            if one != other:
-                return _joined(name, difference(one, other))
-    if _is_mapping(recorded) and _is_mapping(decided):
-        for key in (*recorded, *(key for key in decided if key not in recorded)):
-            if key not in recorded or key not in decided or recorded[key] != decided[key]:
-                return _joined(str(key), difference(recorded.get(key), decided.get(key)))
-    if _is_list(recorded) and _is_list(decided):
-        for number, (one, other) in enumerate(zip(recorded, decided, strict=False)):
-            if one != other:
-                return _joined(str(number), difference(one, other))
-    return ""
+    one, other = _parts(recorded), _parts(decided)
+    if one is None or other is None or type(recorded) is not type(decided):
+        return ""
+    differing = (name for name in (*one, *other) if name not in one or name not in other or one[name] != other[name])
+    name = next(differing, None)
+    if name is None:
+        return ""
+    rest = difference(one.get(name), other.get(name))
+    return f"{name}.{rest}" if rest else str(name)
+
+
+def _parts(value: object) -> Mapping[object, object] | None:
+    """Return what a value consists of, by names or numbers; None if it is one thing."""
+    if isinstance(value, msgspec.Struct):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
+    if _is_mapping(value):
+        return value
+    return dict(enumerate(value)) if _is_list(value) else None
 
 
 def _made(recorded: RulesRecorded) -> tuple[Rules, ...]:
@@ -233,7 +241,7 @@ def _parted(
     if decided is None:
         problem = f"{_name(recorded)} was recorded, and today's code decides nothing more"
     elif recorded is None:
-        problem = f"today's code decides {_name(decided)}, and nothing more was recorded"
+        problem = f"today's code decides {_name(decided)}, and nothing more was recorded with it"
     elif type(recorded) is type(decided):
         problem = f"today's code decides another {field or 'value'} of {_name(recorded)} than was recorded"
     else:
@@ -262,10 +270,6 @@ def _nearness(divergence: Divergence) -> tuple[int, bool, bool]:
 
 def _name(event: object) -> str:
     return _NAMES.get(type(event), type(event).__name__)
-
-
-def _joined(name: str, rest: str) -> str:
-    return f"{name}.{rest}" if rest else name
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:

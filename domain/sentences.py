@@ -63,8 +63,6 @@ def sentence(event: AnyEvent) -> str:
             return f"Agent {event.agent_id} was started."
         case AgentStopped():
             return f"Agent {event.agent_id} was stopped: {event.reason}."
-        case RulesRecorded():
-            return "From here on other rules hold than before."
         case MessageAccepted():
             return f"A message came in: {_said(event.content)}."
         case AnswerRecorded():

@@ -76,7 +76,7 @@ class Alarms:
     def hint(self, stream: str, due: int) -> None:
         """Take note that the stream is to be woken then; the log says so already."""
         if due <= self._clock():
-            # To look for it would be to wake all others once more that are due, and being woken: each, for each of them.
+            # To look for it would be to wake all others that are due once more, while they are woken: each for each.
             with self._lock:
                 was_looked_for = due <= self._looked_until
             if was_looked_for:

@@ -40,13 +40,13 @@ class ActorsInspection:
         self,
         stream: str,
         events: Iterator[Recorded],
-        feed: Iterator[object],  # noqa: ARG002 - what is said there is not known
+        feed: Iterator[object],
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events."""
         actor_class, profile = self._classes[stream.partition("/")[0]]
-        state: Any = actor_class.initial
+        state: Any = actor_class.replay(())
         snapshot = next(snapshots, None)
         for recorded in events:
             if type(recorded.event) not in profile.events:

@@ -12,6 +12,7 @@ import msgspec
 
 from reenact.domain.messages import instant
 from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.tools import is_array, is_object
 
 _PLAIN: Final = frozenset({str, int, bool, NoneType})
 
@@ -58,9 +59,9 @@ def agree(shown: object, own: object) -> bool:
     """Return whether what was shown of a value, perhaps by a version that knew fewer fields, is what it says."""
     if type(shown) is not type(own):
         return False
-    if isinstance(shown, dict) and isinstance(own, dict):
+    if is_object(shown) and is_object(own):
         return shown.keys() <= own.keys() and all(agree(one, own[name]) for name, one in shown.items())
-    if isinstance(shown, list) and isinstance(own, list):
+    if is_array(shown) and is_array(own):
         return len(shown) == len(own) and all(map(agree, shown, own))
     return shown == own
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -119,13 +119,17 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_f
 
 
 Line: TypeAlias = Header | EventLine | RowLine | TimerLine | End
-Kind: TypeAlias = Literal["header", "event", "row", "timer", "end"]
-
 _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 _parse = msgspec.json.Decoder().decode
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a line."""
+    (line,), definitions = msgspec.json.schema_components([Line], ref_template="#/$defs/{name}")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Line", **line, "$defs": definitions}
 
 
 def encoded(line: Line) -> bytes:

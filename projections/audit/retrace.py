@@ -176,6 +176,7 @@ class _Look:
         self._progress = progress
         self._head = log.head()
         self._done = 0
+        self._unread: LogUnusableError | None = None
         self._definitions: dict[_ImageRevision, Definition | None] = {}
 
     def all(self) -> Iterator[Retraced]:
@@ -190,6 +191,7 @@ class _Look:
         followed: _Followed = Retracing() if kind == "session" else _Plain(kind)
         count, last = 0, 0
         parting: Parting | None = None
+        self._unread = None
         try:
             for _, together in groupby(self._rows(stream), attrgetter("recorded_at")):
                 rows = list(together)
@@ -201,8 +203,10 @@ class _Look:
                     parting = _parting(rows, divergence)
                     break
                 count, last = count + len(rows), rows[-1].version
-        except LogUnusableError as error:
-            parting = _unreadable(None, last + 1, error)
+        except LogUnusableError as error:  # what a branch shares is not there, or cannot be read
+            self._unread = error
+        if parting is None and self._unread is not None:
+            parting = _unreadable(None, last + 1, self._unread)
         return Retraced(
             stream=stream, session_id=session_of(stream), steps=followed.steps, events=count, divergence=parting
         )
@@ -222,14 +226,15 @@ class _Look:
         yield from (row.stream for row in rows)
 
     def _rows(self, stream: str) -> Iterator[Row]:
-        """Yield the events of the stream; raise `LogUnusableError` behind the last one that can be read."""
+        """Yield the events of the stream; take note of why one cannot be read, and end before it."""
         version, limit = 0, _PAGE
         while True:
             try:
                 page = self._log.find(stream=stream, after_version=version, until=self._head, limit=limit)
-            except LogUnusableError:
+            except LogUnusableError as error:
                 if limit == 1:
-                    raise
+                    self._unread = error
+                    return
                 limit = 1
                 continue
             if not page:

@@ -13,7 +13,7 @@ from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import AgentState
 from reenact.domain.history import ToolCallInfo, UsageInfo, usage_info
 from reenact.domain.loop.rounds import Call
-from reenact.domain.messages import Block, Message, Usage, instant
+from reenact.domain.messages import Block, Message, Usage, instant, text_of
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import is_sayable
 from reenact.domain.session_state import BranchPoint, Session, Summary
@@ -62,6 +62,11 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     content: tuple[Block, ...]
     accepted_at: datetime
+
+    @property
+    def text(self) -> str:
+        """The text of the message."""
+        return text_of(self.content)
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

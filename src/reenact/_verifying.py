@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -23,7 +23,7 @@ from reenact.actors.journal.walk import Finding
 from reenact.actors.kernel import EventSourcedActor
 from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.timetable import microseconds
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, StorageError
 from reenact.projections.audit.agreement import Conversations
 from reenact.projections.audit.api import OnProgress, Progress
 from reenact.projections.audit.tables import LiveTables, live_tables
@@ -132,7 +132,7 @@ def verify_log(
         )
         for finding in examination.findings():
             take(finding)
-        read_model = _compare(live, evidence, report, take) if meaning == "sessions" else "not there"
+        read_model = _compare(live, evidence, bool(findings), report, take) if meaning == "sessions" else "not there"
         return Verdict(
             findings=tuple(findings),
             position=evidence.counts().last,
@@ -213,6 +213,7 @@ def _live_tables(parts: ExitStack, path: Path, take: Callable[[Finding], None]) 
 def _compare(
     live: LiveTables | Compared | None,
     evidence: Evidence,
+    is_damaged: bool,  # noqa: FBT001 - a value, no switch
     report: Callable[[str, int, int | None], None],
     take: Callable[[Finding], None],
 ) -> Compared:
@@ -220,11 +221,15 @@ def _compare(
         return live or "not there"
     if live.unlike is not None:
         return "not comparable"
-    differences: Iterator[tuple[str, int, str]] = live.differences(
-        EvidenceLog(evidence, codec()), lambda done, total: report("read model", done, total)
-    )
+    log = EvidenceLog(evidence, codec())
     verdict: Compared = "agrees"
-    for table, at, problem in differences:
-        verdict = "differs"
-        take(Finding("read model", table, at, problem))
+    try:
+        for table, at, problem in live.differences(log, lambda done, total: report("read model", done, total)):
+            verdict = "differs"
+            take(Finding("read model", table, at, problem))
+    except (StorageError, ReadModelError) as error:
+        if is_damaged:  # then it is no wonder, and has been said
+            return "not comparable"
+        take(Finding("read model", "", live.position, f"the rows cannot be made anew from the log: {error}"))
+        return "differs"
     return verdict

@@ -26,6 +26,7 @@ from reenact import (
     ReenactError,
     Rule,
     Runtime,
+    SessionInfo,
     TextBlock,
     ToolSpec,
     ask_user,
@@ -191,6 +192,23 @@ def test_a_conversation_with_tools_people_pictures_and_thoughts_looks_the_same(p
     assert pair.same(lambda runtime: runtime.sessions.get("talk")) is None
 
 
+def test_a_branch_that_is_made_from_afar_is_one(pair: Pair) -> None:
+    remote = pair.remote
+    agent_id = remote.sessions.run(remote.sessions.create("c", "i", session_id="talk").id)
+    remote.agents.receive(agent_id, "Hello")
+    pair.turn_ends("talk", 1)
+
+    branch = remote.sessions.branch(
+        "talk", edit=[TextBlock("Look"), ImageBlock.from_bytes(PIXEL, "image/png")], model="m", new_session_id="twig"
+    )
+
+    assert pair.same(lambda runtime: runtime.sessions.get("twig")) == branch
+    assert branch.origin is not None
+    assert [type(block) for block in pair.local.sessions.messages("twig")[-1].content] == [TextBlock, ImageBlock]
+    pair.same(lambda runtime: runtime.sessions.messages("twig"))
+    pair.same(lambda runtime: runtime.sessions.turns("twig"))
+
+
 def test_what_is_created_is_what_both_have(pair: Pair) -> None:
     container = pair.remote.containers.create("küche 😀")
     named = pair.remote.containers.create(container_id="mine")
@@ -240,6 +258,8 @@ def test_whatever_cannot_be_created_is_refused_alike(pair: Pair, first: Any, sec
     calls: list[tuple[Call, Callable[[Any], object]]] = [
         (lambda runtime: runtime.containers.create(first, container_id=second), lambda made: made.name),
         (lambda runtime: runtime.sessions.create(first, second, session_id=third), lambda made: made.image_id),
+        (lambda runtime: runtime.sessions.branch(first, image_id=second, new_session_id=third), lambda made: made.id),
+        (lambda runtime: runtime.sessions.branch(first, edit=second, model=third), lambda made: made.id),
     ]
 
     for call, what in calls:
@@ -248,7 +268,8 @@ def test_whatever_cannot_be_created_is_refused_alike(pair: Pair, first: Any, sec
             assert outcome(pair.local, call) == theirs
         else:
             made: Any = theirs
-            found = pair.local.containers.get(made.id) or pair.local.sessions.get(made.id)
+            of = pair.local.sessions if isinstance(made, SessionInfo) else pair.local.containers
+            found: Any = of.get(made.id)
             assert found == made
             assert what(found) == what(made)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schema
+from reenact.projections.audit.lines import schema as lines_schema
 from reenact.server.openapi import frames_schema
 from reenact.testing import CrashPoint
 
@@ -18,6 +19,7 @@ CATALOGUE_PAGE = ROOT / "docs" / "events.md"
 RECOVERY_PAGE = ROOT / "docs" / "recovery.md"
 SCHEMA_FILE = ROOT / "docs" / "schema" / "events.json"
 FRAMES_FILE = ROOT / "docs" / "schema" / "frames.json"
+EXPORT_FILE = ROOT / "docs" / "schema" / "export.json"
 BEGIN, END = "<!-- catalogue -->\n", "<!-- /catalogue -->\n"
 
 
@@ -27,6 +29,7 @@ def main() -> None:
     RECOVERY_PAGE.write_text(with_crash_points(RECOVERY_PAGE.read_text()))
     SCHEMA_FILE.write_text(schema())
     FRAMES_FILE.write_text(frames())
+    EXPORT_FILE.write_text(export())
 
 
 def schema() -> str:
@@ -37,6 +40,11 @@ def schema() -> str:
 def frames() -> str:
     """Return the JSON Schema of all frames of the protocol, as a file holds it."""
     return json.dumps(frames_schema(), indent=1, sort_keys=True) + "\n"
+
+
+def export() -> str:
+    """Return the JSON Schema of the lines of an export, as a file holds it."""
+    return json.dumps(lines_schema(), indent=1, sort_keys=True) + "\n"
 
 
 def with_catalogue(page: str) -> str:

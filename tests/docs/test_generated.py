@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,13 +12,16 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError
 
 from reenact import Image, Runtime, SessionNotFoundError
+from reenact.audit import export_log
 from reenact.events import CATALOGUE, Envelope
 from reenact.testing import MockEnvironmentFactory
 from tests.docs.generated import (
     CATALOGUE_PAGE,
+    EXPORT_FILE,
     FRAMES_FILE,
     RECOVERY_PAGE,
     SCHEMA_FILE,
+    export,
     frames,
     schema,
     with_catalogue,
@@ -46,6 +50,28 @@ def test_the_schema_in_the_documentation_is_that_of_the_code() -> None:
 
 def test_the_schema_of_frames_in_the_documentation_is_that_of_the_code() -> None:
     assert FRAMES_FILE.read_text() == frames(), HOW
+
+
+def test_the_schema_of_exports_in_the_documentation_is_that_of_the_code() -> None:
+    assert EXPORT_FILE.read_text() == export(), HOW
+
+
+def test_every_line_of_an_export_fits_the_schema_in_the_documentation(tmp_path: Path) -> None:
+    document: dict[str, Any] = json.loads(EXPORT_FILE.read_text())
+    Draft202012Validator.check_schema(document)
+    validator = Draft202012Validator(document, format_checker=FormatChecker())
+    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory(delays=False)) as runtime:
+        runtime.images.register(Image(id="chat"))
+        runtime.request("message_send_request", {"image_id": "chat", "content": "Hello"})
+    export_log(tmp_path / "log.db", tmp_path / "log.jsonl")
+
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+
+    assert {line["type"] for line in lines} == {"header", "event", "row", "end"}
+    for line in lines:
+        validator.validate(line)  # pyright: ignore[reportUnknownMemberType] - as above
+        with pytest.raises(ValidationError):
+            validator.validate({**line, "more": 1})  # pyright: ignore[reportUnknownMemberType] - as above
 
 
 def test_the_catalogue_in_the_documentation_is_that_of_the_code() -> None:

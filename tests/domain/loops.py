@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.domain.agent import SoFar
+from reenact.domain.agent import RulesRecorded, SoFar
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock, Usage
@@ -22,9 +22,9 @@ from reenact.domain.session import (
     SessionCommand,
     SessionEvent,
     Stop,
-    decide,
     evolve,
 )
+from reenact.domain.session import decide as decide_by_rules
 from tests.domain.examples import HELLO, IDLE
 from tests.domain.policies import ALL_IS_ASKED, PAY_IS_ASKED
 
@@ -70,8 +70,13 @@ def says(text: str, *, message_id: str = "m9", usage: Usage | None = None) -> So
 def after(session: Session, *commands: SessionCommand) -> Session:
     """Return the session after the commands."""
     for command in commands:
-        session = believe(session, decide(session, command))
+        session = believe(session, decide_by_rules(session, command))
     return session
+
+
+def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
+    """Return what is decided, without the rules that it was decided by: what is recorded of them has its own tests."""
+    return tuple(event for event in decide_by_rules(session, command) if not isinstance(event, RulesRecorded))
 
 
 def believe(session: Session, events: tuple[SessionEvent, ...]) -> Session:

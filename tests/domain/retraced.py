@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import reduce
+from typing import Final, NamedTuple, TypeAlias
 
 from reenact.domain.retracing import Retracing
-from reenact.domain.session import Session, SessionCommand, SessionEvent, evolve
+from reenact.domain.session import Run, Session, SessionCommand, SessionEvent, decide, evolve
+from tests.domain.examples import CREATE
+from tests.domain.loops import AT
+
+STARTED: Final = (CREATE, Run(session_id="s", agent_id="a", at=AT))
+"""What a session and its agent begin with."""
 
 
 class Step(NamedTuple):
@@ -14,6 +20,22 @@ class Step(NamedTuple):
 
     command: SessionCommand
     events: tuple[SessionEvent, ...]
+
+
+Steps: TypeAlias = list[Step]
+
+
+def told(*commands: SessionCommand) -> Steps:
+    """Return the steps that follow from the commands, of a session that is new."""
+    session, steps = Session(), Steps()
+    for command in commands:
+        steps.append(Step(command, decide(session, command)))
+        session = reduce(evolve, steps[-1].events, session)
+    return steps
+
+
+def events_of(steps: Sequence[Step]) -> list[SessionEvent]:
+    return [event for step in steps for event in step.events]
 
 
 def check_retraced(steps: Sequence[Step], session: Session, *, begins: Session | None = None) -> None:

@@ -45,7 +45,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session import SessionBranched, SessionCreated, SessionEvent
 from reenact.domain.stored import STORED
-from tests.projections.audited import played
+from tests.projections.audited import events_of, played
 from tests.projections.histories import RULES, Step, World, lineage, steps
 
 NAMES = {kind: name for name, kind in STORED.items()}
@@ -63,7 +63,7 @@ def world() -> World:
 
 
 def history(world: World, session_id: str = "a") -> list[SessionEvent]:
-    return [row.event for row in lineage(world.log.rows, session_id)]  # type: ignore[misc]  # nothing else is there
+    return events_of(lineage(world.log.rows, session_id))
 
 
 def told(world: World) -> list[tuple[str, list[str], Outside | None]]:
@@ -391,6 +391,22 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
         case TurnContinued():
             decisions = (ToolApproved, ToolEdited, ToolRejected, HumanResponded, ToolResult)
             assert isinstance(causes[0], decisions)
+        case LimitWarning():
+            assert isinstance(causes[0], TurnStarted | ResultsRecorded)
+        case TurnCompleted(outcome="waiting"):
+            assert any(isinstance(one, ToolPending) for one in causes)
+        case SessionCreated() | AgentStarted():
+            assert not causes
+        case MessageAccepted():
+            assert all(isinstance(one, SessionBranched) for one in causes)
+        case SessionBranched():
+            assert causes == [before[-1]]
+        case _:
+            check_call(event, causes, outside)
+
+
+def check_call(event: SessionEvent, causes: Sequence[SessionEvent], outside: Outside | None) -> None:
+    match event:
         case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
             assert outside == Outside("person", event.by)
             asked_of = (HumanApproveRequired, HumanPromptRequired, HumanSelectRequired, ToolEdited)
@@ -405,15 +421,5 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
         case ToolResult() if event.ran:
             assert isinstance(causes[0], ToolStarted)
             assert causes[0].id == event.id
-        case LimitWarning():
-            assert isinstance(causes[0], TurnStarted | ResultsRecorded)
-        case TurnCompleted(outcome="waiting"):
-            assert any(isinstance(one, ToolPending) for one in causes)
-        case SessionCreated() | AgentStarted():
-            assert not causes
-        case MessageAccepted():
-            assert all(isinstance(one, SessionBranched) for one in causes)
-        case SessionBranched():
-            assert causes == [before[-1]]
         case _:
             pass

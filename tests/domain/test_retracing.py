@@ -1,62 +1,50 @@
-"""Histories that are decided once more: what today's code would decide is what was recorded, or it is said where not."""
+"""Histories that are decided once more: today's code decides what was recorded, or it is said where not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain import session as sessions
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
-    Failure,
+    ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
     RulesRecorded,
-    SoFar,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
     TurnContinued,
-    TurnFailed,
     TurnInterrupted,
     TurnStarted,
 )
 from reenact.domain.container import ContainerCreated
-from reenact.domain.errors import ReenactError
-from reenact.domain.loop.events import ToolApproved, ToolPending, ToolResult, ToolStarted
-from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.events import ToolApproved, ToolPending, ToolRejected, ToolResult, ToolStarted
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import TextBlock
+from reenact.domain.messages import ToolUseBlock
 from reenact.domain.retracing import Decide, Divergence, Retracing, difference
 from reenact.domain.session import (
-    CreateSession,
     Finish,
-    Interrupt,
-    Receive,
-    Run,
+    Report,
     Session,
     SessionCommand,
     SessionEvent,
-    Stop,
     decide,
     evolve,
 )
-from tests.domain.examples import ANSWER, CREATE, HELLO
-from tests.domain.loops import AT, CAREFUL, LOOK, PAY, PRICED, USAGE, approve, asks, finish, receive, reject, report
-from tests.domain.retraced import Step, check_retraced, states_of
+from tests.domain.examples import HELLO
+from tests.domain.loops import AT, CAREFUL, LOOK, PAY, PRICED, asks, finish, receive, report
+from tests.domain.retraced import STARTED, Step, Steps, check_retraced, events_of, states_of, told
 from tests.projections.histories import Step as Doing
-from tests.projections.histories import World, play, stream_of
+from tests.projections.histories import World, play
 from tests.projections.histories import steps as doings
-
-Steps: TypeAlias = list[Step]
 
 
 class Remembering(World):
@@ -73,8 +61,8 @@ class Remembering(World):
         head = super().tell(session_id, command)
         if head > before:
             self.begins.setdefault(session_id, state)
-            events = tuple(row.event for row in self.log.rows[before:])
-            self.steps.setdefault(session_id, []).append(Step(command, events))  # type: ignore[arg-type]  # a session's
+            events: Any = tuple(row.event for row in self.log.rows[before:])
+            self.steps.setdefault(session_id, []).append(Step(command, events))
         return head
 
 
@@ -88,19 +76,6 @@ def played(chosen: Sequence[Doing]) -> Remembering:
     return world
 
 
-def told(*commands: SessionCommand) -> Steps:
-    """Return the steps that follow from the commands, of a session that is new."""
-    session, steps = Session(), Steps()
-    for command in commands:
-        steps.append(Step(command, decide(session, command)))
-        session = reduce(evolve, steps[-1].events, session)
-    return steps
-
-
-def events_of(steps: Sequence[Step]) -> list[SessionEvent]:
-    return [event for step in steps for event in step.events]
-
-
 def first_divergence(
     steps: Sequence[Sequence[SessionEvent]], begins: Session | None = None, decide: Decide = decide
 ) -> tuple[int, Divergence] | None:
@@ -111,9 +86,6 @@ def first_divergence(
         if divergence is not None:
             return number, divergence
     return None
-
-
-STARTED = (CREATE, Run(session_id="s", agent_id="a", at=AT))
 
 
 @settings(max_examples=150)
@@ -136,6 +108,21 @@ def test_a_history_from_before_rules_were_recorded_is_decided_by_those_that_are_
             without = [event for event in step.events if not isinstance(event, RulesRecorded)]
             assert retracing.follow(without) is None
         assert retracing.session.rules is None
+
+
+def test_a_branch_is_decided_again_from_what_it_shares() -> None:
+    world = Remembering()
+    world.create("a")
+    world.run("a")
+    for _ in range(3):
+        world.say("a")
+    world.branch("a", "b")
+    world.branch("a", "c", edit="Instead")
+    world.branch("a", "d", at=2)
+
+    assert [event for step in world.steps["b"] for event in step.events if isinstance(event, TurnInterrupted)]
+    for session_id in "bcd":
+        check_retraced(world.steps[session_id], world.sessions[session_id], begins=world.begins[session_id])
 
 
 FOLLOWING = (TurnStarted, TurnContinued, TurnCompleted, StepStarted, ResultsRecorded, ToolsRequested, ToolStarted)
@@ -262,3 +249,139 @@ def _same(buggy: Decide, session: Session, step: Step) -> bool:
         return buggy(session, step.command) == step.events
     except KeyError:
         return False
+
+
+def test_the_first_field_that_differs_is_named() -> None:
+    steps = told(*STARTED, receive("t1"), finish(asks(LOOK)), report("a"))
+    events = events_of(steps)
+    results = next(event for event in events if isinstance(event, ResultsRecorded))
+    other = msgspec.structs.replace(results.content[0], content="rainy")
+    events[events.index(results)] = msgspec.structs.replace(results, content=(other,))
+
+    divergence = Retracing().follow(events)
+
+    assert divergence is not None
+    assert divergence.place == len(events) - 2
+    assert divergence.recorded == events[-2]
+    assert divergence.decided == results
+    assert divergence.field == "content.0.content"
+    assert divergence.command == steps[-1].command
+    assert "content.0.content of results-recorded" in divergence.problem
+
+
+def test_what_todays_code_would_have_gone_on_with_is_told() -> None:
+    events = events_of(told(*STARTED, receive("t1")))[:-1]
+
+    divergence = Retracing().follow(events)
+
+    assert divergence is not None
+    assert (divergence.place, divergence.recorded) == (len(events), None)
+    assert isinstance(divergence.decided, TurnStarted)
+    assert "nothing more was recorded" in divergence.problem
+
+
+def test_what_todays_code_does_not_go_on_with_is_told() -> None:
+    first, second = told(*STARTED)
+
+    divergence = Retracing().follow([*first.events, *second.events, TurnStarted("t1", AT)])
+
+    assert divergence is not None
+    assert divergence.recorded == TurnStarted("t1", AT)
+    assert divergence.decided is None
+    assert "nothing that can be asked" in divergence.problem
+
+
+def test_a_command_that_comes_to_nothing_today_is_told() -> None:
+    events = [*events_of(told(*STARTED)), AgentStarted("b")]
+
+    divergence = Retracing().follow(events)
+
+    assert divergence is not None
+    assert divergence.recorded == AgentStarted("b")
+    assert "decides nothing more" in divergence.problem
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ContextCompressed("t1", "in short", 1, {}, None, None, AT),
+        ToolResult(id="a", name="look", result="sunny"),
+        TurnCompleted("t1", "completed", "end_turn", {}, 0.0, "thinking"),
+        TurnInterrupted("t1", "user"),
+        AgentStopped("a", "tired"),
+        ToolPending(ids=("a",)),
+        ToolRejected(id="a", reason="no"),
+        MessageAccepted("t1", "m1", HELLO, AT),
+        ContainerCreated("c", None),
+    ],
+)
+def test_an_event_that_cannot_come_first_is_no_traceback(event: Any) -> None:  # noqa: ANN401 - one is foreign
+    divergence = Retracing().follow([event])
+
+    assert divergence is not None
+    assert (divergence.place, divergence.recorded) == (0, event)
+
+
+def test_a_refusal_of_today_is_told() -> None:
+    events = events_of(told(*STARTED, receive("t1"), finish(asks(PAY), CAREFUL)))
+    retracing = Retracing()
+    assert retracing.follow(events) is None
+
+    divergence = retracing.follow([ToolApproved(id="unheard of", digest="d")])
+
+    assert divergence is not None
+    assert divergence.problem.startswith("today's code refuses it: CallNotPendingError")
+    assert divergence.decided is None
+
+
+def test_rules_alone_are_no_step() -> None:
+    divergence = Retracing().follow([RulesRecorded(PRICED.held)])
+
+    assert divergence is not None
+    assert divergence.recorded == RulesRecorded(PRICED.held)
+
+
+def test_an_event_that_todays_code_cannot_take_in_is_found_and_the_error_named() -> None:
+    events = events_of(told(*STARTED, receive("t1")))
+
+    def breaking(session: Session, event: SessionEvent) -> Session:
+        if isinstance(event, TurnStarted):
+            raise LookupError("planted")  # noqa: TRY004 - any error will do
+        return evolve(session, event)
+
+    divergence = Retracing(evolve=breaking).follow(events)
+
+    assert divergence is not None
+    assert divergence.place == 2
+    assert divergence.problem == "today's code cannot take in what was recorded: LookupError: planted"
+
+
+def test_a_way_that_does_not_lead_on_is_left_for_one_that_does() -> None:
+    """Here a decision can take too much away from what comes next, in two ways that lead to the same end."""
+    calls = (LOOK, PAY, ToolUseBlock("c", "look", {"at": "c"}))
+    before = told(*STARTED, receive("t1"), finish(asks(*calls)))
+    results = told(*(step.command for step in before), report("a"), report("b"), report("c"))[-3:]
+    answers = [event for event in events_of(results) if isinstance(event, ToolResult)]
+
+    def greedy(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
+        if isinstance(command, Report) and command.rules.runs_tools:
+            return tuple(answers[["a", "b", "c"].index(command.call_id) :])
+        if isinstance(command, Report):
+            return decide(session, msgspec.structs.replace(command, rules=Rules()))
+        return decide(session, command)
+
+    retracing = Retracing(decide=greedy)
+
+    assert retracing.follow(events_of([*before, *results])) is None
+    assert retracing.steps == len(before) + len(results)
+
+
+def test_paths_go_through_values_of_any_kind() -> None:
+    one = AnswerRecorded("t", "m", HELLO, "end_turn", partial=False, usage={"input_tokens": 1}, model=None, at=AT)
+
+    assert difference(one, msgspec.structs.replace(one, usage={"input_tokens": 2})) == "usage.input_tokens"
+    assert difference(one, msgspec.structs.replace(one, usage={"input_tokens": 1, "more": 2})) == "usage.more"
+    assert difference(one, msgspec.structs.replace(one, content=())) == "content.0"
+    assert difference(one, one) == ""
+    assert difference(one, AgentStarted("a")) == ""
+    assert difference("ab", "ac") == ""

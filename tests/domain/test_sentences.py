@@ -55,7 +55,7 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (SessionDeleted("s"), "The session was deleted."),
     (AgentStarted("a"), "Agent a was started."),
     (AgentStopped("a", "crash"), "Agent a was stopped: crash."),
-    (RulesRecorded(), "From here on other rules hold than before."),
+    (RulesRecorded(), "From here on other rules held: policies, prices, costs or limits."),
     (MessageAccepted("t", "m", (TextBlock("Hello\n you"),), 1), 'A message came in: "Hello you".'),
     (AnswerRecorded("t", "m", (TextBlock("Hi"),), "end_turn", not PARTLY, {}, None, 1), 'The model answered: "Hi".'),
     (AnswerRecorded("t", "m", (CALL,), "tool_use", not PARTLY, {}, None, 1), "The model answered: calls of send."),

@@ -33,7 +33,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Spent
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.session import Compress, Delete, Report, Session, SessionEvent, decide
+from reenact.domain.session import Compress, Delete, Report, Session, SessionEvent
 from reenact.domain.session_state import evolve, for_model
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, NO_TOOLS, REJECTED, REPEATED
 from tests.domain.examples import ANSWER, CREATED, IDLE, session
@@ -57,6 +57,7 @@ from tests.domain.loops import (
     approve,
     asks,
     believe,
+    decide,
     finish,
     interrupt,
     receive,

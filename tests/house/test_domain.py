@@ -26,6 +26,7 @@ ALLOWED = {
     "operator",
     "re",
     "string",
+    "struct",
     "types",
     "typing",
     "unicodedata",

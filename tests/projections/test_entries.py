@@ -10,12 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import AgentStarted, AgentStopped
+from reenact.domain.agent import AgentStarted, AgentStopped, SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.image import Definition
 from reenact.domain.messages import instant
+from reenact.domain.plain import is_sequence
 from reenact.domain.stored import STORED
-from reenact.domain.tools import MCPServer
+from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.audit import entries
 from reenact.projections.audit.entries import Filter, LogEntry, entries_of, entry_at, follow, last_entries
 from tests.projections.audited import NAMES, AuditedList, played
@@ -69,9 +70,9 @@ def live(rows: list[Recorded], row: Recorded) -> str | None:
 def said(value: object) -> list[str]:
     """Return the values in an event, as they are written."""
     plain = entries.fields_of(value) if isinstance(value, msgspec.Struct) else value
-    if isinstance(plain, dict):
+    if is_object(plain):
         return [one for part in plain.values() for one in said(part)]
-    if isinstance(plain, list | tuple):
+    if is_sequence(plain):
         return [one for part in plain for one in said(part)]
     return [] if plain is None or isinstance(plain, bool) else [str(plain)]
 
@@ -118,6 +119,30 @@ def test_what_is_listed_is_what_a_naive_reading_of_the_log_finds_in_both_directi
     assert followed == forwards
     assert [entry.agent_id for entry in forwards] == [live(log.rows, log.rows[at - 1]) for at in expected]
     assert [entry_at(log, entry.position) for entry in forwards] == forwards
+
+
+@pytest.mark.parametrize("page", [1000, 2])
+@pytest.mark.parametrize("agent_id", ["agt_1", "agt_6", "agt_9"])
+def test_the_life_of_an_agent_is_found_wherever_it_is(
+    agent_id: str, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = played([])
+    world.stop("a", SoFar())
+    world.run("b")
+    world.run("a")
+    log = world_log(world.log)
+    monkeypatch.setattr(entries, "_PAGE", page)
+    wanted = Filter(agent=agent_id)
+
+    found = [entry.position for entry in entries_of(log, wanted)]
+
+    assert found == naive(log.rows, wanted)
+    assert bool(found) == (agent_id in [event.agent_id for event in starts(log)])
+    assert [entry.position for entry in entries_of(log, wanted, backwards=True)] == found[::-1]
+
+
+def starts(log: AuditedList) -> list[AgentStarted]:
+    return [row.event for row in log.rows if isinstance(row.event, AgentStarted)]
 
 
 def test_a_log_is_followed_from_where_it_ended() -> None:

@@ -44,8 +44,8 @@ def _heard(rows: Sequence[Recorded]) -> Iterable[Segment]:
     """Yield what is heard of the last of the rows."""
     last = rows[-1]
     *before, _ = lineage(rows, last.stream.removeprefix("session/"))
-    session = reduce(evolve, (row.event for row in before), Session())  # type: ignore[arg-type]  # all there is
-    for context, told in announce(session, (last.event,)):  # type: ignore[arg-type]  # likewise
+    session = reduce(evolve, (row.event for row in before), Session())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # all there is
+    for context, told in announce(session, (last.event,)):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
         names = {name: value for name, value in msgspec.to_builtins(context).items() if value is not None}
         yield Segment(names, (Entry(told.event_type, last.recorded_at, told),))
 

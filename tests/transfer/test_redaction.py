@@ -20,8 +20,9 @@ from reenact.actors.journal.verify import verify
 from reenact.audit import Redaction, ToolRedaction, export_log, import_log, open_export, read_redaction
 from reenact.domain import image
 from reenact.domain.agent import Failure, SoFar
+from reenact.domain.attachments import ImageBlock
 from reenact.domain.errors import ConfigurationError, RedactionError
-from reenact.domain.messages import ImageBlock, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import Session, evolve
 from reenact.projections.audit.held import HeldLog
 from tests.projections.histories import World

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,12 @@ from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
-from reenact.audit import export_log, import_log, open_export
+from reenact.audit import Redaction, export_log, import_log, open_export
+from reenact.domain.chain import FeedRecord, Record, Timer
 from reenact.domain.errors import StorageFullError
+from reenact.projections.audit.api import AuditedLog
+from reenact.projections.log import Row
+from tests.journal.server import Server
 from tests.projections.histories import Step, play, steps
 from tests.transfer.logs import compact, contents, write
 
@@ -80,18 +84,19 @@ def test_an_opened_export_finds_what_the_log_finds(tmp_path: Path) -> None:
     opened = open_export(tmp_path / "one.jsonl")
 
     with SqliteJournal.open(tmp_path / "one.db", codec(), read_only=True) as journal:
-        for question in (
-            {"stream": "session/a"},
-            {"stream": "session/a", "after_version": 1, "until_version": 3},
-            {"names": ["message-accepted"]},
-            {"after": 2, "until": 4},
-            {"backwards": True, "limit": 2},
-            {"since": world.log.first + 3000},
-            {"before": world.log.first + 3000},
-            {"stream": "nobody"},
-        ):
-            found = [event.position for event in opened.find(**question)]
-            assert found == [event.position for event in journal.find(**question)], question
+        since = world.log.first + 3000
+        questions: list[Callable[[AuditedLog], Sequence[Row]]] = [
+            lambda log: log.find(stream="session/a"),
+            lambda log: log.find(stream="session/a", after_version=1, until_version=3),
+            lambda log: log.find(names=["message-accepted"]),
+            lambda log: log.find(after=2, until=4),
+            lambda log: log.find(backwards=True, limit=2),
+            lambda log: log.find(since=since),
+            lambda log: log.find(before=since),
+            lambda log: log.find(stream="nobody"),
+        ]
+        for number, find in enumerate(questions):
+            assert [row.position for row in find(opened)] == [row.position for row in find(journal)], number
     assert list(opened.streams()) == ["session/a", "session/b"]
 
 
@@ -113,11 +118,17 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
     take_in = StoredJournal.take_in
     calls: list[int] = []
 
-    def fail_at_last(journal: StoredJournal, **what: object) -> int:
+    def fail_at_last(
+        journal: StoredJournal,
+        *,
+        events: Sequence[Record] = (),
+        rows: Sequence[FeedRecord] = (),
+        timers: Sequence[Timer] = (),
+    ) -> int:
         if len(calls) == done:
             raise StorageFullError("no space is left")
         calls.append(1)
-        return take_in(journal, **what)  # type: ignore[arg-type]  # whatever it was given
+        return take_in(journal, events=events, rows=rows, timers=timers)
 
     monkeypatch.setattr("reenact._transfer.MOST_RECORDS", 4)
     with monkeypatch.context() as patch:
@@ -131,6 +142,21 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
     assert imported.events_there == 4 * done
     export_log(one / "two.db", one / "two.jsonl")
     assert contents(one / "two.jsonl") == contents(one / "one.jsonl")
+
+
+def test_a_log_goes_through_a_database_and_back(one: Path, server: Server) -> None:
+    url = server.new_log()
+
+    first = import_log(one / "one.jsonl", url)
+    again = import_log(one / "one.jsonl", url)
+    exported = export_log(url, one / "two.jsonl", redaction=Redaction(values=("question 2",)))
+    import_log(one / "two.jsonl", one / "two.db")
+
+    assert (first.events, again.events) == (exported.events, 0)
+    assert exported.redacted > 0
+    assert "question 2" not in (one / "two.jsonl").read_text("utf-8")
+    assert verify(url) == verify(one / "two.db") == []
+    assert import_log(one / "two.jsonl", url).events == 0
 
 
 def test_what_is_there_already_is_left_out(one: Path) -> None:

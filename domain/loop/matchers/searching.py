@@ -68,8 +68,9 @@ class Search:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             reached = frozenset(reached_from(self._nodes, states, before, character, final=is_last))
-            behind = {self._nodes[state].leads[0] for state in reached if self._takes(state, character)} | self._idle
-            known = self._known[key] = reached, self._idle if behind == self._idle else frozenset(behind)
+            taken = frozenset(self._nodes[state].leads[0] for state in reached if self._takes(state, character))
+            behind = taken | self._idle
+            known = self._known[key] = reached, self._idle if behind == self._idle else behind
         return known
 
     def _takes(self, state: int, character: str) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from reenact.client.caller import Caller
 from reenact.domain.agent import AgentInfo
+from reenact.domain.branching import check_branch
 from reenact.domain.container import ContainerInfo
 from reenact.domain.content import Content, check_content
 from reenact.domain.errors import (
@@ -93,22 +94,25 @@ class RemoteOperations:
     ) -> SessionInfo:
         """See `Sessions.branch`."""
         self._caller.check_open()
-        id_ = None if new_session_id is None else check_text("the session's id", new_session_id)
-        content = None if edit is None else _travelling(edit)
-        if not is_sayable(session_id):
-            raise SessionNotFoundError(session_id)
-        if image_id is not None and not is_sayable(image_id):
-            raise ImageNotFoundError(image_id)
+        check_branch(
+            session_id,
+            at=at,
+            edit=edit,
+            model=model,
+            system_prompt=system_prompt,
+            image_id=image_id,
+            new_session_id=new_session_id,
+        )
         return self._caller.result(
             "session_branch_request",
             SessionInfo,
             session_id=session_id,
             at=at,
-            edit=content,
+            edit=None if edit is None else _travelling(edit),
             model=model,
             system_prompt=system_prompt,
             image_id=image_id,
-            new_session_id=id_,
+            new_session_id=new_session_id,
         )
 
     def session(self, session_id: str) -> SessionInfo | None:

@@ -1,0 +1,213 @@
+"""The log as evidence: verifying it, and folding all of it, against sqlite3 and blake2b over the same rows."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import reduce
+from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar, Final
+
+import msgspec
+
+from bench.account import Account, Deposited, evolve, open_log
+from bench.measure import Line, Sample, Workload, at_least, must, ratio_of_at_least
+from bench.replay import fill
+from bench.workload import deltas, question
+from reenact._runtime import codec
+from reenact.actors.journal.api import Append, Entry, Outcome, Segment
+from reenact.actors.journal.chain import STREAM_GENESIS
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.kernel.profile import StoredNames
+from reenact.audit import Verdict, verify_log
+from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
+from reenact.domain.announce import announce, of_turn
+from reenact.domain.events import AgentStateChanged, MessageStart, MessageStop, TextDelta
+from reenact.domain.messages import TextBlock
+from reenact.domain.session import Session, SessionCreated, SessionEvent
+from reenact.domain.session import evolve as believe
+
+STREAMS: Final = 1_000
+TURNS: Final = 50
+"""Of each session."""
+
+_START: Final = 1_700_000_000_000_000
+_ROWS: Final = """
+    SELECT originator_id, originator_version, topic, state, digest FROM stored_events
+    ORDER BY originator_id, originator_version
+"""
+_STREAM: Final = "SELECT state FROM stored_events WHERE originator_id = ? ORDER BY originator_version"
+_header: Final = Struct(">IqI").pack
+
+
+class Replayed(Account):
+    """An account that says what its events are called in the log."""
+
+    events: ClassVar[StoredNames] = {"deposited": Deposited}
+
+
+def workloads(*, quick: bool) -> list[Workload]:
+    """Return what is measured."""
+    scale = 10 if quick else 1
+    return [
+        _of_actors("verify, 1,000 streams, their chains", 0.5, 1_000_000 // scale, _verified),
+        _of_actors(
+            "verify, 1,000 streams, replayed", 0.35, 1_000_000 // scale, lambda path: _verified(path, actors=[Replayed])
+        ),
+        _folded(1_000_000 // scale),
+        _of_sessions(400 // scale),
+    ]
+
+
+def _of_actors(name: str, bound: float, events: int, ours: Callable[[Path], int]) -> Workload:
+    lines = (
+        Line(name, "events/s", "sqlite3 + blake2b", ratio_of_at_least(bound)),
+        Line(f"{name}, alone", "events/s", goal=at_least(200_000)),
+    )
+
+    def measure(directory: Path, number: int) -> Sequence[Sample]:
+        path = directory / "log.db"
+        with open_log(path, "OFF") as journal:
+            fill(journal, [f"account/{stream:06d}" for stream in range(STREAMS)], events // STREAMS)
+        sample = _both(lambda: ours(path), lambda: _by_hand(path), events, number)
+        return sample, Sample(sample.ours)
+
+    return Workload(lines, measure)
+
+
+def _folded(events: int) -> Workload:
+    def measure(directory: Path, number: int) -> Sequence[Sample]:
+        path = directory / "log.db"
+        streams = [f"account/{stream:06d}" for stream in range(STREAMS)]
+        with open_log(path, "OFF") as journal:
+            fill(journal, streams, events // STREAMS)
+
+            def ours() -> int:
+                return sum(reduce(evolve, (one.event for one in journal.read(stream)), 0) for stream in streams)
+
+            return (_both(ours, lambda: _folded_by_hand(path, streams), events, number),)
+
+    return Workload((Line("fold of 1,000 streams", "events/s", "sqlite3", ratio_of_at_least(0.3)),), measure)
+
+
+def _of_sessions(sessions: int) -> Workload:
+    lines = (
+        Line("verify, sessions with turns and deltas", "events/s", "sqlite3 + blake2b"),
+        Line("verify, sessions, events and what was told", "1/s", goal=at_least(200_000)),
+    )
+
+    def measure(directory: Path, number: int) -> Sequence[Sample]:
+        path = directory / "log.db"
+        events, told = write_sessions(path, sessions, TURNS)
+        sample = _both(lambda: _verified(path), lambda: _by_hand(path), events, number)
+        return sample, Sample(sample.ours * (events + told) / events)
+
+    return Workload(lines, measure)
+
+
+def _both(ours: Callable[[], int], peer: Callable[[], int], events: int, number: int) -> Sample:
+    def rate(side: Callable[[], int]) -> float:
+        begun = time.perf_counter()
+        must(side() == events, "every event was looked at")
+        return events / (time.perf_counter() - begun)
+
+    if number % 2:
+        first = rate(ours)
+        return Sample(first, rate(peer))
+    first = rate(peer)
+    return Sample(rate(ours), first)
+
+
+def _verified(path: Path, actors: Sequence[type[Account]] = ()) -> int:
+    verdict: Verdict = verify_log(path, actors=actors)
+    must(verdict.is_whole, "nothing is wrong")
+    return verdict.events
+
+
+def _by_hand(path: Path) -> int:
+    """Check the digests of all streams, and nothing else."""
+    count = 0
+    with closing(sqlite3.connect(path)) as connection:
+        for stream, rows in groupby(connection.execute(_ROWS), itemgetter(0)):
+            name, previous = stream.encode(), STREAM_GENESIS
+            for _, version, topic, state, digest in rows:
+                named = topic.encode()
+                content = b"".join((previous, _header(len(name), version, len(named)), name, named, state))
+                must(blake2b(content, digest_size=32).digest() == digest, "it is whole")
+                previous = digest
+                count += 1
+    return count
+
+
+def _folded_by_hand(path: Path, streams: Sequence[str]) -> int:
+    decode = msgspec.msgpack.Decoder(tuple[int, Deposited]).decode
+    with closing(sqlite3.connect(path)) as connection:
+        return sum(decode(state)[1].amount for stream in streams for (state,) in connection.execute(_STREAM, (stream,)))
+
+
+def write_sessions(path: Path, sessions: int, turns: int) -> tuple[int, int]:
+    """Write so many sessions with so many turns; return how many events that are, and how many entries of feeds."""
+    told = 0
+    with SqliteJournal.open(path, codec(), synchronous="OFF") as journal:
+        for number in range(sessions):
+            session_id, version = f"s{number:06d}", 0
+            for step in _steps(session_id, turns):
+                journal.append(Append(f"session/{session_id}", version, step[0], step[1], step[2]), _ignored)
+                version += len(step[1])
+                told += sum(len(segment.entries) for segment in step[2])
+            journal.recover(f"session/{session_id}")
+        return journal.head(), told
+
+
+def _steps(session_id: str, turns: int) -> Iterator[tuple[int, tuple[SessionEvent, ...], tuple[Segment, ...]]]:
+    state = Session()
+    at = _START
+    for events in _decided(session_id, turns):
+        at += 1_000
+        yield at, events, _heard(state, events, at)
+        state = reduce(believe, events, state)
+        if isinstance(events[-1], TurnStarted):
+            yield at, (), (_answer(state, session_id, at),)
+
+
+def _decided(session_id: str, turns: int) -> Iterator[tuple[SessionEvent, ...]]:
+    yield (SessionCreated(session_id, "bench", "bench", 1),)
+    yield (AgentStarted(f"a{session_id}"),)
+    for turn in range(turns):
+        turn_id, usage = f"t{session_id}.{turn:06d}", {"input_tokens": 100 + turn, "output_tokens": 200}
+        said = TextBlock(question(turn)), TextBlock("".join(deltas(turn)))
+        yield MessageAccepted(turn_id, f"q{turn_id}", said[:1], _START), TurnStarted(turn_id, _START)
+        yield (
+            AnswerRecorded(turn_id, f"m{turn_id}", said[1:], "end_turn", False, usage, "claude", _START),  # noqa: FBT003
+            TurnCompleted(turn_id, "completed", "end_turn", usage, 0.5, "responding"),
+        )
+
+
+def _heard(state: Session, events: tuple[SessionEvent, ...], at: int) -> tuple[Segment, ...]:
+    return tuple(
+        Segment(_flat(context), (Entry(data.event_type, at, data),)) for context, data in announce(state, events)
+    )
+
+
+def _answer(state: Session, session_id: str, at: int) -> Segment:
+    said = (
+        MessageStart(message_id=f"m{session_id}", model="claude"),
+        AgentStateChanged(previous="thinking", current="responding"),
+        *(TextDelta(text=delta) for delta in deltas(0)),
+        MessageStop(),
+    )
+    return Segment(_flat(of_turn(state)), tuple(Entry(data.event_type, at, data) for data in said))
+
+
+def _flat(context: msgspec.Struct) -> dict[str, str]:
+    return {name: value for name, value in msgspec.structs.asdict(context).items() if value is not None}
+
+
+def _ignored(_outcome: Outcome) -> None:
+    pass  # `recover` waits for all of them
