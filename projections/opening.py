@@ -110,7 +110,7 @@ class KeptReadModel:
         self._log = log
         self._model = model
         self.runner = runner
-        self.rebuilder = Rebuilder(NAME, log, self._begin, self._finish)
+        self.rebuilder = Rebuilder(NAME, log, self._begin, self._finish, self._tidy)
 
     def start(self) -> None:
         """Go on with what somebody was killed at."""
@@ -152,6 +152,8 @@ class KeptReadModel:
 
     def _finish(self, successor: ReadModelSuccessor) -> None:
         self.runner.exchange(successor, successor.take_over)
+
+    def _tidy(self) -> None:
         for _ in range(_LOOKS):  # questions that were being answered are, in a moment
             if self._generations.clear_old() or self.rebuilder.waits_in_vain(_PAUSE):
                 return

@@ -166,7 +166,7 @@ class Profile(Generic[State]):
         ]
         if not history or history[-1].version != snapshot.version:
             return f"the stream has no version {snapshot.version}"
-        return self.difference(snapshot, replaying.replay(history))
+        return self.difference(snapshot, replaying.replay(history, journal))
 
     def difference(self, snapshot: Snapshot, replayed: State) -> str | None:
         """Return in what a snapshot differs from the state that the events of its stream add up to, or None.

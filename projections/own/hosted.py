@@ -60,7 +60,7 @@ class Hosted:
         self._news = threading.Condition()
         self._started = False
         self._closed = False
-        self.rebuilder: Rebuilder[Generation] = Rebuilder(self.name, log, self._begin, self._finish)
+        self.rebuilder: Rebuilder[Generation] = Rebuilder(self.name, log, self._begin, self._finish, self._clear_old)
         self._find()
 
     def start(self) -> None:
@@ -249,7 +249,6 @@ class Hosted:
             with self._news:
                 self._former, self._runner = None, runner
                 self._news.notify_all()
-        self._clear_old()
 
     def _clear_old(self, *, by_force: bool = False) -> None:
         live = self._place.live(self.name) or 0

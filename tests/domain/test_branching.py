@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,8 +20,16 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.announce import announce
-from reenact.domain.branching import before_last_message
-from reenact.domain.errors import AlreadyExistsError, CallNotPendingError, SessionNotFoundError
+from reenact.domain.branching import before_last_message, check_branch
+from reenact.domain.errors import (
+    AlreadyExistsError,
+    CallNotPendingError,
+    ImageNotFoundError,
+    InvalidInputError,
+    InvalidMessageError,
+    ReenactError,
+    SessionNotFoundError,
+)
 from reenact.domain.events import Origin, SessionCreated, UserMessage
 from reenact.domain.loop.events import AskedCall, HumanApproveRequired, ToolEdited, ToolPending, ToolResult
 from reenact.domain.loop.policy import Policies, Policy, call_digest
@@ -43,6 +52,7 @@ from reenact.testing.fake_rules import refusal
 from tests.domain.examples import BUSY, CREATED, DELETED, IDLE, NEW, THINKING, accepted, session
 from tests.projections.histories import Step, lineage, play, steps
 
+NOTHING_MORE: dict[str, Any] = dict.fromkeys(("at", "edit", "model", "system_prompt", "image_id", "new_session_id"))
 EDIT = (TextBlock("Instead"),)
 BRANCH = BranchSession(
     session_id="twig",
@@ -147,6 +157,33 @@ def test_the_last_message_still_waits_at_the_end_or_before_it_was_taken_up(
     events: Sequence[SessionEvent], place: int | None
 ) -> None:
     assert before_last_message(events) == place
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"session_id": ""}, SessionNotFoundError),
+        ({"image_id": "\ud800"}, ImageNotFoundError),
+        ({"new_session_id": " "}, InvalidInputError),
+        ({"at": 0}, InvalidInputError),
+        ({"at": 1 << 63}, InvalidInputError),
+        ({"edit": ""}, InvalidMessageError),
+        ({"model": " "}, InvalidInputError),
+        ({"system_prompt": "\ud800"}, InvalidInputError),
+        ({"image_id": "i", "system_prompt": ""}, InvalidInputError),
+    ],
+)
+def test_what_cannot_be_branched_off_is_refused(asked: dict[str, Any], error: type[ReenactError]) -> None:
+    with pytest.raises(error):
+        check_branch(**{"session_id": "s", **NOTHING_MORE, **asked})
+
+
+def test_what_can_be_branched_off_may_say_something_else() -> None:
+    every = {"at": 1, "edit": "Instead", "model": "m", "system_prompt": "", "new_session_id": "b"}
+
+    assert check_branch("s", **NOTHING_MORE) is None
+    assert check_branch("s", **{**NOTHING_MORE, **every}) == EDIT
+    assert check_branch("s", **{**NOTHING_MORE, "image_id": "i"}) is None
 
 
 def test_an_answer_whose_calls_were_not_taken_up_has_them_given_up() -> None:

@@ -64,6 +64,10 @@ CASES = {
     "an image with an id": Case("image_register_request", {"image": {"id": "i", "model": "m"}}, "ImageRegistered"),
     "an image as it is": Case("image_register_request", {"image": {"id": "i"}}, "nothing"),
     "a session": Case("session_create_request", {"container_id": "c", "image_id": "i"}, "SessionCreated"),
+    "a branch": Case("session_branch_request", {"session_id": "s"}, "SessionBranched"),
+    "a branch with another question": Case(
+        "session_branch_request", {"session_id": "s", "edit": "Now", "model": "m"}, "SessionBranched", ("Hi",)
+    ),
     "the end of a session": Case("session_delete_request", {"session_id": "s"}, "SessionDeleted"),
     "a run": Case("session_run_request", {"session_id": "s"}, "AgentStarted"),
     "a run of what runs": Case("session_run_request", {"session_id": "s"}, "nothing", ("Hi",)),
