@@ -74,6 +74,8 @@ class Conversations:
 
     def __init__(self, records: Records) -> None:
         """Look up in the records what a branch shares with other sessions."""
+        self.begun_later = 0
+        """Sessions whose feeds do not begin with them: after an import without feeds, or if all of one is lost."""
         self._records = records
 
     def knows(self, stream: str) -> bool:
@@ -90,8 +92,8 @@ class Conversations:
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events of the stream.
 
-        The feed holds what is announced of each event, in their order, and between it what the environment has said
-        while an answer came in, which is that answer. Sessions take no snapshots and are not woken.
+        The feed holds what is announced of each event, in their order, from some event on, and between it what the
+        environment has said while an answer came in, which is that answer. Sessions take no snapshots and are not woken.
         """
         try:
             self._compare(stream, events, Told(feed))
@@ -106,7 +108,7 @@ class Conversations:
         category, _, name = stream.partition("/")
         kinds = _KINDS.get(category, frozenset())
         state = Session()
-        is_open = False
+        is_open = begins_later = False
         for row in events:
             event = row.event
             kept.is_redacted = kept.is_redacted or row.is_redacted
@@ -124,13 +126,17 @@ class Conversations:
             if heard:
                 if is_open:
                     kept.pass_by(state, row.recorded_at, heard[0])
-                kept.must_be(row, heard)
+                if kept.has_begun or kept.is_next(row.recorded_at, *heard[0]):
+                    kept.must_be(row, heard)
+                else:
+                    begins_later = True
             self._hold(kept, state, row)
             is_open = isinstance(event, _BEGIN) or (is_open and isinstance(event, _GO_ON))
             state = after
         if is_open:
             kept.pass_by(state, 0, None)
         kept.must_end()
+        self.begun_later += begins_later
 
     def _hold(self, kept: Told, state: Session, row: Row) -> None:
         """Hold what the environment has said to what the event says; `state` is as it was before."""

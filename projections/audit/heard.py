@@ -91,6 +91,8 @@ class Told:
         """Whether something was taken out of an event of the stream, so that its copies may say more, or less."""
         self.is_cut = False
         """Whether the log has failed while the answer came in, so that something of it may not be here."""
+        self.has_begun = False
+        """Whether anything was passed over."""
         self._segments = _segments_of(rows)
         self._context = Context()
         self._entries: list[_Entry] = []
@@ -99,26 +101,44 @@ class Told:
         self._is_sealed = False
         self._index = 0
         self._said: list[Entry] | None = None
+        self._is_there = False
         self._begun_at = 0
         self._responds = False
         self._awaits_text = False
         self._ended: Said | None = None
         self._load()
 
+    def is_next(self, at: int, context: Context, data: EventData) -> bool:
+        """Return whether this is what comes next."""
+        if not self._entries:
+            return False
+        entry = self._entries[self._index]
+        if entry.type != data.event_type or entry.at != at or self._context != context:
+            return False
+        encoded = _encode(data)
+        try:
+            if bytes(entry.data) == encoded or _equal(type(data), entry.data, encoded):
+                return True
+            return (self._is_sealed or self.is_redacted) and agree(_plain(entry.data), _plain(encoded))
+        except msgspec.MsgspecError:  # it is no such entry
+            return False
+
     def must_be(self, row: Row, heard: Sequence[tuple[Context, EventData]]) -> None:
         """Pass over what is heard of the event; nothing else may be between it."""
         for context, data in heard:
-            if not self._is(row.recorded_at, context, data):
+            if not self.is_next(row.recorded_at, context, data):
                 stands = self._entries[self._index].type if self._entries else "nothing"
                 problem = f"{stands} stands where {data.event_type} follows from version {row.version}"
                 raise in_feed(self._cursor, problem, row)
+            self.has_begun = True
             self._index += 1
             if self._index == len(self._entries):
                 self._load()
 
     def begin(self) -> None:
-        """From here on an answer may come in."""
+        """From here on an answer may come in, which there may be nothing of before the feed begins."""
         self._said, self._ended, self._responds, self._begun_at = [], None, False, self._cursor
+        self._is_there = self.has_begun
         self.is_cut = self._awaits_text = False
 
     def pass_by(self, state: Session, recorded_at: int, until: tuple[Context, EventData] | None) -> None:
@@ -131,17 +151,20 @@ class Told:
                 entry = entries[index]
                 kind = entry.type
                 self._index = index
-                if kind == wanted and until is not None and self._is(recorded_at, *until):
+                if kind == wanted and until is not None and self.is_next(recorded_at, *until):
                     return
                 if kind in allowed and (not self._awaits_text or kind in _TEXT):
                     self._take(kind, entry.data)
                 elif not self._begins_to_respond(entry):
                     return
+                self.has_begun = True
                 index += 1
             self._load()
 
     def must_be_answered(self, state: Session, row: Row, answer: AnswerRecorded) -> None:
         """Hold what was said to the answer, if all of it stands here."""
+        if self._said is not None and not (self._said or self._is_there):
+            self._said = None
         if self._said is not None:
             said = self._ended = self._gathered(row)
             problem = said.unlike(answer, state.known_calls, is_redacted=self.is_redacted, is_cut=self.is_cut)
@@ -190,20 +213,6 @@ class Told:
     @property
     def _cursor(self) -> int:
         return self._cursors[self._index] if self._index < len(self._cursors) else self._end
-
-    def _is(self, at: int, context: Context, data: EventData) -> bool:
-        if not self._entries:
-            return False
-        entry = self._entries[self._index]
-        if entry.type != data.event_type or entry.at != at or self._context != context:
-            return False
-        encoded = _encode(data)
-        try:
-            if bytes(entry.data) == encoded or _equal(type(data), entry.data, encoded):
-                return True
-            return (self._is_sealed or self.is_redacted) and agree(_plain(entry.data), _plain(encoded))
-        except msgspec.MsgspecError:  # it is no such entry
-            return False
 
     def _load(self) -> None:
         self._end = self._cursors[-1] + 1 if self._cursors else 1

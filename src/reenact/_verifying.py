@@ -49,7 +49,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     `meaning` says whose events they are: with those of others, only what is true of any log was looked at.
     `redacted` are the events out of which something was taken: they may say less than what was recorded. `read_model`
     says whether the rows beside the log are those that follow from it, and `unlike` why that cannot be said;
-    `checkpoint` is the position of the checkpoint that it was held to.
+    `checkpoint` is the position of the checkpoint that it was held to. `begun_later` counts sessions whose feeds do not
+    begin with them, or are not there, as after an import without feeds.
     """
 
     findings: tuple[Finding, ...]
@@ -63,6 +64,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: int | None = None
     redacted: int = 0
     unlike: str | None = None
+    begun_later: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -77,7 +79,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
         if self.redacted:
             lines.append(f"redacted: {self.redacted:,} of the events; something was taken out of them")
-        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}")
+        later = f"; those of {self.begun_later:,} sessions begin later, or not at all" if self.begun_later else ""
+        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}{later}")
         if self.checkpoint is not None:
             lines.append(f"checkpoint: of position {self.checkpoint:,}")
         if self.meaning == "unknown":
@@ -149,6 +152,7 @@ def verify_log(
             read_model=read_model,
             checkpoint=None if known is None else known.summary.position,
             redacted=examination.redacted,
+            begun_later=inspection.begun_later if isinstance(inspection, Conversations) else 0,
             unlike=live.unlike if isinstance(live, LiveTables) and meaning == "sessions" else None,
         )
 

@@ -202,3 +202,14 @@ def test_whoever_stops_listening_to_a_checkpoint_is_told_so(log: Path) -> None:
 
     with pytest.raises(BrokenPipeError):
         checkpoint_of(log, gone)
+
+
+def test_a_feed_that_is_gone_is_counted_and_named_by_the_checkpoint(log: Path, checkpoint: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("DELETE FROM feed WHERE topic = 'session/b'")
+            connection.execute("DELETE FROM consumers")
+        without, held = verify_log(copy), verify_log(copy, checkpoint=checkpoint)
+
+    assert (without.findings, without.begun_later) == ((), 1)
+    assert [(finding.kind, finding.name) for finding in held.findings] == [("feed", "session/b")]

@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Image, Runtime
 from reenact.cli.failures import ExitCode
-from reenact.projections import Projections
+from reenact.projections import Projection, Projections
 from reenact.projections.errors import ProjectionFailedError
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Run
@@ -190,8 +190,9 @@ def test_a_runtime_that_opens_them_finds_them(run: Run, log: Path, views: Path) 
     module: dict[str, object] = {}
     exec(compile(VIEWS, "views.py", "exec"), module)  # noqa: S102 - the text above
     projection = module["shunning"]
+    assert isinstance(projection, Projection)
 
-    with Runtime.open(log, synchronous="OFF", projections=[projection]) as runtime:  # type: ignore[list-item]  # it is
+    with Runtime.open(log, synchronous="OFF", projections=[projection]) as runtime:
         own: Projections = runtime.projections
         with pytest.raises(ProjectionFailedError):
             own.wait_for(timeout=20)
