@@ -17,6 +17,14 @@ class EndedError(RuntimeError):
     """A function has ended, or tried to end, the transaction that it writes in; it is not its to end."""
 
 
+class EscapedError(Exception):
+    """A function has raised what ends a task or a program: in a projection it is a fault like any other."""
+
+    def __init__(self, escaped: BaseException) -> None:
+        super().__init__(escaped)
+        self.escaped = escaped
+
+
 class CommittedError(EndedError):
     """A function has committed behind our back: rows may be there in part, and none of them can be taken back."""
 

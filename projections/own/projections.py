@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -19,6 +19,7 @@ from reenact.projections.own.address import open_place
 from reenact.projections.own.declared import Projection, Storing, check
 from reenact.projections.own.hosted import Hosted
 from reenact.projections.projection import NAME
+from reenact.projections.runner import GRACE
 from reenact.projections.status import ProjectionStatus
 
 TIMEOUT: Final = 30.0
@@ -70,8 +71,12 @@ class Followed(Protocol):
         """Go on where it has stopped."""
         ...
 
-    def close(self) -> None:
-        """End what runs. Idempotent."""
+    def end(self) -> None:
+        """Have what runs come to its end; return at once. Idempotent."""
+        ...
+
+    def close(self, until: float | None = None) -> None:
+        """End what runs, waiting for it until this moment of the monotonic clock. Idempotent."""
         ...
 
 
@@ -119,23 +124,23 @@ class Projections:
         codec: object = getattr(log, "codec", None)
         check(projections, codec if isinstance(codec, Storing) else None)
         hosted: list[Hosted] = []
+        running: list[Followed] = []
 
         def heard(position: int) -> None:
             for one in hosted:
                 one.notify(position)
 
         with ExitStack() as undo:
-            if projections:
-                place = open_place(url)
-                undo.callback(place.close)
-                look = None if _watch(log, heard, undo) else LOOK
+            place = undo.enter_context(closing(open_place(url))) if projections else None
+            look = None if place is None or _watch(log, heard, undo) else LOOK
+            undo.callback(_close, running)
+            if place is not None:
                 for projection in projections:
-                    one = Hosted(projection, place, log, look=look)
-                    undo.callback(one.close)
-                    hosted.append(one)
-            for other in (*others, *hosted):
-                undo.callback(other.close)
-                other.start()
+                    hosted.append(Hosted(projection, place, log, look=look))
+                    running.append(hosted[-1])
+            running += others
+            for one in running:
+                one.start()
             return cls(log, hosted, others, undo.pop_all())
 
     def __enter__(self) -> Self:
@@ -219,7 +224,11 @@ class Projections:
         self._find(projection).retry()
 
     def close(self) -> None:
-        """End what runs, and let go of the tables; what was not projected will be at the next opening. Idempotent."""
+        """End what runs, and let go of the tables; what was not projected will be at the next opening. Idempotent.
+
+        A function that has not returned a second later is left to its thread. It is not called again, and the tables
+        are let go when it returns; until then nobody else can write them.
+        """
         self._parts.close()
 
     def _find(self, projection: Which) -> Followed:
@@ -227,6 +236,15 @@ class Projections:
         if name not in self._all:
             raise ProjectionNotFoundError(name)
         return self._all[name]
+
+
+def _close(running: Sequence[Followed]) -> None:
+    """Close all of them, with one second for all."""
+    until = time.monotonic() + GRACE
+    for one in running:
+        one.end()
+    for one in running:
+        one.close(until)
 
 
 def _watch(log: Log, watcher: Callable[[int], None], undo: ExitStack) -> bool:

@@ -59,6 +59,7 @@ class Schemas:
             )
         self._base = f"{named}{SUFFIX}"
         self._engine = _engine(url)
+        self._closed = False
         self._live = text(f"SELECT live FROM {self._base}.projections WHERE name = :name")  # noqa: S608 - a checked name
         try:
             with self._engine.begin() as connection:
@@ -122,13 +123,18 @@ class Schemas:
     @contextmanager
     def writing(self, name: str, number: int) -> Generator[Connection]:
         """Return a transaction in a generation."""
-        with self._engine.connect() as connection, only_commit(connection):
-            self._enter(connection, self._schema(name, number))
-            connection.execute(text("SET LOCAL synchronous_commit TO off"))  # a tail that is lost is projected again
-            live = self._find_live(connection, name)
-            if live is not None and live > number:
-                raise Replaced
-            yield connection
+        with self._engine.connect() as connection:
+            try:
+                with only_commit(connection):
+                    self._enter(connection, self._schema(name, number))
+                    connection.execute(text("SET LOCAL synchronous_commit TO off"))  # what is lost is projected again
+                    live = self._find_live(connection, name)
+                    if live is not None and live > number:
+                        raise Replaced
+                    yield connection
+            finally:
+                if self._closed:  # the pool that it would go back to is nobody's
+                    connection.invalidate()
 
     def damage(self, name: str, number: int) -> str | None:
         """Return None: the server answers for what it keeps, unless somebody has deleted it."""
@@ -184,6 +190,7 @@ class Schemas:
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
+        self._closed = True
         self._engine.dispose()
 
     def _has_entered_live(self, connection: Connection, name: str, *, may_fail: bool) -> bool:
