@@ -16,7 +16,7 @@ from reenact.projections.errors import ProjectionFailedError, ProjectionReplaced
 from reenact.projections.log import Log, Row
 from reenact.projections.own import kept
 from reenact.projections.own.declared import Functions, Projection, functions_of, shape_of
-from reenact.projections.own.guard import CommittedError, EndedError, EscapedError, check_open
+from reenact.projections.own.guard import CommittedError, EndedError, EscapedError, as_one, check_open
 from reenact.projections.own.kept import Kept
 from reenact.projections.own.place import Place, Replaced, is_passing, trouble
 from reenact.projections.projection import MOMENT
@@ -114,10 +114,11 @@ class Generation:
             with self._tables.writing() as connection:
                 is_ours = kept.move(connection, self.position, rows[-1])
                 if is_ours:
-                    for row in rows:
-                        self._call_functions(connection, row)
-                        if time.monotonic() >= until or self._is_closing():
-                            break
+                    with as_one(connection):
+                        for row in rows:
+                            self._call_functions(connection, row)
+                            if time.monotonic() >= until or self._is_closing():
+                                break
                     if not kept.move(connection, rows[-1].position, row):
                         raise EndedError("a function has written to the table that says how far the others are")
         except Replaced:

@@ -57,6 +57,11 @@ class Schemas:
                 f"the schema of projections has small letters, digits and '_' in its name, no 'pg_' first, and at most "
                 f"{_LONGEST} of them"
             )
+        if SUFFIX in named:
+            # Else the projection "b" beside the log "a_own" and the projection "own_b" beside "a" would be one.
+            raise ConfigurationError(
+                f"the schema of a log that has projections has no {SUFFIX!r} in its name; {named!r} has"
+            )
         self._base = f"{named}{SUFFIX}"
         self._engine = _engine(url)
         self._closed = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, select
 from sqlalchemy.exc import DatabaseError
 
 from reenact import (
+    ConfigurationError,
     ProjectionFailedError,
     ProjectionNotFoundError,
     Projections,
@@ -154,29 +155,50 @@ def test_one_that_has_stopped_goes_on_with_mended_code_when_it_is_opened_again(
 
 
 class Ending(Words):
-    """Ends, or tries to end, a transaction that is not its own."""
+    """Does something that is not its own to do."""
 
     name = "ending"
-    how: ClassVar[str] = "commit"
+    how: ClassVar[Callable[[Connection], object]] = Connection.commit
 
     @on(Said)
     def count(self, write: Connection, event: Said, row: Row) -> None:
         super().count(write, event, row)
         if event.word == "end":
-            match self.how:
-                case "commit":
-                    write.commit()
-                case "rollback":
-                    write.rollback()
-                case "words":
-                    write.exec_driver_sql("COMMIT")
-                case _:
-                    pass
+            type(self).how(write)
 
 
-@pytest.mark.parametrize("how", ["commit", "rollback"])
-def test_a_function_cannot_end_the_transaction(
-    how: str, url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+def speak(*words: str) -> Callable[[Connection], object]:
+    """Return what says this to the database."""
+    return lambda write: [write.exec_driver_sql(word) for word in words]
+
+
+def speak_behind(*words: str) -> Callable[[Connection], object]:
+    """Return what says this to the database, past the library."""
+
+    def to_driver(write: Connection) -> object:
+        driver: Any = write.connection.driver_connection
+        return [driver.execute(word) for word in words]
+
+    return to_driver
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Connection.commit,
+        Connection.rollback,
+        Connection.close,
+        speak("COMMIT"),
+        speak("COMMIT", "BEGIN"),
+        speak("-- really\n /* yes */ rollback; "),
+        speak("END TRANSACTION", "BEGIN"),
+        speak("UPDATE reenact_progress SET position = 700"),
+        speak("DROP TABLE reenact_progress"),
+        speak("DELETE FROM reenact_progress"),
+    ],
+)
+def test_a_function_cannot_end_the_transaction_nor_say_how_far_it_is(
+    how: Callable[[Connection], object], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Ending, "how", how)
     say(log, "a", "end")
@@ -187,18 +209,38 @@ def test_a_function_cannot_end_the_transaction(
         assert found(projections, Ending) == (1, {"a": 1})
 
 
-def test_a_function_that_commits_in_so_many_words_is_found_out(
-    url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("words", [("COMMIT",), ("COMMIT", "BEGIN"), ("ROLLBACK", "BEGIN")])
+def test_a_function_that_ends_the_transaction_behind_our_back_is_found_out(
+    words: Sequence[str], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Ending, "how", "words")
-    say(log, "a", "end", "b")
+    monkeypatch.setattr(Ending, "how", speak_behind(*words))
+    say(log, "a", "end")
     with Projections.open(url, log, [Ending()]) as projections:
         with pytest.raises(ProjectionFailedError, match=r"at position 2 .* mend it, and rebuild"):
             projections.wait_for(timeout=20)
-        monkeypatch.setattr(Ending, "how", "not at all")
+        monkeypatch.setattr(Ending, "how", lambda _: None)
         projections.rebuild("ending")
 
-        assert found(projections, Ending) == (3, {"a": 1, "end": 1, "b": 1})
+        assert found(projections, Ending) == (2, {"a": 1, "end": 1})
+
+
+@pytest.mark.parametrize("how", [lambda write: write.begin_nested().rollback(), lambda write: write.begin_nested()])
+def test_a_function_may_take_back_what_it_has_written_itself(
+    how: Callable[[Connection], object], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ending, "how", how)
+    say(log, "a", "end", "b")
+    with Projections.open(url, log, [Ending()]) as projections:
+        projections.wait_for(timeout=20)
+
+        assert found(projections, Ending) == (3, counted(log.rows))
+
+
+def test_two_logs_in_one_database_cannot_have_the_same_tables(server: Server, log: WatchedLog) -> None:
+    url = server.new_log().partition("?")[0]
+
+    with pytest.raises(ConfigurationError, match="'a_own' has"):
+        Projections.open(f"{url}?schema=a_own", log, [Words()])
 
 
 def test_a_statement_that_the_database_refuses_is_a_fault_of_the_function(url: str, log: WatchedLog) -> None:
