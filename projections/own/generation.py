@@ -18,7 +18,7 @@ from reenact.projections.own import kept
 from reenact.projections.own.declared import Functions, Projection, functions_of, shape_of
 from reenact.projections.own.guard import CommittedError, EndedError, EscapedError, as_one, check_open
 from reenact.projections.own.kept import Kept
-from reenact.projections.own.place import Place, Replaced, is_passing, trouble
+from reenact.projections.own.place import Place, Replaced, is_damage, is_passing, trouble
 from reenact.projections.projection import MOMENT
 from reenact.projections.status import failure_of
 
@@ -126,6 +126,8 @@ class Generation:
         except CommittedError as error:
             raise self._failed(row, error) from error
         except DBAPIError as error:
+            if is_damage(error):
+                self._place.suspect(self._name, self.number)
             if is_passing(error):
                 raise trouble(error) from error
             raise

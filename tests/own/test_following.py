@@ -444,6 +444,37 @@ def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLo
         assert found(projections, Words) == (300, counted(log.rows))
 
 
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("who", ["writer", "reader"])
+def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
+    who: str, tmp_path: Path, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.own.files.SMALL", 0)
+    words = [f"word {number:04d}" for number in range(1500)]
+    say(log, *words)
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+    path = tmp_path / "words.db"
+    whole = bytearray(path.read_bytes())
+    middle = len(whole) // 2 // 4096 * 4096
+    whole[middle : middle + 4 * 4096] = b"damage" * (4 * 4096 // 6) + b"...."
+    path.write_bytes(whole)
+
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        assert status_of(projections).health == "running"
+        if who == "writer":
+            say(log, *words)
+            wait_until(lambda: "malformed" in repr(status_of(projections).failure), timeout=20)
+        else:
+            with pytest.raises(DatabaseError, match="malformed"):
+                found(projections, Words)
+
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+        assert found(projections, Words) == (log.head(), counted(log.rows))
+    assert not list(tmp_path.glob("*suspect"))
+
+
 def test_tables_of_another_log_or_of_one_that_was_longer_are_made_anew(url: str, log: WatchedLog) -> None:
     say(log, "a", "b", "c")
     with Projections.open(url, log, [Words()]) as projections:
