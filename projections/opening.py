@@ -62,6 +62,7 @@ def open_read_model(path: Path, log: Log) -> tuple[ReadModel, ProjectionRunner]:
 
 def _make_beside(generations: Generations, log: Log) -> None:
     def finish(successor: ReadModelSuccessor) -> None:
+        generations.settle(successor.number)
         successor.take_over()
         successor.close(intact=True)
 
@@ -110,7 +111,7 @@ class KeptReadModel:
         self._log = log
         self._model = model
         self.runner = runner
-        self.rebuilder = Rebuilder(NAME, log, self._begin, self._finish)
+        self.rebuilder = Rebuilder(NAME, log, self._begin, self._finish, self._tidy)
 
     def start(self) -> None:
         """Go on with what somebody was killed at."""
@@ -151,7 +152,10 @@ class KeptReadModel:
         return ReadModelSuccessor(self._generations, self._log, self._model)
 
     def _finish(self, successor: ReadModelSuccessor) -> None:
+        self._generations.settle(successor.number)
         self.runner.exchange(successor, successor.take_over)
+
+    def _tidy(self) -> None:
         for _ in range(_LOOKS):  # questions that were being answered are, in a moment
             if self._generations.clear_old() or self.rebuilder.waits_in_vain(_PAUSE):
                 return

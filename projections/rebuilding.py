@@ -43,38 +43,43 @@ class Rebuilder(Generic[Made]):
     What was cut short, by a crash or by closing, is gone on with at the next time.
     """
 
-    def __init__(self, name: str, log: Log, begin: Callable[[], Made], finish: Callable[[Made], None]) -> None:
-        """Take what makes new tables, or finds those that were begun, and what puts them in place of the live ones."""
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        begin: Callable[[], Made],
+        finish: Callable[[Made], None],
+        tidy: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Take what makes new tables, or finds those that were begun; what puts them in place; what clears up then."""
         self._name = name
         self._log = log
         self._begin = begin
         self._finish = finish
+        self._tidy = tidy
         self._working = threading.RLock()
         self._closing = threading.Event()
         self._job: threading.Thread | None = None
         self._finished = 0
+        self._is_under_way = False
         self.progress: Progress | None = None
         """How far a rebuilding has come, if there is one."""
         self.failure: ReadModelError | None = None
         """Why the last one in the background is troubled, or has stopped."""
 
     def run(self, report: OnProgress | None = None) -> None:
-        """Rebuild; if somebody is at it already, wait for that.
+        """Rebuild; if somebody is at it, and has not swapped yet, wait for that.
 
         Raises:
             ProjectionFailedError: an event cannot be projected; the new tables are given up.
             ReadModelError: the log cannot be read, or the tables not be written.
             RuntimeClosedError: the projections are closed.
         """
-        finished = self._finished
-        is_free = self._working.acquire(blocking=False)
-        if not is_free:
-            self._working.acquire()
-        try:
-            if is_free or self._finished == finished:
+        finished, is_under_way = self._finished, self._is_under_way
+        with self._working:
+            if not is_under_way or self._finished == finished:
                 self._rebuild(report)
-        finally:
-            self._working.release()
+                self._tidy()
 
     def start(self) -> None:
         """Rebuild on a thread of its own, however often that takes."""
@@ -101,6 +106,7 @@ class Rebuilder(Generic[Made]):
                 report(self.progress)
 
         self._refuse_if_closing()
+        self._is_under_way = True
         try:
             successor = self._begin()
             try:
@@ -115,6 +121,7 @@ class Rebuilder(Generic[Made]):
             self._finished += 1
             self.failure = None
         finally:
+            self._is_under_way = False
             self.progress = None
 
     def _fill(self, successor: Successor, tell: Callable[[int, int], None]) -> None:

@@ -11,8 +11,9 @@ import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.feed_walk import Row
 from reenact.actors.journal.schema import ASIDE, FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, format_of
-from reenact.actors.journal.walk import Event, Row, Text, text_of
+from reenact.actors.journal.walk import Event, Text, text_of
 
 Cells: TypeAlias = tuple[Any, ...]
 """A row of a table; a file can hold anything in it."""

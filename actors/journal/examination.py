@@ -12,8 +12,9 @@ from reenact.actors.journal.beside import check_beside, check_counts, check_faul
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.ends import End
 from reenact.actors.journal.evidence import Cells, Evidence
+from reenact.actors.journal.feed_walk import FeedWalk
 from reenact.actors.journal.inspection import Inspection
-from reenact.actors.journal.walk import FeedWalk, Finding, Kind, StreamWalk, Text, text_of
+from reenact.actors.journal.walk import Finding, Kind, StreamWalk, Text, text_of
 
 Report: TypeAlias = Callable[[str, int, int | None], None]
 """Told of the phase, and how much of how much of it is done."""

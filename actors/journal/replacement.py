@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reenact.actors.journal.chain import FEED_GENESIS, seal_digest
+from reenact.actors.journal.feed_walk import check_feed
 from reenact.actors.journal.requests import Replacement
 from reenact.actors.journal.store import Store
-from reenact.actors.journal.walk import check_feed
 from reenact.domain.errors import LogUnusableError
 
 

@@ -1,4 +1,4 @@
-"""Walks the records of a stream and the rows of a feed in their order, and names the first that is not as written."""
+"""Walks the records of a stream in their order, and names the first that is not as it was written."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.chain import (
-    FEED_GENESIS,
     STREAM_GENESIS,
     event_digest,
-    feed_digest,
     record_seal,
-    seal_digest,
 )
-from reenact.actors.journal.ends import FeedEnd, Places, Seals, StreamEnd
+from reenact.actors.journal.ends import Places, StreamEnd
 from reenact.domain.errors import LogUnusableError
 
 Text: TypeAlias = bytes | bytearray
@@ -26,9 +23,6 @@ Text: TypeAlias = bytes | bytearray
 
 Event: TypeAlias = tuple[Any, Any, Any, Any, Any, int]
 """Stream, version, topic, state, digest and position; a file can hold anything in place of all but the last."""
-
-Row: TypeAlias = tuple[Any, Any, Any, Any, Any, Any]
-"""Topic, first cursor, count, segments, digest and, if it stands in place of others, seal; likewise."""
 
 Seal: TypeAlias = tuple[Any, Any, Any]
 """Stream, version and seal of a record that was redacted; likewise."""
@@ -41,9 +35,9 @@ Decode: TypeAlias = Callable[[str, bytes], tuple[int, Any]]
 """Returns when an event was recorded, and the event, or raises `LogUnusableError`."""
 
 _NO_RECORD: Final = "the record holds what no record holds"
-_NO_ROW: Final = "the row holds what no row holds"
 _NONE: Final = (None, None, None)
-_CANNOT_BE: Final = (TypeError, struct.error)
+CANNOT_BE: Final = (TypeError, struct.error)
+"""What digesting raises if a cell is not of the kind that it should be."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -58,15 +52,6 @@ class Finding(msgspec.Struct, frozen=True):
     at: int
     problem: str
     position: int | None = None
-
-
-class Stretch(msgspec.Struct, frozen=True, gc=False):
-    """One packed row of a feed, still encoded."""
-
-    first_cursor: int
-    count: int
-    segments: bytes
-    is_sealed: bool
 
 
 class StreamWalk:
@@ -127,7 +112,7 @@ class StreamWalk:
                     and position > before
                     and (type(cell), type(topic), type(state), type(digest)) == (text, text, bytes, bytes)
                 )
-            except _CANNOT_BE:
+            except CANNOT_BE:
                 is_whole = False
             if not is_whole:
                 sealed = seal if version == redacted else None
@@ -184,93 +169,6 @@ class StreamWalk:
         return "the record stands before an earlier one of its stream" if position <= before else None
 
 
-class FeedWalk:
-    """The feed of a topic on its way past, likewise."""
-
-    def __init__(
-        self,
-        topic: bytes,
-        rows: Iterable[Row],
-        *,
-        previous: bytes = FEED_GENESIS,
-        expected: int = 1,
-        text: type[Text] = bytes,
-    ) -> None:
-        """Walk over rows of the topic, which come by cursor; before the first is a row with the digest `previous`.
-
-        `text` is what text comes as.
-        """
-        self._text = text
-        self.name = text_of(topic)
-        self.finding: Finding | None = None
-        self.last = 0
-        """The last cursor of what is as it was written."""
-        self.count = 0
-        self.end: FeedEnd | None = None
-        """Where the feed ends, once all of it has passed."""
-        self.rows: Iterator[Stretch] = self._walk(topic, iter(rows), previous, expected)
-        """The rows up to the first that is not as it was written."""
-        self._expected: FeedEnd | None = None
-
-    def expect(self, end: FeedEnd | None) -> None:
-        """Take note of how the feed once ended; rows may have been sealed since."""
-        self._expected = end
-
-    def pass_by(self) -> Finding | None:
-        """Let what is left of the feed pass; return what is wrong with it."""
-        deque(self.rows, maxlen=0)
-        return self.finding
-
-    def _walk(self, topic: bytes, rows: Iterator[Row], previous: bytes, expected: int) -> Iterator[Stretch]:
-        text, seals, known = self._text, Seals(), self._expected
-        count, problem = 0, None
-        first_cursor: object = expected
-        for cell, first_cursor, number, segments, digest, sealed in rows:
-            count += 1
-            try:
-                if first_cursor != expected:
-                    problem = f"cursor {expected} is missing"
-                elif sealed is None and digest != feed_digest(previous, topic, first_cursor, number, segments):
-                    problem = "the row or the one before it was changed"
-                elif sealed is not None and sealed != seal_digest(
-                    previous, topic, first_cursor, number, segments, digest=digest
-                ):
-                    problem = "the sealed row or the one before it was changed"
-            except _CANNOT_BE:
-                problem = _NO_ROW
-            if problem is None and (
-                (type(cell), type(number), type(segments), type(digest)) != (text, int, bytes, bytes)
-                or number < 1
-                or type(sealed) not in (bytes, type(None))
-            ):
-                problem = _NO_ROW
-            if problem is not None:
-                break
-            last = expected + number - 1
-            if sealed is not None:
-                seals.add(expected, last, sealed)
-            if known is not None:
-                problem = _unlike(known, expected, last, digest, seals, is_sealed=sealed is not None)
-                if problem is not None:
-                    break
-            stretch = Stretch(expected, number, segments, sealed is not None)
-            previous, expected, self.last = digest, last + 1, last
-            yield stretch
-        if problem is None and known is not None and known.cursor >= expected:
-            problem = f"it ended at cursor {known.cursor} at the checkpoint, and now ends at {expected - 1}"
-        if problem is not None:
-            at = first_cursor if isinstance(first_cursor, int) else expected
-            self.finding = Finding("feed", self.name, at, problem)
-        self.count = count + sum(1 for _ in rows)
-        if count:
-            self.end = FeedEnd(expected - 1, bytes(previous), *seals.end())
-
-
-def check_feed(topic: bytes, rows: Iterable[Row], *, previous: bytes, expected: int) -> Finding | None:
-    """Return what is wrong with rows of a feed; before the first one is a row with the digest `previous`."""
-    return FeedWalk(topic, rows, previous=previous, expected=expected).pass_by()
-
-
 def text_of(text: object) -> str:
     """Return text as it is stored, or what stands in place of it, as a person can read it."""
     return bytes(text).decode(errors="backslashreplace") if isinstance(text, bytes | bytearray) else repr(text)
@@ -281,16 +179,3 @@ def _found_in_stream(name: str, row: Event | None, problem: str, expected: int) 
         return Finding("stream", name, expected, problem)
     version = row[1] if type(row[1]) is int else expected
     return Finding("stream", name, version, problem, row[5])
-
-
-def _unlike(known: FeedEnd, first: int, last: int, digest: bytes, seals: Seals, *, is_sealed: bool) -> str | None:
-    """Return in what a row differs from what a checkpoint knows of it.
-
-    A row that was sealed since stands in place of several: of where the feed ended inside it, nothing is left.
-    """
-    is_there = first <= known.cursor <= last and not (is_sealed and known.cursor < last)
-    if is_there and (last, digest) != (known.cursor, known.digest):
-        return "the row, or one before it, is another one than at the checkpoint"
-    if last == known.sealed and seals.end() != (known.sealed, known.seals):
-        return "the sealed row, or one before it, is another one than at the checkpoint"
-    return None

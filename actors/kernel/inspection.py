@@ -46,7 +46,7 @@ class ActorsInspection:
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events."""
         actor_class, profile = self._classes[stream.partition("/")[0]]
-        state: Any = actor_class.initial
+        state: Any = actor_class.replay(())
         snapshot = next(snapshots, None)
         for recorded in events:
             if type(recorded.event) not in profile.events:

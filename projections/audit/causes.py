@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -95,7 +95,7 @@ class _Chain:
 
     def __init__(self, history: Sequence[Row]) -> None:
         self._history = history
-        self._causes = causes_of([_event(row) for row in history])
+        self._causes = causes_of([row.event for row in history if _is_of_session(row.event)])  # all of them
 
     def place(self, row: Row) -> int:
         """Return the place of the row in the history."""
@@ -171,10 +171,12 @@ def _lines(links: Iterable[Link]) -> list[str]:
 
 
 def _says(event: object) -> str:
-    known: AnyEvent | None = event if isinstance(event, _KNOWN) else None  # type: ignore[assignment]  # the same types
-    return f"Something happened: {name_of(event)}." if known is None else sentence(known)
+    return sentence(event) if _is_known(event) else f"Something happened: {name_of(event)}."
 
 
-def _event(row: Row) -> SessionEvent:
-    event: SessionEvent = row.event  # type: ignore[assignment]  # a session's stream holds nothing else
-    return event
+def _is_known(event: object) -> TypeGuard[AnyEvent]:
+    return isinstance(event, _KNOWN)
+
+
+def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
+    return isinstance(event, _KNOWN)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from reenact.domain.legible import shortened
+from reenact.domain.tools import is_array, is_object
 from reenact.projections.audit.aligning import aligned
 from reenact.projections.audit.api import AuditedLog
 from reenact.projections.audit.showing import LastEvent, Shown, last_of, past_of, shown_of
@@ -119,7 +120,7 @@ def changes_of(left: Document, right: Document) -> Iterator[Change]:
 
 
 def _of_field(was: str, path: str, left: object, right: object) -> Iterator[Change]:
-    if _is_document(left) and _is_document(right):
+    if is_object(left) and is_object(right):
         for name in {**left, **right}:
             step = f".{name}" if _PLAIN.fullmatch(name) else f"[{msgspec.json.encode(name).decode()}]"
             before, after = left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET)
@@ -180,12 +181,10 @@ def _told(value: object) -> list[str]:
 
 
 def _lines(value: object) -> list[str]:
-    match value:
-        case {"role": str(role), "id": str(id_), "content": [*blocks]}:
-            return [f"{role} {id_}", *(line for block in blocks for line in _of_block(block))]
-        case _:
-            formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-            return formatted.splitlines() if len(formatted) > _LINE else [msgspec.json.encode(value).decode()]
+    if is_object(value) and "role" in value and is_array(value.get("content")):
+        return [f"{value['role']} {value['id']}", *(line for block in value["content"] for line in _of_block(block))]
+    formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return formatted.splitlines() if len(formatted) > _LINE else [msgspec.json.encode(value).decode()]
 
 
 def _of_block(block: Mapping[str, Any]) -> list[str]:
@@ -198,7 +197,3 @@ def _of_block(block: Mapping[str, Any]) -> list[str]:
             return f"<- call {id_}: {content}".splitlines()
         case _:
             return [msgspec.json.encode(block).decode()]
-
-
-def _is_document(value: object) -> TypeGuard[Document]:
-    return isinstance(value, dict)

@@ -12,9 +12,9 @@ import msgspec
 from reenact.domain.agent import AgentStarted, AgentStopped
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import EPOCH, instant
-from reenact.domain.plain import is_sayable
+from reenact.domain.plain import is_sayable, is_sequence
 from reenact.domain.stored import STORED
-from reenact.domain.tools import MCPServer
+from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.audit.api import AuditedLog
 from reenact.projections.audit.history import lineage_of, stream_of
 from reenact.projections.log import Row
@@ -338,17 +338,13 @@ def _says(text: str | None) -> Callable[[object], bool]:
 
 
 def _holds(value: object, folded: str) -> bool:
-    match value:
-        case dict():
-            return any(_holds(one, folded) for one in value.values())
-        case list() | tuple():
-            return any(_holds(one, folded) for one in value)
-        case str():
-            return folded in value.casefold()
-        case None | bool():
-            return False
-        case _:
-            return folded in msgspec.json.encode(value).decode()
+    if is_object(value):
+        return any(_holds(one, folded) for one in value.values())
+    if is_sequence(value):
+        return any(_holds(one, folded) for one in value)
+    if isinstance(value, str):
+        return folded in value.casefold()
+    return value is not None and not isinstance(value, bool) and folded in msgspec.json.encode(value).decode()
 
 
 def _microseconds(time: datetime) -> int:

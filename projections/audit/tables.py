@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import NullPool, Table, create_engine, event
 from sqlalchemy.engine import URL
 
-from reenact.domain.errors import StorageError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import Log
 from reenact.projections.projection import BATCH, NAME, Projection, misfit
@@ -57,14 +56,13 @@ class LiveTables:
         """Yield in what they differ from what the log gives: the first row of each table, and how many there are.
 
         The log must have been looked at later than the tables.
+
+        Raises:
+            StorageError, ReadModelError: the rows cannot be made anew from the log.
         """
-        try:
-            wrong = misfit(log, self.position, self._mark)
-            if wrong is None:
-                self._make_anew(log, moved)
-        except (ReadModelError, StorageError) as error:
-            yield str(PROGRESS.name), self.position, f"the tables cannot be made anew from the log: {error}"
-            return
+        wrong = misfit(log, self.position, self._mark)
+        if wrong is None:
+            self._make_anew(log, moved)
         if wrong is not None:
             yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
             return

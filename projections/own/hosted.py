@@ -60,7 +60,7 @@ class Hosted:
         self._news = threading.Condition()
         self._started = False
         self._closed = False
-        self.rebuilder: Rebuilder[Generation] = Rebuilder(self.name, log, self._begin, self._finish)
+        self.rebuilder: Rebuilder[Generation] = Rebuilder(self.name, log, self._begin, self._finish, self._clear_old)
         self._find()
 
     def start(self) -> None:
@@ -182,6 +182,7 @@ class Hosted:
             return
         new = self._create()
         try:
+            self._place.settle(self.name, new.number)
             new.take_over()
         except BaseException:
             new.close(intact=True)
@@ -236,6 +237,7 @@ class Hosted:
         return Runner(self._log, generation, linger=self._linger, look=self._look_after, name=name)
 
     def _finish(self, successor: Generation) -> None:
+        self._place.settle(self.name, successor.number)
         if self._runner is not None:
             self._runner.exchange(successor, successor.take_over)
         else:
@@ -249,7 +251,6 @@ class Hosted:
             with self._news:
                 self._former, self._runner = None, runner
                 self._news.notify_all()
-        self._clear_old()
 
     def _clear_old(self, *, by_force: bool = False) -> None:
         live = self._place.live(self.name) or 0

@@ -82,6 +82,10 @@ class Place(Protocol):
         """Return a connection that reads the live generation: one snapshot of it, whatever is written or swapped."""
         ...
 
+    def settle(self, name: str, number: int) -> None:
+        """Do what takes long of making the generation the live one, while the live one goes on."""
+        ...
+
     def point_to(self, name: str, number: int) -> None:
         """Make the generation the live one: at once, for all, and for good."""
         ...

@@ -156,6 +156,9 @@ class Schemas:
             with closing(connection.get_transaction() or connection.begin()):
                 yield connection
 
+    def settle(self, name: str, number: int) -> None:
+        """Do nothing: the pointer's own transaction takes all before it to the disk."""
+
     def point_to(self, name: str, number: int) -> None:
         """Make the generation the live one, unless a later one is."""
         move = text(

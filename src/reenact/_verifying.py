@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -23,7 +23,7 @@ from reenact.actors.journal.walk import Finding
 from reenact.actors.kernel import EventSourcedActor
 from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.timetable import microseconds
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, StorageError
 from reenact.projections.audit.agreement import Conversations
 from reenact.projections.audit.api import OnProgress, Progress
 from reenact.projections.audit.tables import LiveTables, live_tables
@@ -48,7 +48,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the feeds.
     `meaning` says whose events they are: with those of others, only what is true of any log was looked at.
     `read_model` says whether the rows beside the log are those that follow from it; `checkpoint` is the position of the
-    checkpoint that it was held to.
+    checkpoint that it was held to. `begun_later` counts sessions whose feeds do not begin with them, or are not there,
+    as after an import without feeds.
     """
 
     findings: tuple[Finding, ...]
@@ -60,6 +61,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     meaning: Literal["sessions", "actors", "unknown"]
     read_model: Compared
     checkpoint: int | None = None
+    begun_later: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -72,7 +74,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         count = len(self.findings)
         verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
-        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}")
+        later = f"; those of {self.begun_later:,} sessions begin later, or not at all" if self.begun_later else ""
+        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}{later}")
         if self.checkpoint is not None:
             lines.append(f"checkpoint: of position {self.checkpoint:,}")
         if self.meaning == "unknown":
@@ -132,7 +135,7 @@ def verify_log(
         )
         for finding in examination.findings():
             take(finding)
-        read_model = _compare(live, evidence, report, take) if meaning == "sessions" else "not there"
+        read_model = _compare(live, evidence, bool(findings), report, take) if meaning == "sessions" else "not there"
         return Verdict(
             findings=tuple(findings),
             position=evidence.counts().last,
@@ -143,6 +146,7 @@ def verify_log(
             meaning=meaning,
             read_model=read_model,
             checkpoint=None if known is None else known.summary.position,
+            begun_later=inspection.begun_later if isinstance(inspection, Conversations) else 0,
         )
 
 
@@ -199,7 +203,8 @@ def _who_knows(
     log = EvidenceLog(evidence, ours)
     if evidence.counts().events and not any(map(ours.knows, log.topics(_FIRST))):
         return "unknown", None, None
-    return "sessions", ours, Conversations(log)
+    is_redacted = next(evidence.aside("redactions"), None) is not None
+    return "sessions", ours, Conversations(log, is_redacted=is_redacted)
 
 
 def _live_tables(parts: ExitStack, path: Path, take: Callable[[Finding], None]) -> LiveTables | Compared:
@@ -213,6 +218,7 @@ def _live_tables(parts: ExitStack, path: Path, take: Callable[[Finding], None]) 
 def _compare(
     live: LiveTables | Compared | None,
     evidence: Evidence,
+    is_damaged: bool,  # noqa: FBT001 - a value, no switch
     report: Callable[[str, int, int | None], None],
     take: Callable[[Finding], None],
 ) -> Compared:
@@ -220,11 +226,15 @@ def _compare(
         return live or "not there"
     if live.unlike is not None:
         return "not comparable"
-    differences: Iterator[tuple[str, int, str]] = live.differences(
-        EvidenceLog(evidence, codec()), lambda done, total: report("read model", done, total)
-    )
+    log = EvidenceLog(evidence, codec())
     verdict: Compared = "agrees"
-    for table, at, problem in differences:
-        verdict = "differs"
-        take(Finding("read model", table, at, problem))
+    try:
+        for table, at, problem in live.differences(log, lambda done, total: report("read model", done, total)):
+            verdict = "differs"
+            take(Finding("read model", table, at, problem))
+    except (StorageError, ReadModelError) as error:
+        if is_damaged:  # then it is no wonder, and has been said
+            return "not comparable"
+        take(Finding("read model", "", live.position, f"the rows cannot be made anew from the log: {error}"))
+        return "differs"
     return verdict

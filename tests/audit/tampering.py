@@ -73,7 +73,7 @@ def duplicate_a_row(connection: sqlite3.Connection, data: st.DataObject, table: 
 
 def rows_of(connection: sqlite3.Connection, table: str) -> list[Cells]:
     """Return the rows of the table, by its key; a position is a cell, too."""
-    connection.text_factory = lambda content: content.decode(errors="surrogateescape")
+    connection.text_factory = _as_it_is
     columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
     query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {', '.join(KEYS[table])}"  # noqa: S608 - ours
     return [dict(zip(columns, row, strict=True)) for row in connection.execute(query)]
@@ -90,6 +90,10 @@ def tampered(copy: Path, tampering: Tampering, data: st.DataObject, table: str) 
             reject()
         assume(_types(rows_of(connection, table)) != _types(before))
     return changed
+
+
+def _as_it_is(content: bytes) -> str:
+    return content.decode(errors="surrogateescape")
 
 
 def _types(rows: Collection[Cells]) -> list[list[tuple[type, Cell]]]:

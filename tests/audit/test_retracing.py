@@ -161,7 +161,10 @@ def test_a_history_in_which_an_event_was_changed_parts_there(log: Path, tmp_path
 
 
 def test_a_history_that_ends_too_early_parts_at_its_end(tmp_path: Path) -> None:
-    steps = [("session/s", [CREATED]), ("session/s", [AgentStarted("a"), TurnStarted("t", 1)])]
+    steps: list[tuple[str, list[object]]] = [
+        ("session/s", [CREATED]),
+        ("session/s", [AgentStarted("a"), TurnStarted("t", 1)]),
+    ]
 
     parting = replayed(written(tmp_path / "log.db", steps))["session/s"].divergence
 
@@ -314,7 +317,7 @@ class Pages(Together):
 
     most = 0
 
-    def find(self, **conditions: Any) -> Sequence[Listed]:  # type: ignore[override]  # noqa: ANN401 - passed on
+    def find(self, **conditions: Any) -> Sequence[Listed]:  # noqa: ANN401 - passed on
         found = super().find(**conditions)
         self.most = max(self.most, len(found))
         return found

@@ -169,7 +169,10 @@ def test_nothing_in_a_message_ends_a_line_or_reaches_the_terminal(run: Run) -> N
 def test_following_ends_between_lines(
     run: Run, talk: Json, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
 ) -> None:
-    monkeypatch.setattr("reenact.cli.log.pause", lambda _seconds: signal.raise_signal(number))
+    def instead_of_waiting(_seconds: float) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr("reenact.cli.log.pause", instead_of_waiting)
 
     done = run("log", "--follow", "--last", "2", "--output-format", "json")
 

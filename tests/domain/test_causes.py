@@ -45,7 +45,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session import SessionBranched, SessionCreated, SessionEvent
 from reenact.domain.stored import STORED
-from tests.projections.audited import played
+from tests.projections.audited import events_of, played
 from tests.projections.histories import RULES, Step, World, lineage, steps
 
 NAMES = {kind: name for name, kind in STORED.items()}
@@ -63,7 +63,7 @@ def world() -> World:
 
 
 def history(world: World, session_id: str = "a") -> list[SessionEvent]:
-    return [row.event for row in lineage(world.log.rows, session_id)]  # type: ignore[misc]  # nothing else is there
+    return events_of(lineage(world.log.rows, session_id))
 
 
 def told(world: World) -> list[tuple[str, list[str], Outside | None]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TypeGuard
 
+from reenact.domain.session import SessionEvent
 from reenact.domain.stored import STORED
 from reenact.projections.audit.api import Feed
 from tests.projections.histories import ListLog, Recorded, Step, World, play
@@ -50,6 +52,17 @@ class AuditedList(ListLog):
             and (before is None or row.recorded_at < before)
         ]
         return fitting[:: -1 if backwards else 1][:limit]
+
+
+def events_of(rows: Sequence[Recorded]) -> list[SessionEvent]:
+    """Return the events of a session's history."""
+    events = [row.event for row in rows if _is_of_session(row.event)]
+    assert len(events) == len(rows)
+    return events
+
+
+def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
+    return type(event) in NAMES
 
 
 def played(chosen: Sequence[Step]) -> World:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.tools import is_array
 from reenact.projections.audit.aligning import aligned
 from reenact.projections.audit.difference import Change, changes_of, difference, document_of
 from reenact.projections.audit.showing import shown
@@ -43,7 +44,7 @@ def applied(document: Any, changes: Sequence[Change]) -> Any:  # noqa: ANN401 - 
         if change.kind == "removed":
             assert target[last] == change.before
             del target[last]
-        elif change.kind == "added" and isinstance(target, list):
+        elif change.kind == "added" and is_array(target):
             target.insert(last, change.after)
         else:
             assert change.kind == "added" or target[last] == change.before

@@ -14,8 +14,9 @@ from reenact.domain.agent import AgentStarted, AgentStopped, SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.image import Definition
 from reenact.domain.messages import instant
+from reenact.domain.plain import is_sequence
 from reenact.domain.stored import STORED
-from reenact.domain.tools import MCPServer
+from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.audit import entries
 from reenact.projections.audit.entries import Filter, LogEntry, entries_of, entry_at, follow, last_entries
 from tests.projections.audited import NAMES, AuditedList, played
@@ -69,9 +70,9 @@ def live(rows: list[Recorded], row: Recorded) -> str | None:
 def said(value: object) -> list[str]:
     """Return the values in an event, as they are written."""
     plain = entries.fields_of(value) if isinstance(value, msgspec.Struct) else value
-    if isinstance(plain, dict):
+    if is_object(plain):
         return [one for part in plain.values() for one in said(part)]
-    if isinstance(plain, list | tuple):
+    if is_sequence(plain):
         return [one for part in plain for one in said(part)]
     return [] if plain is None or isinstance(plain, bool) else [str(plain)]
 

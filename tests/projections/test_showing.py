@@ -19,7 +19,7 @@ from reenact.projections.audit.history import moment_of
 from reenact.projections.audit.showing import Shown, shown
 from tests.domain.history import Fact, spent
 from tests.projections import naive
-from tests.projections.audited import AuditedList, played
+from tests.projections.audited import AuditedList, events_of, played
 from tests.projections.histories import RULES, START, Recorded, Step, World, lineage, steps
 
 SEND = ToolUseBlock("mail", "send", {"to": "ann"})
@@ -56,7 +56,7 @@ def test_a_session_is_shown_as_a_naive_reading_of_the_log_up_to_there_has_it(cho
         assert list(map(attrgetter("id", "turn_id", "content", "accepted_at"), seen.queue)) == waiting
         assert list(seen.calls) == naive.calls(rows, "a")
         assert [(call.id, call.turn_id, call.kind) for call in seen.pending] == naive.pending(rows, "a")
-        used = spent([Fact(row.event, RULES["x"]) for row in own])  # type: ignore[arg-type]  # all of a session
+        used = spent([Fact(event, RULES["x"]) for event in events_of(own)])
         assert Counter(f"model {name}" for name, one in seen.usage.models.items() for _ in range(one.calls)) + Counter(
             f"tool {name}" for name, one in seen.usage.tools.items() for _ in range(one.calls)
         ) == Counter(by for by, _, _ in used)

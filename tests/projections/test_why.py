@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -12,8 +14,8 @@ from reenact.domain.causes import Outside, causes_of
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import columns
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.projections.audit.causes import Why, why
-from tests.projections.audited import AuditedList, played
+from reenact.projections.audit.causes import Link, Why, why
+from tests.projections.audited import AuditedList, events_of, played
 from tests.projections.histories import Step, World, lineage, steps
 
 HI = SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="small")
@@ -29,8 +31,7 @@ def position(world: World, name: str) -> int:
     return [row.position for row in world.log.rows if type(row.event).__name__ == name][-1]
 
 
-def positions(links: object) -> list[int]:
-    assert isinstance(links, tuple)
+def positions(links: Sequence[Link]) -> list[int]:
     return [link.position for link in links]
 
 
@@ -48,7 +49,7 @@ def test_causes_and_effects_are_all_that_can_be_reached_in_every_history_that_ha
     for session_id in "abcdefgh":
         history = lineage(log.rows, session_id)
         if row in history:
-            causes = causes_of([one.event for one in history])  # type: ignore[misc]  # nothing else is there
+            causes = causes_of(events_of(history))
             pairs = {(history[at].position, history[n].position) for n, one in enumerate(causes) for at in one.places}
             direct |= pairs
     assert positions(told.causes) == reached(row.position, {(after, before) for before, after in direct})

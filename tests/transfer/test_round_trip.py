@@ -16,11 +16,12 @@ from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
-from reenact.audit import export_log, import_log, open_export
+from reenact.audit import Redaction, export_log, import_log, open_export
 from reenact.domain.chain import FeedRecord, Record, Timer
 from reenact.domain.errors import StorageFullError
 from reenact.projections.audit.api import AuditedLog
 from reenact.projections.log import Row
+from tests.journal.server import Server
 from tests.projections.histories import Step, play, steps
 from tests.transfer.logs import compact, contents, write
 
@@ -141,6 +142,21 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
     assert imported.events_there == 4 * done
     export_log(one / "two.db", one / "two.jsonl")
     assert contents(one / "two.jsonl") == contents(one / "one.jsonl")
+
+
+def test_a_log_goes_through_a_database_and_back(one: Path, server: Server) -> None:
+    url = server.new_log()
+
+    first = import_log(one / "one.jsonl", url)
+    again = import_log(one / "one.jsonl", url)
+    exported = export_log(url, one / "two.jsonl", redaction=Redaction(values=("question 2",)))
+    import_log(one / "two.jsonl", one / "two.db")
+
+    assert (first.events, again.events) == (exported.events, 0)
+    assert exported.redacted > 0
+    assert "question 2" not in (one / "two.jsonl").read_text("utf-8")
+    assert verify(url) == verify(one / "two.db") == []
+    assert import_log(one / "two.jsonl", url).events == 0
 
 
 def test_what_is_there_already_is_left_out(one: Path) -> None:

@@ -64,7 +64,7 @@ def replay(options: ReplayOptions, console: Console) -> int:
             _print(source, retraced, options.output_format, console)
     if options.output_format is ListFormat.TEXT:
         histories = "1 history" if count == 1 else f"{count} histories"
-        said = "all as recorded" if not differing else f"{differing} decided otherwise today"
+        said = "all as recorded" if not differing else f"{differing} not as recorded"
         console.write(f"{histories}, {said}\n" if count else "there is no session\n")
     return DIFFERS if differing else ExitCode.SUCCESS
 
@@ -133,7 +133,8 @@ def _lines(source: str | None, retraced: Retraced) -> Iterator[str]:
         yield f"{what}  as recorded: {steps}, {retraced.events} events"
         return
     where = "" if parting.position is None else f" at position {parting.position}"
-    yield f"{what}  differs{where}, behind {steps}: {parting.problem}"
+    is_unreadable = parting.recorded is None and parting.decided is None
+    yield f"{what}  {'cannot be decided' if is_unreadable else 'differs'}{where}, behind {steps}: {parting.problem}"
     if parting.recorded is not None:
         yield f"    recorded: {_told(parting.recorded)}"
     if parting.decided is not None:

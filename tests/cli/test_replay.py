@@ -1,0 +1,189 @@
+"""`reenact replay`: histories of a log, and golden ones in a folder, decided once more."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from reenact._runtime import codec
+from reenact.audit import Audit
+from reenact.domain import session as sessions
+from reenact.domain.agent import TurnCompleted
+from reenact.domain.retracing import Retracing
+from reenact.domain.session import Session, SessionCommand, SessionEvent
+from tests.audit.test_retracing import steps_of, written
+from tests.cli.conftest import Json, Run
+
+DATA = Path(__file__).parent.parent / "journal" / "data"
+
+
+@pytest.fixture
+def talk(run: Run) -> str:
+    """Talk once, and return the session."""
+    return str(run("-p", "Hello", "--output-format", "json").result["session_id"])
+
+
+@pytest.fixture
+def log(environ: dict[str, str], talk: str) -> Path:
+    """The log that somebody has talked into."""
+    (found,) = Path(environ["HOME"]).rglob("reenact.db")
+    return found
+
+
+@pytest.fixture
+def golden(log: Path, tmp_path: Path) -> Path:
+    """A folder of histories that are as they are to be: an export, and a log."""
+    folder = tmp_path / "golden"
+    (folder / "more").mkdir(parents=True)
+    with Audit.open(log) as audit:
+        audit.export(folder / "hello.jsonl", feeds=False)
+    written(folder / "more" / "same.db", steps_of(log), codec())
+    (folder / "README.txt").write_text("What came of the first talks.")
+    return folder
+
+
+@pytest.fixture
+def other_code(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Have today's code decide otherwise about the end of turns."""
+
+    def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
+        return tuple(
+            msgspec.structs.replace(event, from_state="error") if isinstance(event, TurnCompleted) else event
+            for event in sessions.decide(session, command)
+        )
+
+    def change() -> None:
+        monkeypatch.setattr(
+            Retracing.__init__, "__kwdefaults__", {**(Retracing.__init__.__kwdefaults__ or {}), "decide": decide}
+        )
+
+    return change
+
+
+def test_each_session_is_a_line(run: Run, talk: str) -> None:
+    second = run("-p", "And again", "--output-format", "json").result["session_id"]
+
+    outcome = run("replay")
+
+    assert outcome.code == 0
+    assert [line.split()[0] for line in outcome.out.splitlines()] == [talk, second, "2"]
+    assert all("as recorded" in line for line in outcome.out.splitlines())
+
+
+def test_one_session_may_be_named(run: Run, talk: str) -> None:
+    run("-p", "And again")
+
+    found = run("replay", talk, "--output-format", "json").objects
+
+    assert [(one["session_id"], one["divergence"], one["source"]) for one in found] == [(talk, None, None)]
+    assert found[0]["steps"] > 2
+
+
+def test_a_session_that_is_not_there_is_an_error(run: Run, talk: str) -> None:
+    assert run("replay", "nobody").code == 2
+    assert run("replay", talk, "nobody").code == 2
+
+
+def test_where_there_is_no_log_there_is_nothing_to_decide(run: Run) -> None:
+    assert run("replay").code == 0
+    assert run("replay", "nobody").code == 2
+
+
+def test_a_folder_of_golden_histories_is_one_command(run: Run, golden: Path, talk: str) -> None:
+    outcome = run("replay", str(golden))
+
+    assert outcome.code == 0
+    assert [line.split()[:2] for line in outcome.out.splitlines()[:-1]] == [
+        [str(golden / "hello.jsonl"), talk],
+        [str(golden / "more" / "same.db"), talk],
+    ]
+    assert outcome.out.splitlines()[-1] == "2 histories, all as recorded"
+
+
+def test_code_that_decides_otherwise_fails_the_command_and_both_sides_are_shown(
+    run: Run, golden: Path, other_code: Callable[[], None]
+) -> None:
+    other_code()
+
+    outcome = run("replay", str(golden / "hello.jsonl"))
+    found: Json = run("replay", str(golden), "--output-format", "json").objects[0]
+
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    assert "differs at position" in lines[0]
+    assert "another from_state of turn-completed" in lines[0]
+    assert lines[1].startswith('    recorded: turn-completed  {"')
+    assert '"from_state":"responding"' in lines[1]
+    assert '"from_state":"error"' in lines[2]
+    assert lines[-1] == "1 history, 1 not as recorded"
+    assert found["divergence"]["field"] == "from_state"
+    assert found["divergence"]["command"] == "Finish"
+    assert found["divergence"]["decided"]["data"]["from_state"] == "error"
+
+
+def test_a_history_that_breaks_off_says_only_what_todays_code_decides(run: Run, log: Path, tmp_path: Path) -> None:
+    stream, events = steps_of(log)[-2]
+    assert isinstance(events[-1], TurnCompleted)
+    written(tmp_path / "short.db", [*steps_of(log)[:-2], (stream, events[:-1])], codec())
+
+    lines = run("replay", str(tmp_path / "short.db")).out.splitlines()
+
+    assert "differs, behind" in lines[0]
+    assert [line.split()[0] for line in lines[1:-1]] == ["decided:"]
+
+
+def test_files_that_are_no_histories_of_ours_are_findings(run: Run, golden: Path) -> None:
+    (golden / "broken.jsonl").write_text("{}\n")
+    with closing(sqlite3.connect(golden / "foreign.db")) as connection:
+        connection.executescript((DATA / "log-format-1.sql").read_text(encoding="utf-8"))
+
+    outcome = run("replay", str(golden))
+    found = run("replay", str(golden), "--output-format", "json").objects
+
+    assert outcome.code == 1
+    assert "3 not as recorded" in outcome.out
+    assert "cannot be decided at position 1, behind 0 steps: the log holds an event of the unknown type" in outcome.out
+    assert "broken.jsonl, line 1: the file is no export" in outcome.out
+    broken = [Path(one["source"]).name for one in found if one["divergence"] is not None]
+    assert broken == ["broken.jsonl", "foreign.db", "foreign.db"]
+
+
+@pytest.mark.parametrize("what", ["empty", "gone.jsonl", "gone.db"])
+def test_a_place_without_histories_is_bad_usage(run: Run, tmp_path: Path, what: str) -> None:
+    (tmp_path / "empty").mkdir()
+
+    outcome = run("replay", str(tmp_path / what))
+
+    assert outcome.code == 2
+    assert what in outcome.err
+
+
+def test_what_a_runtime_was_opened_with_can_be_told(run: Run, talk: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text('{"pay": "required"}')
+    (tmp_path / "bad.json").write_text('{"pay": "sometimes"}')
+
+    assert run("replay", "--policy", str(tmp_path / "policy.json"), "--price", "some-model=3,15").code == 0
+    assert run("replay", "--policy", str(tmp_path / "bad.json")).code == 2
+    assert run("replay", "--price", "some-model").code == 2
+
+
+def test_what_a_terminal_would_obey_is_not_printed(
+    run: Run, environ: dict[str, str], log: Path, tmp_path: Path
+) -> None:
+    forged = [(stream, [_named(event) for event in events]) for stream, events in steps_of(log)]
+    written(tmp_path / "forged.db", forged, codec())
+
+    outcome = run("replay", str(tmp_path / "forged.db"))
+
+    assert outcome.code == 1
+    assert "\x1b" not in outcome.out
+
+
+def _named(event: Any) -> Any:  # noqa: ANN401 - any event
+    return msgspec.structs.replace(event, turn_id="\x1b[2J") if isinstance(event, TurnCompleted) else event
