@@ -196,3 +196,14 @@ def test_a_runtime_that_opens_them_finds_them(run: Run, log: Path, views: Path) 
         own: Projections = runtime.projections
         with pytest.raises(ProjectionFailedError):
             own.wait_for(timeout=20)
+
+
+def test_tables_that_cannot_be_read_are_told_and_made_anew_by_whoever_writes(run: Run, log: Path) -> None:
+    Path(f"{log}.projections").write_bytes(b"These are no tables. " * 500)
+
+    told = run("projections", "--db", str(log))
+    rebuilt = run("rebuild", "--db", str(log))
+
+    assert told.code == ExitCode.UNEXPECTED
+    assert "the tables of 'reenact' cannot be read" in told.err
+    assert rebuilt.code == 0
