@@ -78,10 +78,6 @@ class Files:
         """Whether other processes may write here, too: one does."""
         return False
 
-    def names(self) -> list[str]:
-        """Return the names of the projections that have files here."""
-        return names_in(self._directory)
-
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
         with self._gate:

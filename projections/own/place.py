@@ -50,10 +50,6 @@ class Place(Protocol):
         """Whether other processes may write here, too."""
         ...
 
-    def names(self) -> list[str]:
-        """Return the names of the projections that have tables here."""
-        ...
-
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
         ...

@@ -91,11 +91,6 @@ class Schemas:
         """Whether other processes may write here, too: they may."""
         return True
 
-    def names(self) -> list[str]:
-        """Return the names of the projections that have tables here."""
-        with self._transaction() as connection:
-            return sorted(connection.scalars(text(f"SELECT name FROM {self._base}.projections")))  # noqa: S608 - as above
-
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
         with self._transaction() as connection:
