@@ -30,6 +30,7 @@ from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.own.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
 from tests.projections.histories import ListLog, Recorded
+from tests.runtime.test_storage import mount, mounted
 
 
 class Squeamish(Words):
@@ -218,13 +219,17 @@ def test_a_function_that_ends_the_transaction_behind_our_back_is_found_out(
     with Projections.open(url, log, [Ending()]) as projections:
         with pytest.raises(ProjectionFailedError, match=r"at position 2 .* mend it, and rebuild"):
             projections.wait_for(timeout=20)
-        monkeypatch.setattr(Ending, "how", lambda _: None)
+        monkeypatch.setattr(Ending, "how", speak())
         projections.rebuild("ending")
 
         assert found(projections, Ending) == (2, {"a": 1, "end": 1})
 
 
-@pytest.mark.parametrize("how", [lambda write: write.begin_nested().rollback(), lambda write: write.begin_nested()])
+def begin_and_take_back(write: Connection) -> None:
+    write.begin_nested().rollback()
+
+
+@pytest.mark.parametrize("how", [Connection.begin_nested, begin_and_take_back])
 def test_a_function_may_take_back_what_it_has_written_itself(
     how: Callable[[Connection], object], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -564,3 +569,34 @@ def test_a_type_of_the_database_is_the_user_s_to_choose(server: Server, log: Wat
         with projections.read("kinds") as connection:
             rows: list[Any] = list(connection.execute(text("SELECT word, times FROM words")).all())
         assert rows == [("a", "many")]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_place_that_is_full_or_cannot_be_written_is_a_typed_error_and_goes_by(
+    tmp_path: Path, log: WatchedLog
+) -> None:
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as disk:
+        say(log, "a")
+        with Projections.open(disk / "views", log, [Words()]) as projections:
+            projections.wait_for(timeout=20)
+            filler = disk / "filler"
+            with pytest.raises(OSError, match="No space"):
+                filler.write_bytes(b"x" * 2_000_000)
+            say(log, *(f"word {number} " * 100 for number in range(100)))
+
+            with pytest.raises(ReadModelError):
+                projections.wait_for(timeout=20)
+            with pytest.raises(ReadModelError):
+                projections.rebuild("words")
+            filler.unlink()
+            wait_until(lambda: status_of(projections).lag == 0, timeout=20)
+            projections.rebuild("words")
+            assert found(projections, Words) == (101, counted(log.rows))
+
+        mount("-o", "remount,ro", str(disk))
+        for directory in ("views", "others"):
+            with pytest.raises(ReadModelError, match=f"{directory} cannot be used for projections .*Read-only"):
+                Projections.open(disk / directory, log, [Words()])
+        mount("-o", "remount,rw", str(disk))
+        with Projections.open(disk / "views", log, [Words()]) as projections:
+            assert found(projections, Words) == (101, counted(log.rows))

@@ -74,6 +74,13 @@ class UnspeakableError(Exception):
         raise RuntimeError("nobody can say this")
 
 
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """What is no Unicode cannot be sent from one process of tests to another."""
+    caplog.set_level("CRITICAL", "reenact.projections")
+
+
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     ("over", "reason"),
     [
@@ -86,7 +93,11 @@ class UnspeakableError(Exception):
     ids=["exit", "cancelled", "interrupt", "unspeakable", "surrogate"],
 )
 def test_whatever_a_function_raises_stops_its_projection_and_is_told(
-    over: BaseException, reason: str, url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+    over: BaseException,
+    reason: str,
+    url: str,
+    log: WatchedLog,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Stumbling, "over", over)
     say(log, "a", "stone", "b")
