@@ -35,10 +35,10 @@ def host(
     url: str | os.PathLike[str],
     log: Log,
     projections: Sequence[Projection],
-    running: list[Followed],
+    others: Sequence[Followed],
     undo: ExitStack,
 ) -> Sequence[Hosted]:
-    """Return the projections with their tables, still to be started, added to what is running; `undo` closes that.
+    """Return the projections with their tables, still to be started; `undo` closes them, together with the others.
 
     Raises:
         ConfigurationError: there is no such kind of place, or what it needs is not installed.
@@ -49,6 +49,7 @@ def host(
     codec: object = getattr(log, "codec", None)
     check(projections, codec if isinstance(codec, Storing) else None)
     hosted: list[Hosted] = []
+    running = [*others]
 
     def heard(position: int) -> None:
         for one in hosted:

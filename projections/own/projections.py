@@ -108,14 +108,13 @@ class Projections:
         """Do as `open` does, for a log that has tables already; without projections no place is made."""
         with ExitStack() as undo:
             hosted: Sequence[Hosted] = ()
-            running: list[Followed] = [*others]
             if projections:
                 from reenact.projections.own.hosting import host  # noqa: PLC0415 - most have none
 
-                hosted = host(url, log, projections, running, undo)
+                hosted = host(url, log, projections, others, undo)
             else:
-                undo.callback(close_all, running)
-            for one in running:
+                undo.callback(close_all, others)
+            for one in (*others, *hosted):
                 one.start()
             return cls(log, hosted, others, undo.pop_all())
 
