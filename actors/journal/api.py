@@ -40,13 +40,17 @@ class Publication(msgspec.Struct, frozen=True, gc=False):
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """An event as the log holds it. `recorded_at` is microseconds since 1970-01-01 UTC."""
+    """An event as the log holds it. `recorded_at` is microseconds since 1970-01-01 UTC.
+
+    Whoever verifies a log is told whether something was taken out of the event; nobody else is.
+    """
 
     stream: str
     version: int
     position: int
     recorded_at: int
     event: Any
+    is_redacted: bool = False
 
 
 class FeedRow(msgspec.Struct, frozen=True, gc=False):

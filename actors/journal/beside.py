@@ -54,6 +54,6 @@ def check_tables(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_faults(evidence: Evidence) -> Iterator[Finding]:
-    """Yield what whatever keeps the tables finds wrong with them by itself."""
-    for fault in evidence.faults():
-        yield Finding("file", "", 0, fault)
+    """Yield what is wrong with what keeps the tables, and what that finds wrong with them by itself."""
+    for name, fault in evidence.faults():
+        yield Finding("file", name, 0, fault)

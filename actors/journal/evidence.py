@@ -12,8 +12,13 @@ import msgspec
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.feed_walk import Row
-from reenact.actors.journal.schema import ASIDE, FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, format_of
+from reenact.actors.journal.schema import FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, FORMAT_VERSION
+from reenact.actors.journal.structure import structure_of
 from reenact.actors.journal.walk import Event, Text, text_of
+from reenact.domain.errors import LogTooNewError
+
+Fault: TypeAlias = tuple[str, str]
+"""What something is wrong with, "" for all of it, and what."""
 
 Cells: TypeAlias = tuple[Any, ...]
 """A row of a table; a file can hold anything in it."""
@@ -32,15 +37,12 @@ _ASIDE: Final = {
     "redactions": "SELECT stream, version, seal FROM redactions ORDER BY stream, version",
     "requests": "SELECT id, digest, note, at, {proof} FROM requests ORDER BY id",
     "tracking": "SELECT application_name, notification_id FROM tracking ORDER BY application_name",
-    "consumers": """
-        SELECT topic, client_id, cursor, seen_at, (
-            SELECT first_cursor + count - 1 FROM feed
-            WHERE feed.topic = consumers.topic ORDER BY first_cursor DESC LIMIT 1
-        )
-        FROM consumers ORDER BY topic, client_id
-    """,
+    "consumers": "SELECT topic, client_id, cursor, seen_at, {end} FROM consumers ORDER BY topic, client_id",
 }
 """What stands beside streams and feeds, each in the order of its key; consumers with where their topic ends."""
+_END: Final = """
+    (SELECT first_cursor + count - 1 FROM feed WHERE feed.topic = consumers.topic ORDER BY first_cursor DESC LIMIT 1)
+"""
 
 _FIRST_HOLE: Final = """
     SELECT rowid + 1 FROM stored_events AS one
@@ -57,11 +59,11 @@ _STREAM: Final = """
 """
 _COUNTS: Final = """
     SELECT (SELECT count(*) FROM stored_events NOT INDEXED), (SELECT min(rowid) FROM stored_events),
-        (SELECT max(rowid) FROM stored_events),
-        (SELECT CAST(total(seq) AS INTEGER) FROM sqlite_sequence
-            WHERE name = 'stored_events' AND typeof(seq) = 'integer')
+        (SELECT max(rowid) FROM stored_events), {said}
 """
-_TABLES: Final = "SELECT CAST(name AS BLOB) FROM sqlite_master WHERE type = 'table'"
+_SAID: Final = """
+    (SELECT CAST(total(seq) AS INTEGER) FROM sqlite_sequence WHERE name = 'stored_events' AND typeof(seq) = 'integer')
+"""
 _MOST_FAULTS: Final = 10
 _PAGE: Final = 1000
 
@@ -87,13 +89,13 @@ class Evidence:
         tables: Mapping[str, bool],
         version: int,
         text: type[Text],
-        faults: Callable[[], list[str]],
+        faults: Callable[[], list[Fault]],
     ) -> None:
         """Read with these, in SQLite's words: `walk` yields rows, `ask` returns a few.
 
-        `tables` says which of the tables beside streams and feeds the log should have, and whether they are there;
-        `version` is that of the log's format.
-        `text` is what text comes as. `faults` returns what whatever keeps the tables finds wrong with them by itself.
+        `tables` says which tables the log should have, and whether they are there, without those that cannot be read;
+        `version` is that of the log's format. `text` is what text comes as. `faults` returns what is wrong with what
+        keeps the tables.
         """
         self.text = text
         self.faults = faults
@@ -101,21 +103,25 @@ class Evidence:
         self._ask = ask
         self._counts = counts
         self._tables = tables
+        self._has_events = tables.get("stored_events", False)
         self._sealed = "sealed" if version >= FIRST_WITH_SEALS else "NULL"
         self._proof = "proof" if version >= FIRST_WITH_REDACTIONS else "NULL"
         self.has_proofs = version >= FIRST_WITH_REDACTIONS
 
     def events(self) -> Iterator[Event]:
-        """Yield the records by stream and version."""
-        return self._walk(EVENTS)
+        """Yield the records by stream and version; none, if they cannot be read."""
+        return self._walk(EVENTS) if self._has_events else iter(())
 
     def feed(self) -> Iterator[Row]:
-        """Yield the rows of feeds by topic and cursor."""
-        return self._walk(_FEED.format(sealed=self._sealed))
+        """Yield the rows of feeds by topic and cursor, likewise."""
+        return self._walk(_FEED.format(sealed=self._sealed)) if self._tables.get("feed") else iter(())
 
     def aside(self, table: str) -> Iterator[Cells]:
         """Yield the rows of a table beside them by its key; none, if it is not there."""
-        return self._walk(_ASIDE[table].format(proof=self._proof)) if self._tables.get(table) else iter(())
+        if not self._tables.get(table):
+            return iter(())
+        end = _END if self._tables.get("feed") else "cursor"
+        return self._walk(_ASIDE[table].format(proof=self._proof, end=end))
 
     def missing(self) -> list[str]:
         """Return the tables that a log of this format has, and this one lacks."""
@@ -123,6 +129,8 @@ class Evidence:
 
     def counts(self) -> Counts:
         """Return what must agree if no position is missing."""
+        if not self._has_events:
+            return Counts(0, 0, 0, 0)
         ((events, first, last, said),) = self._ask(self._counts, ())
         return Counts(events, first or 0, last or 0, said or 0)
 
@@ -135,16 +143,16 @@ class Evidence:
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of a record, None if it is not there."""
-        found = self._ask(_RECORD, (stream, version))
+        found = self._ask(_RECORD, (stream, version)) if self._has_events else []
         return bytes(found[0][0]) if found and isinstance(found[0][0], bytes) else None
 
     def by_position(self, after: int, limit: int) -> list[Cells]:
         """Return stream, version, position, topic and state of up to `limit` records behind a position."""
-        return self._ask(_BY_POSITION, (after, limit))
+        return self._ask(_BY_POSITION, (after, limit)) if self._has_events else []
 
     def of_stream(self, stream: str, after: int, limit: int) -> list[Cells]:
         """Return the same of up to `limit` records of a stream behind a version."""
-        return self._ask(_STREAM, (stream, after, limit))
+        return self._ask(_STREAM, (stream, after, limit)) if self._has_events else []
 
 
 class EvidenceLog:
@@ -196,22 +204,25 @@ def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
     text_factory, connection.text_factory = connection.text_factory, bytearray  # told from bytes, which are no text
     connection.execute("BEGIN")
     try:
-        version = format_of(connection)
-        there = {bytes(name).decode(errors="replace") for (name,) in connection.execute(_TABLES)}
+        structure = structure_of(connection)
+        if structure.said > FORMAT_VERSION:
+            raise LogTooNewError(
+                f"the log has format {structure.said}, newer than {FORMAT_VERSION}; upgrade to verify it"
+            )
         yield Evidence(
             connection.execute,
             lambda query, parameters: connection.execute(query, parameters).fetchall(),
-            counts=_COUNTS,
-            tables={name: name in there for name, since in ASIDE.items() if since <= version},
-            version=version,
+            counts=_COUNTS.format(said="0" if structure.counted is None else _SAID),
+            tables=structure.tables(),
+            version=structure.version,
             text=bytearray,
-            faults=lambda: _faults(connection),
+            faults=lambda: [*structure.problems(), *_faults(connection)],
         )
     finally:
         connection.text_factory = text_factory
         connection.execute("ROLLBACK")
 
 
-def _faults(connection: sqlite3.Connection) -> list[str]:
+def _faults(connection: sqlite3.Connection) -> list[Fault]:
     rows = connection.execute(f"PRAGMA integrity_check({_MOST_FAULTS})")
-    return [fault for (text,) in rows if (fault := text_of(text)) != "ok"]
+    return [("", fault) for (text,) in rows if (fault := text_of(text)) != "ok"]

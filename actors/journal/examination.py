@@ -47,8 +47,8 @@ class Examination:
             passed: is told where each stream and feed ends, if nothing is wrong with it.
             report: is told of progress.
         """
-        self.streams = self.events = self.feeds = self.rows = 0
-        """How many there were; rows are those of feeds."""
+        self.streams = self.events = self.redacted = self.feeds = self.rows = 0
+        """How many there were; rows are those of feeds, and `redacted` are some of the events."""
         self._evidence = evidence
         self._decode = None if codec is None else codec.decode
         self._inspection = inspection
@@ -116,6 +116,7 @@ class Examination:
         yield from aside.findings(stream, found, is_foreign=inspection is not None and not is_known)
         self.streams += stream.count > 0
         self.events += stream.count
+        self.redacted += stream.redacted
         self.feeds += topic.count > 0
         self.rows += topic.count
         if self._passed is not None and of_stream is None and of_topic is None and (stream.count or topic.count):

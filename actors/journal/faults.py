@@ -32,6 +32,8 @@ class translated:  # noqa: N801 - reads as the function that it is used as
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Translate what was raised."""
+        if isinstance(error, BrokenPipeError):
+            return  # that is of whoever is told of the log; files have no pipes
         if isinstance(error, sqlite3.Error | OSError | UnicodeError):
             raise fault(error, self._path) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from reenact.actors.journal.chain import request_proof
@@ -76,6 +77,18 @@ _PROVE_REQUESTS = """
     )
 """
 
+_FEED = """
+    CREATE TABLE feed (
+        topic TEXT NOT NULL,
+        first_cursor INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        segments BLOB NOT NULL,
+        digest BLOB NOT NULL,
+        {sealed}
+        UNIQUE (topic, first_cursor)
+    )
+"""
+
 # What turns the tables of an earlier format into those of the next.
 _UPGRADES = {
     2: _TIMERS,
@@ -98,17 +111,7 @@ _TABLES = (
         UNIQUE (originator_id, originator_version)
     )
     """,
-    """
-    CREATE TABLE feed (
-        topic TEXT NOT NULL,
-        first_cursor INTEGER NOT NULL,
-        count INTEGER NOT NULL,
-        segments BLOB NOT NULL,
-        digest BLOB NOT NULL,
-        sealed BLOB,
-        UNIQUE (topic, first_cursor)
-    )
-    """,
+    _FEED.format(sealed="sealed BLOB,"),
     """
     CREATE TABLE stored_snapshots (
         originator_id TEXT NOT NULL,
@@ -129,6 +132,10 @@ _TABLES = (
     _REQUESTS,
     *_FORMAT_4,
 )
+_FIRST_TABLES = (_TABLES[0], _FEED.format(sealed=""), *_TABLES[2:4])
+"""Those of format 1."""
+_LATER_TABLES = {2: _TIMERS, 3: (_CONSUMERS, _REQUESTS), 4: _FORMAT_4}
+"""What each format has added to them, in a log that has begun with it."""
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_SIZE = 100
@@ -196,17 +203,54 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def forms_of(version: int) -> dict[str, set[str]]:
+    """Return how what a log of the format consists of may have been made, by its names: as it began, or upgraded."""
+    forms: dict[str, set[str]] = {}
+    for begun in range(1, version + 1):
+        with closing(sqlite3.connect(":memory:")) as connection:
+            for statement in _FIRST_TABLES if begun < FIRST_WITH_SEALS else _TABLES[:4]:
+                connection.execute(statement)
+            for later in range(2, begun + 1):
+                for statement in _LATER_TABLES[later]:
+                    connection.execute(statement)
+            for later in range(begun + 1, version + 1):
+                for statement in _UPGRADES[later]:
+                    if statement is not _PROVE_REQUESTS:
+                        connection.execute(statement)
+            for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"):
+                forms.setdefault(name, set()).add("".join(sql.split()))
+    return forms
+
+
 def upgrade_tables(connection: sqlite3.Connection) -> None:
-    """Bring the tables of an earlier format to today's, entirely or not at all."""
-    if format_of(connection) == FORMAT_VERSION:
+    """Bring the tables of an earlier format to today's, entirely or not at all.
+
+    Raises:
+        LogUnusableError: they are not those of the format that the file says it has.
+    """
+    said = format_of(connection)
+    if said == FORMAT_VERSION:
         return
     connection.create_function("request_proof", 4, request_proof, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
-    for version in range(format_of(connection) + 1, FORMAT_VERSION + 1):
-        for statement in _UPGRADES.get(version, ()):
-            connection.execute(statement)
+    try:
+        for version in range(said + 1, FORMAT_VERSION + 1):
+            for statement in _UPGRADES.get(version, ()):
+                connection.execute(statement)
+    except sqlite3.OperationalError as error:
+        connection.execute("ROLLBACK")
+        if _is_of_tables(error):
+            path = connection.execute("PRAGMA database_list").fetchone()[2]
+            message = f"{path} says that it has format {said}, and its tables are not of that ({error})"
+            raise LogUnusableError(f"{message}; verify it, and restore a copy of it") from error
+        raise
     connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
     connection.execute("COMMIT")
+
+
+def _is_of_tables(error: sqlite3.OperationalError) -> bool:
+    """Return whether what was to be changed is not as it should be, or there already."""
+    return error.sqlite_errorname == "SQLITE_ERROR"
 
 
 def _expected_size(header: bytes) -> int:

@@ -77,6 +77,8 @@ class StreamWalk:
         self.last = 0
         """The versions of the first and the last record that is as it was written."""
         self.count = 0
+        self.redacted = 0
+        """How many of them something was taken out of."""
         self.end: StreamEnd | None = None
         """Where the stream ends, once all of it has passed."""
         self.events: Iterator[Recorded] = self._walk(stream, iter(rows), iter(seals), decode)
@@ -114,12 +116,14 @@ class StreamWalk:
                 )
             except CANNOT_BE:
                 is_whole = False
+            sealed = None
             if not is_whole:
                 sealed = seal if version == redacted else None
                 problem = self._problem_of(row, stream, previous, sealed, expected=expected, before=before)
                 if problem is not None:
                     break
                 if sealed is not None:
+                    self.redacted += 1
                     places.seal(sealed)
                     _, redacted, seal = next(seals, _NONE)
             if count == 1:
@@ -139,7 +143,7 @@ class StreamWalk:
                 except LogUnusableError as error:
                     problem = str(error).partition(";")[0]
                     break
-                yield Recorded(name, version, position, recorded_at, event)
+                yield Recorded(name, version, position, recorded_at, event, sealed is not None)
         if problem is None and redacted is not None:
             problem = f"version {redacted} is missing, and only the seal of what it was redacted to is there"
         if problem is None and at >= expected:

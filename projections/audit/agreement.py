@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Final, Protocol, TypeGuard
 
-from reenact.domain.agent import ContextCompressed, MessageAccepted, RulesRecorded, StepStarted, TurnStarted
+from reenact.domain.agent import (
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    RulesRecorded,
+    StepStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
 from reenact.domain.announce import told
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
 from reenact.domain.stored import STORED
 from reenact.projections.audit.heard import DeviatesError, Deviation, Stretch, Told, in_stream
@@ -25,7 +35,7 @@ _KINDS: Final = {
 """The events that streams hold, by the first part of their names."""
 
 _BEGIN: Final = (TurnStarted, StepStarted)
-_GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded)
+_GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 
@@ -35,6 +45,15 @@ class Kept(Protocol):
     @property
     def version(self) -> int:
         """Of which version it is."""
+        ...
+
+
+class Walked(Row, Protocol):
+    """An event on its way past."""
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether something was taken out of it."""
         ...
 
 
@@ -53,15 +72,10 @@ class Records(Protocol):
 class Conversations:
     """Looks at one stream of a log of sessions after the other."""
 
-    def __init__(self, records: Records, *, is_redacted: bool = False) -> None:
-        """Look up in the records what a branch shares with other sessions.
-
-        Where events are redacted, feeds are by themselves: what their entries say is then not compared, only which
-        they are, when and of what.
-        """
+    def __init__(self, records: Records) -> None:
+        """Look up in the records what a branch shares with other sessions."""
         self.begun_later = 0
         """Sessions whose feeds do not begin with them: after an import without feeds, or if all of one is lost."""
-        self._is_redacted = is_redacted
         self._records = records
 
     def knows(self, stream: str) -> bool:
@@ -71,7 +85,7 @@ class Conversations:
     def inspect(
         self,
         stream: str,
-        events: Iterator[Row],
+        events: Iterator[Walked],
         feed: Iterator[Stretch],
         snapshots: Iterator[Kept],
         due: int | None,
@@ -79,10 +93,10 @@ class Conversations:
         """Yield what does not follow from the events of the stream.
 
         The feed holds what is announced of each event, in their order, from some event on, and between it what the
-        environment has said while an answer came in. Sessions take no snapshots and are not woken.
+        environment has said while an answer came in, which is that answer. Sessions take no snapshots and are not woken.
         """
         try:
-            self._compare(stream, events, Told(feed, is_redacted=self._is_redacted))
+            self._compare(stream, events, Told(feed))
         except DeviatesError as error:
             yield error.deviation
         for snapshot in snapshots:
@@ -90,13 +104,14 @@ class Conversations:
         if due is not None:
             yield "timer", due, "nothing of this kind is woken", None
 
-    def _compare(self, stream: str, events: Iterator[Row], kept: Told) -> None:
+    def _compare(self, stream: str, events: Iterator[Walked], kept: Told) -> None:
         category, _, name = stream.partition("/")
         kinds = _KINDS.get(category, frozenset())
         state = Session()
         is_open = begins_later = False
         for row in events:
             event = row.event
+            kept.is_redacted = kept.is_redacted or row.is_redacted
             if type(event) not in kinds:
                 raise in_stream(row, f"a stream of this name holds no {type(event).__name__}")
             if not _is_of_session(event):
@@ -115,12 +130,27 @@ class Conversations:
                     kept.must_be(row, heard)
                 else:
                     begins_later = True
+            self._hold(kept, state, row)
             is_open = isinstance(event, _BEGIN) or (is_open and isinstance(event, _GO_ON))
             state = after
         if is_open:
             kept.pass_by(state, 0, None)
         kept.must_end()
         self.begun_later += begins_later
+
+    def _hold(self, kept: Told, state: Session, row: Row) -> None:
+        """Hold what the environment has said to what the event says; `state` is as it was before."""
+        match row.event:
+            case TurnStarted() | StepStarted():
+                kept.begin()
+            case TurnFailed():
+                kept.is_cut = True
+            case AnswerRecorded() as answer:
+                kept.must_be_answered(state, row, answer)
+            case TurnCompleted() as completed if state.turn is not None and state.turn.id == completed.turn_id:
+                kept.must_be_completed(row, completed)
+            case _:
+                pass
 
     def _beginning(self, row: Row, name: str) -> Session:
         """Return the state before the first event; that of a branch is what it shares with other sessions."""

@@ -7,41 +7,21 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from reenact.domain.agent import AnswerRecorded, TurnCompleted
 from reenact.domain.announce import of_turn
-from reenact.domain.events import (
-    AgentStateChanged,
-    Context,
-    DeltasCompacted,
-    EventData,
-    InputJsonDelta,
-    MessageDelta,
-    MessageStart,
-    MessageStop,
-    StreamError,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
-    ToolCall,
-    ToolResult,
-)
+from reenact.domain.events import AgentStateChanged, Context, DeltasCompacted, EventData, TextDelta
 from reenact.domain.session import Session
+from reenact.projections.audit.marked import agree
+from reenact.projections.audit.saying import COMPACTED, DELTAS, SAID, STARTS, Entry, Said
 from reenact.projections.log import Row
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
 
 _STATE_CHANGED: Final = AgentStateChanged.event_type
-_COMPACTED: Final = DeltasCompacted.event_type
-_SAID: Final = frozenset(
-    kind.event_type
-    for kind in (
-        *(MessageStart, MessageDelta, MessageStop, TextDelta, ThinkingStart, ThinkingDelta, ThinkingEnd),
-        *(ToolCall, InputJsonDelta, ToolResult, StreamError),
-    )
-)
-"""What an environment may say while its answer comes in."""
-_SAID_AND_COMPACTED: Final = _SAID | {_COMPACTED}
+_IN_SEALED: Final = (SAID - DELTAS) | {COMPACTED}
+"""What of it may stand in a row that stands in place of others: it is there so that deltas are not."""
+_TEXT: Final = frozenset({TextDelta.event_type, COMPACTED})
 
 
 class Stretch(Protocol):
@@ -99,23 +79,33 @@ class _Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _decode = msgspec.msgpack.Decoder(list[_Segment]).decode
 _compacted = msgspec.msgpack.Decoder(DeltasCompacted).decode
+_changed = msgspec.msgpack.Decoder(AgentStateChanged).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Told:
     """What is kept of what subscribers were told, entry by entry."""
 
-    def __init__(self, rows: Iterator[Stretch], *, is_redacted: bool = False) -> None:
-        """Read the rows as they are asked for; if something is redacted, what entries say is taken for true."""
-        self._is_redacted = is_redacted
+    def __init__(self, rows: Iterator[Stretch]) -> None:
+        self.is_redacted = False
+        """Whether something was taken out of an event of the stream, so that its copies may say more, or less."""
+        self.is_cut = False
+        """Whether the log has failed while the answer came in, so that something of it may not be here."""
+        self.has_begun = False
+        """Whether anything was passed over."""
         self._segments = _segments_of(rows)
         self._context = Context()
         self._entries: list[_Entry] = []
         self._cursors: Sequence[int] = ()
-        self._said = _SAID
+        self._allowed = SAID
+        self._is_sealed = False
         self._index = 0
-        self.has_begun = False
-        """Whether anything was passed over."""
+        self._said: list[Entry] | None = None
+        self._is_there = False
+        self._begun_at = 0
+        self._responds = False
+        self._awaits_text = False
+        self._ended: Said | None = None
         self._load()
 
     def is_next(self, at: int, context: Context, data: EventData) -> bool:
@@ -125,10 +115,13 @@ class Told:
         entry = self._entries[self._index]
         if entry.type != data.event_type or entry.at != at or self._context != context:
             return False
-        if self._is_redacted:
-            return True
         encoded = _encode(data)
-        return bytes(entry.data) == encoded or _equal(type(data), entry.data, encoded)
+        try:
+            if bytes(entry.data) == encoded or _equal(type(data), entry.data, encoded):
+                return True
+            return (self._is_sealed or self.is_redacted) and agree(_plain(entry.data), _plain(encoded))
+        except msgspec.MsgspecError:  # it is no such entry
+            return False
 
     def must_be(self, row: Row, heard: Sequence[tuple[Context, EventData]]) -> None:
         """Pass over what is heard of the event; nothing else may be between it."""
@@ -142,22 +135,75 @@ class Told:
             if self._index == len(self._entries):
                 self._load()
 
+    def begin(self) -> None:
+        """From here on an answer may come in, which there may be nothing of before the feed begins."""
+        self._said, self._ended, self._responds, self._begun_at = [], None, False, self._cursor
+        self._is_there = self.has_begun
+        self.is_cut = self._awaits_text = False
+
     def pass_by(self, state: Session, recorded_at: int, until: tuple[Context, EventData] | None) -> None:
         """Pass over what the environment of the turn under way may have said, up to what is heard of the next event."""
         context, wanted = of_turn(state), None if until is None else until[1].event_type
         while self._entries and self._context == context:
-            index, entries, said = self._index, self._entries, self._said
+            index, entries, allowed = self._index, self._entries, self._allowed
             count = len(entries)
             while index < count:
                 entry = entries[index]
+                kind = entry.type
                 self._index = index
-                if entry.type == wanted and until is not None and self.is_next(recorded_at, *until):
+                if kind == wanted and until is not None and self.is_next(recorded_at, *until):
                     return
-                if entry.type not in said and not _begins_to_respond(entry):
+                if kind in allowed and (not self._awaits_text or kind in _TEXT):
+                    self._take(kind, entry.data)
+                elif not self._begins_to_respond(entry):
                     return
                 self.has_begun = True
                 index += 1
             self._load()
+
+    def must_be_answered(self, state: Session, row: Row, answer: AnswerRecorded) -> None:
+        """Hold what was said to the answer, if all of it stands here."""
+        if self._said is not None and not (self._said or self._is_there):
+            self._said = None
+        if self._said is not None:
+            said = self._ended = self._gathered(row)
+            problem = said.unlike(answer, state.known_calls, is_redacted=self.is_redacted, is_cut=self.is_cut)
+            if problem is not None:
+                raise in_feed(self._begun_at, problem, row)
+            self._said = None
+
+    def must_be_completed(self, row: Row, completed: TurnCompleted) -> None:
+        """Hold what was said to how the turn has ended."""
+        is_answered, said = self._said is None, self._ended
+        if self._said is not None:
+            said, self._said = self._gathered(row), None
+        self._ended = None
+        problem = None
+        if said is not None:
+            problem = said.unlike_end(completed, is_redacted=self.is_redacted, is_answered=is_answered)
+        if problem is not None:
+            raise in_feed(self._begun_at, problem, row)
+
+    def _take(self, kind: str, data: msgspec.Raw) -> None:
+        said, self._awaits_text = self._said, False
+        if said is not None:
+            if kind == STARTS:  # another attempt, of which alone the answer is made
+                said.clear()
+                self._begun_at = self._cursor
+            said.append((kind, data))
+
+    def _gathered(self, row: Row) -> Said:
+        try:
+            return Said(self._said or ())
+        except msgspec.MsgspecError as error:
+            raise in_feed(self._begun_at, f"what was said cannot be decoded: {error}", row) from error
+
+    def _begins_to_respond(self, entry: _Entry) -> bool:
+        """Return whether this is where the text of the answer begins, which it does once."""
+        if self._responds or entry.type != _STATE_CHANGED or not _is_response(entry.data):
+            return False
+        self._responds = self._awaits_text = True
+        return True
 
     def must_end(self) -> None:
         """Raise if there is more."""
@@ -173,7 +219,8 @@ class Told:
         self._entries, self._cursors, self._index = [], (), 0
         for segment, cursors, is_sealed in self._segments:
             self._context, self._entries, self._cursors = segment.context, segment.entries, cursors
-            self._said = _SAID_AND_COMPACTED if is_sealed else _SAID
+            self._allowed = _IN_SEALED if is_sealed else SAID
+            self._is_sealed = is_sealed
             if segment.entries:
                 return
 
@@ -200,7 +247,7 @@ def _with_gaps(segment: _Segment, cursor: int) -> Iterator[int]:
     """Yield the cursor of each entry, and in the end the one behind: what stands for a gap has all of its cursors."""
     for entry in segment.entries:
         yield cursor
-        if entry.type == _COMPACTED:
+        if entry.type == COMPACTED:
             gap = _compacted(entry.data)
             if gap.first_cursor != cursor or gap.last_cursor < cursor:
                 raise in_feed(cursor, "what was compacted does not stand in its place")
@@ -209,16 +256,20 @@ def _with_gaps(segment: _Segment, cursor: int) -> Iterator[int]:
     yield cursor
 
 
-def _begins_to_respond(entry: _Entry) -> bool:
-    return entry.type == _STATE_CHANGED and _equal(AgentStateChanged, entry.data, _encode(_RESPONDS))
-
-
 _RESPONDS: Final = AgentStateChanged(previous="thinking", current="responding")
+
+
+def _is_response(data: msgspec.Raw) -> bool:
+    try:
+        return _changed(data) == _RESPONDS
+    except msgspec.MsgspecError:
+        return False
 
 
 def _equal(kind: type[EventData], stored: msgspec.Raw, encoded: bytes) -> bool:
     """Return whether both say the same; what was written earlier may lack fields that have a default today."""
-    try:
-        return msgspec.msgpack.decode(stored, type=kind) == msgspec.msgpack.decode(encoded, type=kind)
-    except msgspec.MsgspecError:
-        return False
+    return msgspec.msgpack.decode(stored, type=kind) == msgspec.msgpack.decode(encoded, type=kind)
+
+
+def _plain(encoded: bytes | msgspec.Raw) -> object:
+    return msgspec.msgpack.decode(encoded)

@@ -41,16 +41,21 @@ class LiveTables:
         self.position = 0
         self.unlike: str | None = None
         self._mark = ""
+        self._wrong: str | None = None
         rows = connection.execute(
             "SELECT position, mark, version FROM live.progress WHERE name = ?", (NAME,)
         ).fetchall()
         if not rows:
             self.unlike = "nobody has finished making them"
             return
-        self.position, mark, version = rows[0]
+        position, mark, version = rows[0]
+        if (type(position), type(mark), type(version)) != (int, bytearray, int) or position < 0:
+            self._wrong = "it does not say how far it is"
+            return
+        self.position = position
         self._mark = bytes(mark).decode(errors="backslashreplace")
         if version != VERSION:
-            self.unlike = f"they are of version {version!r}, and this program makes version {VERSION}"
+            self.unlike = f"they are of version {version}, and this program makes version {VERSION}"
 
     def differences(self, log: Log, moved: Moved | None = None) -> Iterator[Difference]:
         """Yield in what they differ from what the log gives: the first row of each table, and how many there are.
@@ -60,18 +65,34 @@ class LiveTables:
         Raises:
             StorageError, ReadModelError: the rows cannot be made anew from the log.
         """
-        wrong = misfit(log, self.position, self._mark)
-        if wrong is None:
-            self._make_anew(log, moved)
+        wrong = self._wrong or misfit(log, self.position, self._mark)
         if wrong is not None:
             yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
             return
+        self._make_anew(log, moved)
+        yield from self._misshapen()
         for table in METADATA.sorted_tables:
             if table is not PROGRESS:
                 try:
                     yield from self._compare(table)
                 except sqlite3.DatabaseError as error:
                     yield str(table.name), 0, f"the table cannot be read: {error}"
+
+    def _misshapen(self) -> Iterator[Difference]:
+        """Yield what is there and should not be, is missing, or is made in another way."""
+        live, anew = self._parts("live"), self._parts("anew")
+        for kind, name in sorted(live.keys() - anew.keys()):
+            yield name, 0, f"the read model has no such {kind}"
+        for kind, name in sorted(anew.keys() - live.keys()):
+            yield name, 0, f"the {kind} is missing"
+        for kind, name in sorted(live.keys() & anew.keys()):
+            if live[kind, name] != anew[kind, name]:
+                yield name, 0, f"the {kind} is not as it is made"
+
+    def _parts(self, schema: str) -> dict[tuple[str, str], str]:
+        query = f"SELECT type, name, sql FROM {schema}.sqlite_master WHERE sql IS NOT NULL"  # noqa: S608 - ours
+        rows = [tuple(map(_plain, row)) for row in self._connection.execute(query)]
+        return {(kind, name): "".join(sql.split()) for kind, name, sql in rows if not name.startswith("sqlite_")}
 
     def _make_anew(self, log: Log, moved: Moved | None) -> None:
         engine = create_engine(
@@ -196,6 +217,10 @@ def _joined(table: Table, keys: Sequence[str], one: str, other: str, where: str)
     wanted = ", ".join(f'{one}."{key}"' for key in keys)
     sides = f'{one}."{table.name}" AS {one} LEFT JOIN {other}."{table.name}" AS {other}'
     return f"SELECT {wanted} FROM {sides} ON {where} ORDER BY {wanted}"  # noqa: S608 - ours
+
+
+def _plain(cell: object) -> str:
+    return _text(cell) if isinstance(cell, bytearray) else str(cell)
 
 
 def _text(cell: object) -> str:

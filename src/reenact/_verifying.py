@@ -47,9 +47,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the feeds.
     `meaning` says whose events they are: with those of others, only what is true of any log was looked at.
-    `read_model` says whether the rows beside the log are those that follow from it; `checkpoint` is the position of the
-    checkpoint that it was held to. `begun_later` counts sessions whose feeds do not begin with them, or are not there,
-    as after an import without feeds.
+    `redacted` are the events out of which something was taken: they may say less than what was recorded. `read_model`
+    says whether the rows beside the log are those that follow from it, and `unlike` why that cannot be said;
+    `checkpoint` is the position of the checkpoint that it was held to. `begun_later` counts sessions whose feeds do not
+    begin with them, or are not there, as after an import without feeds.
     """
 
     findings: tuple[Finding, ...]
@@ -61,6 +62,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     meaning: Literal["sessions", "actors", "unknown"]
     read_model: Compared
     checkpoint: int | None = None
+    redacted: int = 0
+    unlike: str | None = None
     begun_later: int = 0
 
     @property
@@ -74,6 +77,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         count = len(self.findings)
         verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
+        if self.redacted:
+            lines.append(f"redacted: {self.redacted:,} of the events; something was taken out of them")
         later = f"; those of {self.begun_later:,} sessions begin later, or not at all" if self.begun_later else ""
         lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}{later}")
         if self.checkpoint is not None:
@@ -81,7 +86,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         if self.meaning == "unknown":
             lines.append("events: those of other actors; what they say was not looked at")
         else:
-            lines.append(f"read model: {self.read_model}")
+            lines.append(f"read model: {self.read_model}{f': {self.unlike}' if self.unlike else ''}")
         return "\n".join(lines)
 
 
@@ -146,7 +151,9 @@ def verify_log(
             meaning=meaning,
             read_model=read_model,
             checkpoint=None if known is None else known.summary.position,
+            redacted=examination.redacted,
             begun_later=inspection.begun_later if isinstance(inspection, Conversations) else 0,
+            unlike=live.unlike if isinstance(live, LiveTables) and meaning == "sessions" else None,
         )
 
 
@@ -203,8 +210,7 @@ def _who_knows(
     log = EvidenceLog(evidence, ours)
     if evidence.counts().events and not any(map(ours.knows, log.topics(_FIRST))):
         return "unknown", None, None
-    is_redacted = next(evidence.aside("redactions"), None) is not None
-    return "sessions", ours, Conversations(log, is_redacted=is_redacted)
+    return "sessions", ours, Conversations(log)
 
 
 def _live_tables(parts: ExitStack, path: Path, take: Callable[[Finding], None]) -> LiveTables | Compared:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+import msgspec
+
 from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest, seal_digest
 
 
@@ -55,5 +57,25 @@ def rewrite_feed(connection: sqlite3.Connection, topic: str, cursor: int) -> set
             "UPDATE feed SET segments = ?, digest = ?, sealed = ? WHERE topic = ? AND first_cursor = ?",
             (said, digest, sealed, topic, first),
         )
+        previous = digest
+    return {topic}
+
+
+def say_otherwise(connection: sqlite3.Connection, topic: str, kind: str, field: str, said: object) -> set[str]:
+    """Let the feed's entries of a type say something else, in rows sealed as those that stand in place of others."""
+    rows = "SELECT first_cursor, count, segments, digest FROM feed WHERE topic = ? ORDER BY 1"
+    previous, name = FEED_GENESIS, topic.encode()
+    for first, count, segments, digest in connection.execute(rows, (topic,)).fetchall():
+        decoded = msgspec.msgpack.decode(segments)
+        of_kind = [entry[2] for _, entries in decoded for entry in entries if entry[0] == kind]
+        for data in of_kind:
+            data[field] = said
+        if of_kind:
+            encoded = msgspec.msgpack.encode(decoded)
+            seal = seal_digest(previous, name, first, count, encoded, digest=digest)
+            connection.execute(
+                "UPDATE feed SET segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?",
+                (encoded, seal, topic, first),
+            )
         previous = digest
     return {topic}

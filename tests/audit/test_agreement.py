@@ -11,9 +11,32 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reenact.actors.bus import flat
-from reenact.domain.agent import AgentStarted, StepStarted, TurnStarted
+from reenact.domain.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    RulesRecorded,
+    StepStarted,
+    TurnCompleted,
+    TurnStarted,
+    Unsaid,
+)
 from reenact.domain.announce import announce, of_turn
-from reenact.domain.events import AgentStateChanged, EventData, MessageStart, MessageStop, TextDelta
+from reenact.domain.events import (
+    AgentStateChanged,
+    EventData,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCall,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.projections.audit.agreement import Conversations
 from reenact.projections.audit.heard import Deviation
@@ -21,13 +44,7 @@ from tests.projections.histories import ListLog, Recorded, Step, lineage, play, 
 
 Told = tuple[dict[str, str], tuple[str, int, Any]]
 
-SAID: tuple[EventData, ...] = (
-    MessageStart(message_id="m"),
-    AgentStateChanged(previous="thinking", current="responding"),
-    TextDelta(text="a"),
-    TextDelta(text="b"),
-    MessageStop(),
-)
+GOES_ON = (TurnStarted, StepStarted, MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -54,18 +71,68 @@ def feed_of(log: ListLog, session_id: str) -> list[tuple[Told, bool]]:
     """Return what is told of a session, and whether it follows from an event."""
     told: list[tuple[Told, bool]] = []
     state = Session()
-    for row in lineage(log.rows, session_id):
+    said: list[EventData] = []
+    rows = lineage(log.rows, session_id)
+    for number, row in enumerate(rows):
         event: Any = row.event
-        if row.stream == f"session/{session_id}":
+        is_own = row.stream == f"session/{session_id}"
+        if said and not isinstance(event, GOES_ON):  # it comes in until then
+            context = flat(of_turn(state))
+            told += [((context, (data.event_type, row.recorded_at - 1, data)), False) for data in said]
+            said = []
+        if is_own:
             told += [
                 ((flat(context), (data.event_type, row.recorded_at, data)), True)
                 for context, data in announce(state, (event,))
             ]
         state = evolve(state, event)
-        if isinstance(event, TurnStarted | StepStarted) and row.stream == f"session/{session_id}":
-            context = flat(of_turn(state))
-            told += [((context, (data.event_type, row.recorded_at + 1, data)), False) for data in SAID]
+        if isinstance(event, TurnStarted | StepStarted) and is_own:
+            said = list(said_in([row.event for row in rows[number + 1 :]]))
     return told
+
+
+def said_in(events: Sequence[object]) -> Iterator[EventData]:
+    """Yield what the environment says, if these events follow: their first answer."""
+    for event in events:
+        match event:
+            case AnswerRecorded():
+                yield from said_of(event)
+                return
+            case TurnCompleted(unsaid=None) | StepStarted() | TurnStarted():
+                return
+            case TurnCompleted(unsaid=Unsaid() as unsaid):
+                yield MessageStart(message_id="m", model=unsaid.model)
+                yield MessageDelta(usage=unsaid.usage)
+                return
+            case _:
+                pass
+
+
+def said_of(answer: AnswerRecorded) -> Iterator[EventData]:
+    """Yield what the environment has said of an answer, behind an attempt at another one."""
+    yield MessageStart(message_id="cut short", model="another")
+    yield TextDelta(text="anything")
+    yield MessageStart(message_id=answer.message_id, model=answer.model)
+    responds = False
+    for block in answer.content:
+        match block:
+            case ThinkingBlock():
+                yield ThinkingStart()
+                yield ThinkingDelta(text=block.thinking)
+                yield ThinkingEnd(signature=block.signature)
+            case TextBlock():
+                if not responds:
+                    yield AgentStateChanged(previous="thinking", current="responding")
+                    responds = True
+                yield TextDelta(text=block.text[:1])
+                yield TextDelta(text=block.text[1:])
+            case ToolUseBlock():
+                yield ToolCall(id=block.id, name=block.name, input=block.input)
+            case _:
+                pass
+    yield MessageDelta(usage=answer.usage)
+    if not answer.partial:
+        yield MessageStop(stop_reason=answer.stop_reason)
 
 
 def packed(told: Sequence[Told], sizes: Sequence[int]) -> list[Packed]:
@@ -208,15 +275,3 @@ def test_a_feed_may_begin_later_or_not_at_all_and_that_is_counted() -> None:
         assert list(found.inspect("session/s", iter(log.rows), iter(rows), iter(()), None)) == []
 
     assert found.begun_later == 2
-
-
-def test_what_entries_of_a_redacted_log_say_is_their_own() -> None:
-    log = ListLog()
-    log.append("session/s", *_created("s"))
-    ((context, (kind, when, _)), _), *_ = feed_of(log, "s")
-    rows = packed([(context, (kind, when, {"session_id": "redacted"}))], [])
-
-    kept, open_ = Conversations(Records(log), is_redacted=True), Conversations(Records(log))
-
-    assert list(kept.inspect("session/s", iter(log.rows), iter(rows), iter(()), None)) == []
-    assert list(open_.inspect("session/s", iter(log.rows), iter(rows), iter(()), None)) != []

@@ -196,6 +196,14 @@ def test_there_is_no_checkpoint_of_a_damaged_log_and_none_in_the_place_of_a_log(
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+def test_whoever_stops_listening_to_a_checkpoint_is_told_so(log: Path) -> None:
+    def gone(_line: bytes) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        checkpoint_of(log, gone)
+
+
 def test_a_feed_that_is_gone_is_counted_and_named_by_the_checkpoint(log: Path, checkpoint: Path) -> None:
     with copied(log) as copy:
         with closing(sqlite3.connect(copy)) as connection, connection:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reenact import Runtime
 from reenact.audit import Audit, verify_log
+from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.projections.audit.api import Progress
 from tests.audit.conftest import copied
-from tests.audit.forging import rewrite
+from tests.audit.forging import rewrite, say_otherwise
 from tests.audit.tampering import (
     Cells,
     Tampering,
@@ -167,6 +169,7 @@ def test_tables_that_are_not_there_or_of_another_version_are_no_finding(log: Pat
         without = verify_log(copy)
 
     assert (of_another_version.findings, of_another_version.read_model) == ((), "not comparable")
+    assert "read model: not comparable: they are of version" in of_another_version.text()
     assert (without.findings, without.read_model) == ((), "not there")
 
 
@@ -184,6 +187,148 @@ def test_tables_of_another_log_or_ahead_of_it_are_found(log: Path) -> None:
     for verdict in (of_another, ahead, damaged):
         assert [finding.kind for finding in verdict.findings] == ["read model"]
         assert verdict.read_model == "differs"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("session/z", "text_delta", "text", "forged"),
+        ("session/z", "message_start", "model", "forged"),
+        ("session/a", "message_start", "message_id", "forged"),
+        ("session/b", "tool_call", "input", {"amount": 300}),
+        ("session/a", "message_stop", "stop_reason", "forged"),
+    ],
+)
+def test_what_is_said_otherwise_in_rows_that_were_sealed_anew_is_found(
+    log: Path, checkpoint: Path, entry: tuple[str, str, str, object]
+) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            (topic,) = say_otherwise(connection, *entry)
+
+        findings = verify_log(copy).findings
+        held = verify_log(copy, checkpoint=checkpoint).findings
+
+    assert [(finding.kind, finding.name) for finding in findings] == [("feed", topic)]
+    assert [(finding.kind, finding.name) for finding in held] == [("feed", topic)]
+
+
+OF_THE_FILE = {
+    "PRAGMA user_version = 3": "",
+    "PRAGMA user_version = 0": "",
+    "PRAGMA user_version = -1": "",
+    "PRAGMA application_id = 7": "",
+    "CREATE TRIGGER other AFTER INSERT ON stored_events BEGIN DELETE FROM consumers; END": "other",
+    "CREATE VIEW other AS SELECT * FROM stored_events": "other",
+    "CREATE TABLE other (one)": "other",
+    "CREATE INDEX other ON feed (topic)": "other",
+    "ALTER TABLE feed ADD COLUMN other": "feed",
+    "ALTER TABLE feed DROP COLUMN sealed": "feed",
+    "ALTER TABLE feed RENAME COLUMN segments TO other": "feed",
+    "ALTER TABLE requests DROP COLUMN proof": "requests",
+    "ALTER TABLE stored_events DROP COLUMN state": "stored_events",
+    "ALTER TABLE stored_events RENAME TO other": "other",
+    "DROP TABLE feed": "feed",
+    "DROP INDEX timers_by_due": "timers_by_due",
+    "INSERT INTO sqlite_sequence VALUES ('stored_events', 'x')": "sqlite_sequence",
+    "INSERT INTO sqlite_sequence VALUES ('other', 1)": "sqlite_sequence",
+}
+
+
+@pytest.mark.parametrize("statement", OF_THE_FILE)
+def test_whatever_is_changed_of_what_the_file_is_is_found(log: Path, statement: str) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute(statement)
+
+        findings = verify_log(copy).findings
+
+    assert OF_THE_FILE[statement] in {finding.name for finding in findings if finding.kind in ("file", "log")}
+
+
+def test_a_feed_that_a_view_stands_in_for_is_found(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("ALTER TABLE feed RENAME TO kept")
+            connection.execute("CREATE VIEW feed AS SELECT rowid, * FROM kept")
+
+        findings = verify_log(copy).findings
+
+    assert {"feed", "kept"} <= {finding.name for finding in findings if finding.kind == "file"}
+
+
+def test_a_changed_request_is_found_whatever_format_the_file_says_it_has(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("PRAGMA user_version = 3")
+            connection.execute("UPDATE requests SET note = x'90'")
+
+        kinds = [finding.kind for finding in verify_log(copy).findings]
+
+    assert {"file", "request"} == {*kinds}
+
+
+def test_a_format_that_is_still_to_come_is_refused(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("PRAGMA user_version = 5")
+
+        with pytest.raises(LogTooNewError, match="newer than"):
+            verify_log(copy)
+
+
+@pytest.mark.parametrize("version", [-1, 0, 1, 2, 3])
+def test_a_file_that_says_it_has_an_earlier_format_is_not_opened(log: Path, version: int) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+
+        with pytest.raises(LogUnusableError, match=f"says that it has format {version}"):
+            Runtime.open(copy, synchronous="OFF")
+
+
+OF_THE_TABLES = {
+    "UPDATE progress SET position = 'x'": "progress",
+    "UPDATE progress SET position = 1.5": "progress",
+    "UPDATE progress SET position = -3": "progress",
+    "UPDATE progress SET mark = x'00'": "progress",
+    "UPDATE progress SET mark = 7": "progress",
+    "UPDATE progress SET version = 'x'": "progress",
+    "CREATE TRIGGER other AFTER INSERT ON messages BEGIN DELETE FROM messages; END": "other",
+    "CREATE TABLE other (one)": "other",
+    "ALTER TABLE messages ADD COLUMN other": "messages",
+    "ALTER TABLE messages RENAME TO other": "messages",
+    "DROP INDEX revisions_of_image": "revisions_of_image",
+}
+
+
+@pytest.mark.parametrize("statement", OF_THE_TABLES)
+def test_whatever_is_changed_of_what_the_read_model_is_is_found(log: Path, statement: str) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(f"{copy}.projections")) as connection, connection:
+            connection.execute(statement)
+
+        verdict = verify_log(copy)
+
+    assert OF_THE_TABLES[statement] in {finding.name for finding in verdict.findings if finding.kind == "read model"}
+    assert verdict.read_model == "differs"
+
+
+@given(data=st.data())
+@settings(max_examples=25)
+def test_no_cell_of_the_read_model_stops_the_audit(log: Path, data: st.DataObject) -> None:
+    cell = data.draw(
+        st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
+    )
+    with copied(log) as copy:
+        with closing(sqlite3.connect(f"{copy}.projections")) as connection:
+            table = data.draw(st.sampled_from(["progress", "messages", "calls", "sessions"]))
+            columns = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+            column = data.draw(st.sampled_from(columns))
+            with suppress(sqlite3.Error, UnicodeError), connection:
+                connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (cell,))  # noqa: S608 - ours
+
+        assert verify_log(copy).read_model in ("agrees", "differs", "not comparable")
 
 
 def test_a_branch_whose_origin_was_rewritten_is_named(log: Path) -> None:

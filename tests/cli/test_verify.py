@@ -60,6 +60,17 @@ def test_a_checkpoint_finds_what_was_cut_off(run: Run, talk: Path, tmp_path: Pat
     assert "at the checkpoint, and now ends at" in asked.out
 
 
+def test_what_was_written_of_a_checkpoint_is_said_as_json(run: Run, talk: Path, tmp_path: Path) -> None:
+    written = run("checkpoint", "--db", str(talk), "--output", str(tmp_path / "kept"), "--output-format", "json")
+    printed = run("checkpoint", "--db", str(talk), "--output-format", "json")
+
+    head, *_, foot = map(msgspec.json.decode, (tmp_path / "kept").read_text().splitlines())
+    wanted = {name: value for name, value in (head | foot).items() if name not in ("line", "format")}
+    assert msgspec.json.decode(written.out) == wanted
+    assert msgspec.json.decode(printed.out.splitlines()[0])["position"] == wanted["position"]
+    assert (written.code, written.err) == (0, "")
+
+
 def test_what_is_no_checkpoint_is_a_wrong_argument(run: Run, talk: Path) -> None:
     asked = run("verify", "--db", str(talk), "--checkpoint", str(talk))
 

@@ -68,6 +68,7 @@ class Recorded(msgspec.Struct, frozen=True):
     position: int
     recorded_at: int
     event: object
+    is_redacted: bool = False
 
 
 def stream_of(session_id: str) -> str:

@@ -36,6 +36,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
         if not check_format(connection, address):
             raise LogUnusableError(f"{address.name} holds no log yet")
         version = format_of(connection, address)
+        aside = [name for name, since in ASIDE.items() if since <= version]
         there = relations_of(connection, address)
         connection.adapters.register_loader("text", ByteaBinaryLoader)
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -53,7 +54,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
             walk,
             ask,
             counts=_COUNTS,
-            tables={name: name in there for name, since in ASIDE.items() if since <= version},
+            tables={name: name in there for name in ("stored_events", "feed", *aside)},
             version=version,
             text=bytes,
             faults=list,

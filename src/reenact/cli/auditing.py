@@ -362,9 +362,13 @@ def _checkpoint(
         str | None, typer.Option("--output", metavar="FILE", help="Where to; standard output without it.")
     ] = None,
     database: Database = None,
+    output_format: Page = ListFormat.TEXT,
 ) -> Command:
-    """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off."""
-    options = CheckpointOptions(output=output, database=database or context.obj)
+    """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off.
+
+    A checkpoint is lines of JSON in either format, which is that of what is said of one in a file.
+    """
+    options = CheckpointOptions(output=output, database=database or context.obj, output_format=output_format)
 
     def checkpoint(console: Console) -> int:
         from reenact.cli import verify as verifying  # noqa: PLC0415 - whoever asks for help need not wait for it

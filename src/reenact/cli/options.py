@@ -192,10 +192,11 @@ class VerifyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointOptions:
-    """A checkpoint of the log, in a file; on standard output without one."""
+    """A checkpoint of the log, in a file; on standard output without one. What is said of a file has the format."""
 
     output: str | None = None
     database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

@@ -7,9 +7,9 @@ from pathlib import Path
 from reenact._verifying import checkpoint_of, verify_log
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode
-from reenact.cli.lines import as_page
+from reenact.cli.lines import as_line, as_page
 from reenact.cli.listing import database_of
-from reenact.cli.options import CheckpointOptions, VerifyOptions
+from reenact.cli.options import CheckpointOptions, ListFormat, VerifyOptions
 from reenact.cli.progress import progress_line
 
 
@@ -44,6 +44,9 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
             checkpoint_of(database, lambda line: console.write(line.decode()), progress=progress)
             return ExitCode.SUCCESS
         made = checkpoint_of(database, Path(options.output), progress=progress)
+    if options.output_format is ListFormat.JSON:
+        console.write(as_line(made))
+        return ExitCode.SUCCESS
     console.say(
         f"{options.output}: {made.streams:,} streams and {made.feeds:,} feeds, up to position {made.position:,}"
     )
