@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, TypeAlias
 import msgspec
 
 from reenact._files import replacing, translated
+from reenact._own import is_own, owner_of
 from reenact._runtime import codec
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec
@@ -133,6 +134,7 @@ def import_log(
         ConfigurationError: the log or the file cannot be what is named.
     """
     forms = codec() if typed else None
+    _check_places(source, log)
     with _from(source) as (file, name):
         # A file that is refused leaves no log behind.
         lacking = None if _is_there(log) else look_at(_reader(file, name, forms, progress), None)
@@ -206,6 +208,14 @@ def _is_there(log: str | os.PathLike[str]) -> bool:
     return is_postgres(log) or Path(file_of(log)).exists()
 
 
+def _check_places(source: Place, log: str | os.PathLike[str]) -> None:
+    if isinstance(source, str | os.PathLike) and is_own(log, Path(source)):
+        raise ConfigurationError(f"{os.fspath(source)} is the log, or a file that belongs to it; name an export")
+    owner = None if is_postgres(log) else owner_of(Path(file_of(log)))
+    if owner is not None:
+        raise ConfigurationError(f"{os.fspath(log)} belongs to the log {owner}; name another file for the import")
+
+
 def _open(log: str | os.PathLike[str], forms: EventCodec | None, synchronous: Synchronous) -> StoredJournal:
     known = EventCodec(()) if forms is None else forms
     if not is_postgres(log):
@@ -224,8 +234,8 @@ def _to(to: Place, log: str | os.PathLike[str]) -> Generator[File]:
             to.flush()
         return
     path = Path(to)
-    if not is_postgres(log) and path.exists() and path.samefile(file_of(log)):
-        raise ConfigurationError(f"{path} is the log itself; name another file for the export")
+    if is_own(log, path):
+        raise ConfigurationError(f"{path} is the log, or a file that belongs to it; name another file for the export")
     with replacing(path) as file:
         yield file
 
