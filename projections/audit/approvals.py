@@ -11,10 +11,10 @@ import msgspec
 
 from reenact.domain import events as heard
 from reenact.domain.loop import events as loop
-from reenact.projections.audit.secrets import Texts
+from reenact.domain.marks import mark
 from reenact.projections.audit.taking import FIELD
 
-_NO_DIGEST: Final = Texts(()).mark(FIELD, "")  # without the key: nobody has to recognise a digest
+_NO_DIGEST: Final = mark(FIELD)  # without the key: nobody has to recognise a digest
 _ASKING: Final = (loop.HumanApproveRequired, heard.HumanApproveRequired)
 _EDITED: Final = (loop.ToolEdited, heard.ToolEdited)
 

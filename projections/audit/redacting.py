@@ -11,6 +11,7 @@ from reenact.domain import events as heard
 from reenact.domain.agent import ResultsRecorded
 from reenact.domain.chain import FeedRecord, Record
 from reenact.domain.errors import LogUnusableError, RedactionError
+from reenact.domain.marks import REDACTED
 from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
 from reenact.projections.audit.approvals import Approvals
@@ -21,7 +22,7 @@ from reenact.projections.audit.history import stream_of
 from reenact.projections.audit.paths import paths_of
 from reenact.projections.audit.redaction import Redaction, check_redaction
 from reenact.projections.audit.secrets import Finder, KnownSecrets, Patterns, Texts, Values
-from reenact.projections.audit.taking import REDACTED, Taking
+from reenact.projections.audit.taking import Taking
 
 _DELTAS: Final = frozenset(kind.event_type for kind in (heard.TextDelta, heard.ThinkingDelta, heard.InputJsonDelta))
 _COMPACTED: Final = heard.DeltasCompacted.event_type

@@ -15,6 +15,7 @@ from reenact.domain import agent, image, tools
 from reenact.domain import events as heard
 from reenact.domain.errors import RedactionError
 from reenact.domain.loop import events as loop
+from reenact.domain.marks import REDACTED, mark
 from reenact.domain.messages import OpaqueBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.projections.audit.copies import ANY, Path
@@ -24,9 +25,6 @@ Paths: TypeAlias = Collection[Path]
 """Below a value, what is taken out of it; () is all of it."""
 Extra: TypeAlias = Callable[[msgspec.Struct], Paths]
 """Tells what else is taken out of a value because of what it says."""
-
-REDACTED: Final = "redacted"
-"""Under this name the mark stands that is in the place of a whole object."""
 
 FIELD: Final = "field"
 """What the mark calls that is in the place of a field: the same wherever a value is copied to."""
@@ -52,7 +50,7 @@ _STAYS_OF: Final[dict[type, frozenset[str]]] = {
 """What else stays: from these follow the decisions that were recorded behind them."""
 _NAMES: Final = frozenset({"type", "name"})
 """What a field that is taken out keeps of what it holds, though a policy may name it, or find something in it."""
-_MARK: Final = "[redacted: x]"
+_MARK: Final = mark("x")
 _EMPTIED: Final = frozenset({"original", "extra", "citations"})
 """What goes without a mark where it may be missing: it is read by others, who expect its form."""
 
@@ -166,11 +164,11 @@ class Taking:
             return items if isinstance(value, tuple) else list(items)
         if value is None or (field in _EMPTIED and forms.nothing):
             return None
-        mark = self._texts.mark(FIELD, _written(value))
+        told = self._texts.mark(FIELD, _written(value))
         if forms.text:
-            return mark
+            return told
         if forms.mapping and is_mapping(value):
-            return {REDACTED: mark}
+            return {REDACTED: told}
         if forms.empty and is_sequence(value):
             return ()
         return value
@@ -178,8 +176,8 @@ class Taking:
     def _emptied(self, value: _Struct, paths: Paths, name: str) -> _Struct:
         """Return the struct with the place of everything that it says marked, of its names only where a path leads."""
         if isinstance(value, OpaqueBlock):  # its type tells others how to pass over it
-            mark = self._texts.mark(FIELD, _written(value.data))
-            return msgspec.structs.replace(value, data={"type": value.data.get("type", "text"), REDACTED: mark})
+            told = self._texts.mark(FIELD, _written(value.data))
+            return msgspec.structs.replace(value, data={"type": value.data.get("type", "text"), REDACTED: told})
         emptied = [(field,) for field in value.__struct_fields__ if field not in _NAMES]
         return self.struct(value, [*emptied, *(path for path in paths if path)], name)
 

@@ -409,3 +409,18 @@ def test_what_people_are_asked_about_is_told_with_its_reason() -> None:
     assert round_.call("a") == msgspec.structs.replace(LOOK, digest="d", reason="because")
     assert round_.call("nobody") is None
     assert round_.revision == "r"
+
+
+def test_a_call_that_is_not_the_one_that_was_asked_about_cannot_be_approved() -> None:
+    asked = waiting(PAY_IS_ASKED, PAY)
+    altered = Round(
+        (msgspec.structs.replace(asked.calls[0], arguments={"amount": "[redacted: field]"}),), asked.revision
+    )
+
+    for arguments in (None, {"amount": 1}):
+        with pytest.raises(StaleApprovalError, match="redacted"):
+            rounds.approved(altered, "b", PAY_IS_ASKED, arguments=arguments)
+    moved, _ = rounds.under(altered, PAY_IS_LIMITED)
+    with pytest.raises(StaleApprovalError, match="redacted"):
+        rounds.approved(moved, "b", PAY_IS_LIMITED)
+    assert rounds.rejected(altered, "b", "no")
