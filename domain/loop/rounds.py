@@ -29,6 +29,7 @@ from reenact.domain.loop.events import (
     ToolStarted,
 )
 from reenact.domain.loop.policy import Policies, Verdict, call_digest, judge
+from reenact.domain.marks import is_marked
 from reenact.domain.messages import ToolResultBlock
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
@@ -232,7 +233,7 @@ def resumed(
     for call in round_.at("running"):
         digest = call_digest(call.name, call.arguments, policies.revision)
         verdict = Verdict("run") if call.digest == digest else judging(policies, call.name, call.arguments, asked)
-        if call.name not in idempotent:
+        if call.name not in idempotent or is_marked(call.arguments):  # what was taken out of it cannot be run again
             lost.append(_given_up(call, "the process ended while it ran"))
         elif verdict.decision == "deny":
             lost.append(_given_up(call, f"the process ended while it ran, and it was not run again: {verdict.reason}"))

@@ -171,10 +171,13 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
         new_rows = [item for item in batch if isinstance(item, FeedRecord) and lacking.lacks(item)]
         timers = [item for item in batch if isinstance(item, Timer) and item.stream not in lacking.ahead]
         if new_events or new_rows or timers:
-            position = journal.take_in(events=new_events, rows=new_rows, timers=timers)
+            more = done + len(batch) < total
+            position = journal.take_in(events=new_events, rows=new_rows, timers=timers, more=more)
         done, events, rows = done + len(batch), events + len(new_events), rows + len(new_rows)
         if progress is not None:
             progress(Progress("writing", done, total))
+    if journal.is_unfinished():  # nothing was new in what came last
+        journal.take_in()
     return Imported(
         events=events,
         rows=rows,
