@@ -22,6 +22,7 @@ class Generations:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._pointer = path.with_name(f"{path.name}.live")
+        self._draft = path.with_name(f"{path.name}.live.new")
 
     @property
     def is_begun(self) -> bool:
@@ -48,28 +49,44 @@ class Generations:
         found = [names.fullmatch(file.name) for file in self._path.parent.glob(f"{escape(self._path.name)}*")]
         return sorted(int(one[1] or 1) for one in found if one is not None)
 
-    def point_to(self, number: int) -> None:
-        """Make the generation the live one: at once, for all, and for good.
+    def settle(self, number: int) -> None:
+        """Do what takes long of making the generation the live one, while the live one goes on.
 
         Raises:
-            ReadModelError: the pointer cannot be written; it is as it was.
+            ReadModelError: the disk forbids it.
         """
-        draft = self._pointer.with_name(f"{self._pointer.name}.new")
         try:
             checkpoint(self.file(number))
-            with draft.open("wb") as file:
+            with self._draft.open("wb") as file:
                 file.write(b"%d\n" % number)
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(self._pointer)
-            sync_directory(self._pointer.parent)
         except (OSError, sqlite3.Error) as error:
+            raise ReadModelError(f"{self._draft} cannot be written: {error}") from error
+
+    def point_to(self, number: int) -> None:
+        """Make the generation, which is settled, the live one: at once, and for all.
+
+        Raises:
+            ReadModelError: the pointer cannot be moved; it is as it was.
+        """
+        try:
+            if self._draft.read_bytes() != b"%d\n" % number:
+                raise ReadModelError(f"generation {number} of {self._path.name} is not settled")
+            self._draft.replace(self._pointer)
+        except OSError as error:
             raise ReadModelError(f"{self._pointer} cannot be written: {error}") from error
+
+    def clear(self, number: int) -> bool:
+        """Delete the generation if nobody reads it any more; return whether it is gone."""
+        # The pointer first: whoever finds the former one after a loss of power, finds what it points to.
+        sync_directory(self._path.parent)
+        return clear(self.file(number))
 
     def clear_old(self) -> bool:
         """Delete the generations below the live one that nobody reads any more; return whether all are gone."""
         live = self.live()
-        left = [number for number in self.numbers() if number < live and not clear(self.file(number))]
+        left = [number for number in self.numbers() if number < live and not self.clear(number)]
         return not left
 
 

@@ -62,6 +62,7 @@ def open_read_model(path: Path, log: Log) -> tuple[ReadModel, ProjectionRunner]:
 
 def _make_beside(generations: Generations, log: Log) -> None:
     def finish(successor: ReadModelSuccessor) -> None:
+        generations.settle(successor.number)
         successor.take_over()
         successor.close(intact=True)
 
@@ -151,6 +152,7 @@ class KeptReadModel:
         return ReadModelSuccessor(self._generations, self._log, self._model)
 
     def _finish(self, successor: ReadModelSuccessor) -> None:
+        self._generations.settle(successor.number)
         self.runner.exchange(successor, successor.take_over)
 
     def _tidy(self) -> None:

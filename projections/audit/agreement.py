@@ -53,8 +53,15 @@ class Records(Protocol):
 class Conversations:
     """Looks at one stream of a log of sessions after the other."""
 
-    def __init__(self, records: Records) -> None:
-        """Look up in the records what a branch shares with other sessions."""
+    def __init__(self, records: Records, *, is_redacted: bool = False) -> None:
+        """Look up in the records what a branch shares with other sessions.
+
+        Where events are redacted, feeds are by themselves: what their entries say is then not compared, only which
+        they are, when and of what.
+        """
+        self.begun_later = 0
+        """Sessions whose feeds do not begin with them: after an import without feeds, or if all of one is lost."""
+        self._is_redacted = is_redacted
         self._records = records
 
     def knows(self, stream: str) -> bool:
@@ -71,11 +78,11 @@ class Conversations:
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events of the stream.
 
-        The feed holds what is announced of each event, in their order, and between it what the environment has said
-        while an answer came in. Sessions take no snapshots and are not woken.
+        The feed holds what is announced of each event, in their order, from some event on, and between it what the
+        environment has said while an answer came in. Sessions take no snapshots and are not woken.
         """
         try:
-            self._compare(stream, events, Told(feed))
+            self._compare(stream, events, Told(feed, is_redacted=self._is_redacted))
         except DeviatesError as error:
             yield error.deviation
         for snapshot in snapshots:
@@ -87,7 +94,7 @@ class Conversations:
         category, _, name = stream.partition("/")
         kinds = _KINDS.get(category, frozenset())
         state = Session()
-        is_open = False
+        is_open = begins_later = False
         for row in events:
             event = row.event
             if type(event) not in kinds:
@@ -104,12 +111,16 @@ class Conversations:
             if heard:
                 if is_open:
                     kept.pass_by(state, row.recorded_at, heard[0])
-                kept.must_be(row, heard)
+                if kept.has_begun or kept.is_next(row.recorded_at, *heard[0]):
+                    kept.must_be(row, heard)
+                else:
+                    begins_later = True
             is_open = isinstance(event, _BEGIN) or (is_open and isinstance(event, _GO_ON))
             state = after
         if is_open:
             kept.pass_by(state, 0, None)
         kept.must_end()
+        self.begun_later += begins_later
 
     def _beginning(self, row: Row, name: str) -> Session:
         """Return the state before the first event; that of a branch is what it shares with other sessions."""

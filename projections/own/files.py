@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ProjectionsLockedError, ReadModelError
-from reenact.projections.generations import Generations, clear, remove
+from reenact.projections.generations import Generations, remove
 from reenact.projections.own.guard import guard, only_commit
 from reenact.projections.own.kept import OWN, begin
 from reenact.projections.own.place import trouble
@@ -77,10 +77,6 @@ class Files:
     def is_shared(self) -> bool:
         """Whether other processes may write here, too: one does."""
         return False
-
-    def names(self) -> list[str]:
-        """Return the names of the projections that have files here."""
-        return names_in(self._directory)
 
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
@@ -142,6 +138,10 @@ class Files:
         finally:
             self._give_back(name, number, opened)
 
+    def settle(self, name: str, number: int) -> None:
+        """Have what is in the file survive a loss of power."""
+        self._of(name).generations.settle(number)
+
     def point_to(self, name: str, number: int) -> None:
         """Make the generation the live one."""
         projection = self._of(name)
@@ -162,7 +162,7 @@ class Files:
         if by_force:
             remove(self._path(name, number))
             return True
-        return clear(self._path(name, number))
+        return self._of(name).generations.clear(number)
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
@@ -210,7 +210,7 @@ class Files:
             self._of(name).open.pop(number, None)
             opened.engine.dispose()
         if opened.is_old:
-            clear(self._path(name, number))
+            self._of(name).generations.clear(number)
 
 
 class FileTables:

@@ -182,6 +182,7 @@ class Hosted:
             return
         new = self._create()
         try:
+            self._place.settle(self.name, new.number)
             new.take_over()
         except BaseException:
             new.close(intact=True)
@@ -236,6 +237,7 @@ class Hosted:
         return Runner(self._log, generation, linger=self._linger, look=self._look_after, name=name)
 
     def _finish(self, successor: Generation) -> None:
+        self._place.settle(self.name, successor.number)
         if self._runner is not None:
             self._runner.exchange(successor, successor.take_over)
         else:

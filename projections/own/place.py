@@ -50,10 +50,6 @@ class Place(Protocol):
         """Whether other processes may write here, too."""
         ...
 
-    def names(self) -> list[str]:
-        """Return the names of the projections that have tables here."""
-        ...
-
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
         ...
@@ -80,6 +76,10 @@ class Place(Protocol):
 
     def reading(self, name: str) -> AbstractContextManager[Connection]:
         """Return a connection that reads the live generation: one snapshot of it, whatever is written or swapped."""
+        ...
+
+    def settle(self, name: str, number: int) -> None:
+        """Do what takes long of making the generation the live one, while the live one goes on."""
         ...
 
     def point_to(self, name: str, number: int) -> None:

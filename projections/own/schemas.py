@@ -85,11 +85,6 @@ class Schemas:
         """Whether other processes may write here, too: they may."""
         return True
 
-    def names(self) -> list[str]:
-        """Return the names of the projections that have tables here."""
-        with self._transaction() as connection:
-            return sorted(connection.scalars(text(f"SELECT name FROM {self._base}.projections")))  # noqa: S608 - as above
-
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
         with self._transaction() as connection:
@@ -155,6 +150,9 @@ class Schemas:
                 left -= 1
             with closing(connection.get_transaction() or connection.begin()):
                 yield connection
+
+    def settle(self, name: str, number: int) -> None:
+        """Do nothing: the pointer's own transaction takes all before it to the disk."""
 
     def point_to(self, name: str, number: int) -> None:
         """Make the generation the live one, unless a later one is."""

@@ -26,13 +26,13 @@ from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
 from reenact.projections.opening import KeptReadModel, open_read_model
-from reenact.projections.own.declared import Projection
 from reenact.projections.own.projections import Projections
 from reenact.projections.runner import ProjectionRunner
 
 if TYPE_CHECKING:
     from reenact.client.reconnect import Reconnect
     from reenact.client.runtime import RemoteRuntime
+    from reenact.projections.own.declared import Projection
 
 Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]

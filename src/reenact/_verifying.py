@@ -46,7 +46,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the feeds.
     `meaning` says whose events they are: with those of others, only what is true of any log was looked at.
     `read_model` says whether the rows beside the log are those that follow from it; `checkpoint` is the position of the
-    checkpoint that it was held to.
+    checkpoint that it was held to. `begun_later` counts sessions whose feeds do not begin with them, or are not there,
+    as after an import without feeds.
     """
 
     findings: tuple[Finding, ...]
@@ -58,6 +59,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     meaning: Literal["sessions", "actors", "unknown"]
     read_model: Compared
     checkpoint: int | None = None
+    begun_later: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -70,7 +72,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         count = len(self.findings)
         verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
-        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}")
+        later = f"; those of {self.begun_later:,} sessions begin later, or not at all" if self.begun_later else ""
+        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}{later}")
         if self.checkpoint is not None:
             lines.append(f"checkpoint: of position {self.checkpoint:,}")
         if self.meaning == "unknown":
@@ -141,6 +144,7 @@ def verify_log(
             meaning=meaning,
             read_model=read_model,
             checkpoint=None if known is None else known.summary.position,
+            begun_later=inspection.begun_later if isinstance(inspection, Conversations) else 0,
         )
 
 
@@ -194,7 +198,8 @@ def _who_knows(
     log = EvidenceLog(evidence, ours)
     if evidence.counts().events and not any(map(ours.knows, log.topics(_FIRST))):
         return "unknown", None, None
-    return "sessions", ours, Conversations(log)
+    is_redacted = next(evidence.aside("redactions"), None) is not None
+    return "sessions", ours, Conversations(log, is_redacted=is_redacted)
 
 
 def _live_tables(parts: ExitStack, path: Path, take: Callable[[Finding], None]) -> LiveTables | Compared:

@@ -201,3 +201,14 @@ def test_there_is_no_checkpoint_of_a_damaged_log_and_none_in_the_place_of_a_log(
 
     assert kept.read_text() == "the one before"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_feed_that_is_gone_is_counted_and_named_by_the_checkpoint(log: Path, checkpoint: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("DELETE FROM feed WHERE topic = 'session/b'")
+            connection.execute("DELETE FROM consumers")
+        without, held = verify_log(copy), verify_log(copy, checkpoint=checkpoint)
+
+    assert (without.findings, without.begun_later) == ((), 1)
+    assert [(finding.kind, finding.name) for finding in held.findings] == [("feed", "session/b")]

@@ -31,7 +31,16 @@ FRAMES = [json.loads(line) for block in blocks(PAGE) if block.language == "json"
 CLIENT, EXAMPLE = (block.text for block in blocks(PAGE) if block.language == "js")
 (PRINTED,) = (block.text for block in blocks(PAGE) if block.language == "text")
 PATIENCE = 30.0
-NOT_OVER_THE_WIRE = {"deadlock", "recording", "remote_error", "unreachable"}
+NOT_OVER_THE_WIRE = {
+    "checkpoint_unusable",
+    "deadlock",
+    "export_unusable",
+    "history_differs",
+    "recording",
+    "redaction",
+    "remote_error",
+    "unreachable",
+}
 
 FOLLOWING = """
 const [url, topic] = process.argv.slice(2);

@@ -135,6 +135,8 @@ ONE_OF_EACH: list[ReenactError] = [
     InvalidArgumentsError("f", ["`x` is missing", "`y` is no number"]),
     MCPServerError("m", "is gone"),
     RemoteError("out_of_stock", "none is left"),
+    errors.ExportUnusableError("a.jsonl", 3, "it is cut off", stream="session/s", version=2),
+    errors.HistoryDiffersError("a.db", "session/s", 2, "it says something else"),
 ]
 
 

@@ -423,7 +423,9 @@ def test_two_processes_keep_the_same_tables_and_count_nothing_twice(
     say(log, *"abc" * 30)
     with Projections.open(url, log, [Words()]) as here, Projections.open(url, log, [Words()]) as there:
         with ThreadPoolExecutor(2) as threads:
-            list(threads.map(lambda one: one.wait_for(timeout=30), (here, there)))
+            waiting = [threads.submit(one.wait_for, None, 30) for one in (here, there)]
+            for ended in waiting:
+                ended.result(timeout=30)
         say(log, "d")
         for one in (here, there):
             one.wait_for(timeout=20)

@@ -159,6 +159,7 @@ class ProjectionMachine(RuleBasedStateMachine):
     def crash_at_the_swap(self, version: int) -> None:
         assert self.successor is not None
         if self.successor.position >= self.reached:
+            self.place.settle("words", self.successor.number)
             self.successor.take_over()
         self.begin_anew(version, in_order=False)
 
@@ -216,7 +217,10 @@ class ProjectionMachine(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.projections.generations.os.fsync", lambda _: None)
+    def trust(_descriptor: int) -> None:
+        """Take what is written for durable."""
+
+    monkeypatch.setattr("reenact.projections.generations.os.fsync", trust)
 
 
 TestProjections = ProjectionMachine.TestCase

@@ -169,7 +169,7 @@ def test_one_that_raises_harms_neither_the_runtime_nor_its_log(opened: Open, ans
         name = "broken"
 
         @on(AnswerRecorded)
-        def add(self, write: Connection, event: AnswerRecorded, row: Row) -> None:  # type: ignore[override]  # as is
+        def add(self, write: Connection, event: MessageAccepted | AnswerRecorded, row: Row) -> None:
             raise ZeroDivisionError
 
     runtime = opened(environment=answering, projections=[Broken(), Spoken()])
