@@ -356,6 +356,15 @@ def test_after_a_crash_only_what_is_idempotent_runs_again() -> None:
     assert rounds.fold(round_, (lost, again)).call("a") == msgspec.structs.replace(LOOK, stage="running", attempts=2)
 
 
+def test_what_lacks_some_of_its_arguments_does_not_run_again() -> None:
+    redacted = msgspec.structs.replace(LOOK, arguments={"at": "[redacted: field]"})
+
+    (lost,) = rounds.resumed(started(Round((redacted,))), ANYTHING_GOES, EMPTY, {"look"}, session_id="s")
+
+    assert isinstance(lost, ToolResult)
+    assert lost.is_error
+
+
 def test_what_was_approved_runs_again_after_a_crash_and_is_not_asked_about() -> None:
     round_ = waiting(PAY_IS_ASKED, PAY)
     round_ = started(rounds.fold(round_, rounds.approved(round_, "b", PAY_IS_ASKED, arguments={"amount": 9})))
