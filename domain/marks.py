@@ -80,9 +80,11 @@ def _parts(value: object) -> Mapping[Any, Any] | None:
         return {name: getattr(value, name) for name in value.__struct_fields__}
     if _is_mapping(value):
         return value
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence | AbstractSet):
-        return None
-    return dict(enumerate(value))
+    return dict(enumerate(value)) if _is_many(value) else None
+
+
+def _is_many(value: object) -> TypeGuard[Sequence[Any] | AbstractSet[Any]]:
+    return isinstance(value, Sequence | AbstractSet) and not isinstance(value, str | bytes)
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
