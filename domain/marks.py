@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeGuard
 
@@ -80,10 +80,10 @@ def _parts(value: object) -> Mapping[Any, Any] | None:
         return {name: getattr(value, name) for name in value.__struct_fields__}
     if _is_mapping(value):
         return value
-    return dict(enumerate(value)) if _is_many(value) else None
+    return dict(enumerate(value)) if _is_several(value) else None
 
 
-def _is_many(value: object) -> TypeGuard[Sequence[Any] | AbstractSet[Any]]:
+def _is_several(value: object) -> TypeGuard[Collection[Any]]:
     return isinstance(value, Sequence | AbstractSet) and not isinstance(value, str | bytes)
 
 
