@@ -40,7 +40,7 @@ def workloads(*, quick: bool) -> Sequence[Workload]:
     lines = (
         Line(f"branch off, of {events:,} events", "ms", "created", at_most(100)),
         Line(f"branch off and read its info, of {events:,} events", "ms", "created", at_most(100)),
-        Line(f"branch off 100 events ago, of {events:,} events", "ms", "created", at_most(100)),
+        Line(f"branch off 100 events ago, of {events:,} events", "ms", "created"),
         Line("rows in log and tables for it", "rows", "created", at_most(10)),
         Line(f"read the messages of a branch, {events:,} events", "ms", "the original's"),
     )
@@ -56,7 +56,8 @@ def _measure(directory: Path, events: int) -> Sequence[Sample]:
     with Runtime.open(path) as runtime:
         sessions = runtime.sessions
         original = sessions.messages("long")
-        earlier = runtime._journal.head() - 100  # noqa: SLF001 - the position a person would read in the log
+        with SqliteJournal.open(path, codec(), read_only=True) as log:
+            earlier = log.head() - 100
         rows = _rows(runtime, path)
         created = _milliseconds(lambda: sessions.create("c", "i"))
         rows_created = _rows(runtime, path) - rows

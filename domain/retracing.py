@@ -16,8 +16,11 @@ from reenact.domain import session as sessions
 from reenact.domain.agent import AgentStarted, AnswerRecorded, ContextCompressed, MessageAccepted, RulesRecorded
 from reenact.domain.errors import ReenactError
 from reenact.domain.inferring import commands_before
-from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected
+from reenact.domain.loop.digests import call_digest
+from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules, rules_held
+from reenact.domain.marks import alike, is_marked
+from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.domain.session_commands import SessionCommand
 from reenact.domain.session_state import Session, SessionBranched, SessionCreated, SessionEvent
 from reenact.domain.stored import STORED
@@ -39,6 +42,10 @@ _FIRST: Final = frozenset[type](
     }
 )
 """With these a step begins; but an approval may come behind the edit of the call, and messages in a new branch."""
+_OF_CALLS: Final = (ToolUseBlock, ToolResultBlock)
+_OUTCOMES: Final = (ToolEdited, ToolRejected, HumanResponded, ToolResult, RulesRecorded)
+"""Of what a step follows from, what decides how it goes on; all else is only passed on."""
+_NOWHERE: Final = (-1, False, False, False)
 _BEGINNING: Final = Session()
 _BY_DEFAULT: Final = RulesRecorded()
 _NAMES: Final[dict[type, str]] = {kind: name for name, kind in STORED.items()}
@@ -58,6 +65,8 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     field: str
     command: SessionCommand | None
     problem: str
+    is_fault: bool = False
+    """Whether today's code has failed, rather than decided or refused."""
 
 
 class _Stop(NamedTuple):
@@ -66,6 +75,8 @@ class _Stop(NamedTuple):
     place: int
     session: Session
     ends: list[int]
+    is_decided: bool
+    """Whether the step that begins here was decided anew; of one that is redacted only its end is guessed."""
 
 
 class Retracing:
@@ -84,12 +95,15 @@ class Retracing:
     ) -> None:
         self.session = session
         self.steps = 0
+        self.undecided = 0
+        """How many of the steps could not be decided anew, since what they follow from was redacted."""
         told = _BY_DEFAULT if rules is None else recorded_of(rules)
         self._unrecorded = (_BY_DEFAULT,) if told == _BY_DEFAULT else (_BY_DEFAULT, told)
         self._decide = decide
         self._evolve = evolve
         self._in_force: tuple[RulesRecorded, tuple[Rules, ...]] = (_BY_DEFAULT, _made(_BY_DEFAULT))
         self._divergence: Divergence | None = None
+        self._reached = _NOWHERE
 
     def follow(self, events: Sequence[SessionEvent]) -> Divergence | None:
         """Take in events that were recorded together, in whole steps; return where today's code parts from them.
@@ -97,7 +111,7 @@ class Retracing:
         Where the events alone do not tell which of several ways they went, a way that leads on is found. Behind a
         divergence nothing can be followed.
         """
-        self._divergence = None
+        self._divergence, self._reached = None, _NOWHERE
         dead: set[int] = set()
         way = [self._at(events, 0, self.session)]
         while way and way[-1].place < len(events):
@@ -111,34 +125,44 @@ class Retracing:
             try:
                 session = reduce(self._evolve, events[stop.place : end], stop.session)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is what has been looked for
-                self._note(_failed(events, stop.place, None, error))
+                self._note([_failed(events, stop.place, None, error)])
                 continue
             way.append(self._at(events, end, session))
         if not way:
             return self._divergence
         self.session, self.steps = way[-1].session, self.steps + len(way) - 1
+        self.undecided += sum(not stop.is_decided for stop in way[:-1])
         return None
 
     def _at(self, events: Sequence[SessionEvent], place: int, session: Session) -> _Stop:
-        return _Stop(place, session, self._ends(events, place, session) if place < len(events) else [])
+        if place == len(events):
+            return _Stop(place, session, [], is_decided=True)
+        reach = _reach(events, place + isinstance(events[place], RulesRecorded))
+        ends, parted = self._ends(events, place, reach, session)
+        if not ends and _rests_on_marks(session, events[place:reach]):
+            return _Stop(place, session, list(range(place + 1, reach + 1)), is_decided=False)
+        self._note(parted)
+        return _Stop(place, session, ends, is_decided=True)
 
-    def _ends(self, events: Sequence[SessionEvent], place: int, session: Session) -> list[int]:
-        """Return where the step that begins at the place may end, the nearest first; note what parts from it."""
+    def _ends(
+        self, events: Sequence[SessionEvent], place: int, reach: int, session: Session
+    ) -> tuple[list[int], list[Divergence]]:
+        """Return where the step that begins at the place may end, the nearest first; and what parts from it."""
         first = events[place]
-        begin = place + isinstance(first, RulesRecorded)
-        reach = _reach(events, begin)
         ends: set[int] = set()
+        found: list[Divergence] = []
         asked = False
-        for state, command in self._asked(first, events[begin:reach], session):
+        for state, command in self._asked(first, events[place + isinstance(first, RulesRecorded) : reach], session):
             asked = True
             try:
                 decided = self._decide(state, command)
             except Exception as error:  # noqa: BLE001 - likewise
-                self._note(_failed(events, place, command, error))
+                found.append(_failed(events, place, command, error))
                 continue
             recorded = events[place : place + len(decided)]
             parted = next(
-                (at for at, (one, other) in enumerate(zip(recorded, decided, strict=False)) if one != other), None
+                (at for at, (one, other) in enumerate(zip(recorded, decided, strict=False)) if not alike(one, other)),
+                None,
             )
             if parted is None and decided and len(recorded) == len(decided):
                 ends.add(place + len(decided))
@@ -146,10 +170,10 @@ class Retracing:
                     break
             else:
                 at = len(recorded) if parted is None else parted
-                self._note(_parted(events, place + at, command, decided[at] if at < len(decided) else None))
+                found.append(_parted(events, place + at, command, decided[at] if at < len(decided) else None))
         if not asked:
-            self._note(_unexplained(events, place))
-        return sorted(ends)
+            found.append(_unexplained(events, place))
+        return sorted(ends), found
 
     def _asked(
         self, first: SessionEvent, step: Sequence[SessionEvent], session: Session
@@ -157,6 +181,7 @@ class Retracing:
         """Yield the commands that the step may have followed from, each with the state that it is decided on."""
         if not step:
             return
+        session = _as_it_stands(session)
         states = [session]
         in_force = first if isinstance(first, RulesRecorded) else session.rules
         if in_force is None:
@@ -173,11 +198,19 @@ class Retracing:
             self._in_force = recorded, made
         return made
 
-    def _note(self, divergence: Divergence) -> None:
-        """Keep the divergence that is farthest on; of several there, one about an event of the recorded type."""
-        known = self._divergence
-        if known is None or _nearness(divergence) > _nearness(known):
-            self._divergence = divergence
+    def _note(self, found: Sequence[Divergence]) -> None:
+        """Keep the divergence that is farthest on; of several there, one about an event of the recorded type.
+
+        Where today's code has failed at a step, that is what is told of it: what else comes into question there only
+        looks as if it led farther.
+        """
+        farthest = max((one.place for one in found), default=0)
+        for divergence in found:
+            place = farthest if divergence.is_fault else divergence.place
+            is_near = divergence.decided is not None and type(divergence.decided) is type(divergence.recorded)
+            reached = (place, divergence.is_fault, is_near, divergence.command is not None)
+            if reached > self._reached:
+                self._divergence, self._reached = divergence, reached
 
 
 def recorded_of(rules: Rules) -> RulesRecorded:
@@ -257,15 +290,38 @@ def _failed(events: Sequence[SessionEvent], place: int, command: SessionCommand 
         if isinstance(error, ReenactError)
         else f"today's code cannot {asked}: {told}"
     )
-    return Divergence(place=place, recorded=events[place], decided=None, field="", command=command, problem=problem)
-
-
-def _nearness(divergence: Divergence) -> tuple[int, bool, bool]:
-    return (
-        divergence.place,
-        divergence.decided is not None and type(divergence.decided) is type(divergence.recorded),
-        divergence.command is not None,
+    return Divergence(
+        place=place,
+        recorded=events[place],
+        decided=None,
+        field="",
+        command=command,
+        problem=problem,
+        is_fault=command is not None and not isinstance(error, ReenactError),
     )
+
+
+def _rests_on_marks(session: Session, step: Sequence[SessionEvent]) -> bool:
+    """Return whether something was taken out of the calls, the results or the rules that the step follows from."""
+    said = [block for one in session.conversation[-2:] for block in one.content]
+    said += [block for event in step if isinstance(event, AnswerRecorded) for block in event.content]
+    calls = [block for block in said if isinstance(block, _OF_CALLS)]
+    outcomes = [event for event in step if isinstance(event, _OUTCOMES)]
+    return any(map(is_marked, (session.round, session.rules, calls, outcomes)))
+
+
+def _as_it_stands(session: Session) -> Session:
+    """Return the session as if people had been asked about the calls without what was taken out of them."""
+    round_ = session.round
+    if round_ is None or not any(is_marked(call.digest) for call in round_.calls):
+        return session
+    calls = [
+        msgspec.structs.replace(call, digest=call_digest(call.name, call.arguments, round_.revision))
+        if is_marked(call.digest)
+        else call
+        for call in round_.calls
+    ]
+    return msgspec.structs.replace(session, round=msgspec.structs.replace(round_, calls=tuple(calls)))
 
 
 def _name(event: object) -> str:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from reenact.domain.errors import ConfigurationError, NotFoundError, StorageError
 
 
+def in_words(error: BaseException) -> str:
+    """Return what an error says, in one line that can be stored, whatever has become of its message."""
+    try:
+        words = f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - a message that cannot be made is no reason to hide the error
+        words = f"{type(error).__name__}, whose message cannot be read"
+    return " ".join(words.split()).encode("utf-8", "backslashreplace").decode()
+
+
 class ReadModelError(StorageError):
     """The projections cannot be read or written; the log is unharmed, and they can be made again from it."""
 

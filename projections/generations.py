@@ -12,8 +12,12 @@ import sqlite3
 from contextlib import closing, suppress
 from glob import escape
 from pathlib import Path
+from typing import Final
 
 from reenact.projections.errors import ReadModelError
+
+SUSPECT: Final = "-suspect"
+"""What an empty file beside another has behind that one's name, to be looked through when it is opened next."""
 
 
 class Generations:
@@ -114,7 +118,7 @@ def remove(path: Path) -> None:
     """
     # The file first: what is left of a write-ahead log counts for nothing once its database is gone.
     try:
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}{SUSPECT}"):
             path.with_name(name).unlink(missing_ok=True)
     except OSError as error:
         raise ReadModelError(f"{path} cannot be replaced: {error}") from error

@@ -63,11 +63,11 @@ def _known_before(log: Log, conversations: Mapping[str, Conversing], first: Row)
     assert isinstance(branched, SessionBranched)  # nothing else begins a branch
     stream = stream_of(branched.origin)
     session = conversations.get(stream)
-    since = [] if session is None else log.read(stream, after=branched.version - 1)[:2]
-    if session is None or not since or since[0].version != branched.version:
+    if session is None:
         return None
-    is_last = len(since) == 1 or since[1].position > first.position
-    return OpenEnd(session, since[0]) if is_last else None
+    since = log.read(stream, after=branched.version - 1)[:2]
+    is_last = len(since) == 1 or (len(since) > 1 and since[1].position > first.position)
+    return OpenEnd(session, since[0]) if is_last and since[0].version == branched.version else None
 
 
 def _backwards(log: Log, first: Row) -> Iterator[Shared]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from reenact.projections.log import Log
 from reenact.projections.projection import NAME, Projection
 from reenact.projections.queries import ReadModel
 from reenact.projections.rebuilding import Rebuilder
-from reenact.projections.runner import ProjectionRunner
+from reenact.projections.runner import GRACE, ProjectionRunner
 from reenact.projections.status import ProjectionStatus, failure_of
 from reenact.projections.store import open_store, what_is_wrong
 from reenact.projections.tables import VERSION
@@ -143,10 +144,20 @@ class KeptReadModel:
         """Go on where it has stopped."""
         self.runner.retry()
 
-    def close(self) -> None:
-        """Have a rebuilding end, to be gone on with at the next opening, and the runner. Idempotent."""
-        self.rebuilder.close()
-        self.runner.close()
+    def end(self) -> None:
+        """Have a rebuilding and the runner come to their ends; return at once. Idempotent."""
+        self.rebuilder.end()
+        self.runner.end()
+
+    def close(self, until: float | None = None) -> None:
+        """Have a rebuilding end, to be gone on with at the next opening, and the runner. Idempotent.
+
+        Waits until this moment of the monotonic clock, by itself for `GRACE`.
+        """
+        self.end()
+        until = time.monotonic() + GRACE if until is None else until
+        self.rebuilder.close(until)
+        self.runner.close(until)
 
     def _begin(self) -> ReadModelSuccessor:
         return ReadModelSuccessor(self._generations, self._log, self._model)

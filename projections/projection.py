@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 from reenact.domain.errors import StorageError
 from reenact.domain.session import SessionBranched
 from reenact.projections import changes as tables
-from reenact.projections.errors import ProjectionFailedError, ReadModelError
+from reenact.projections.errors import ProjectionFailedError, ReadModelError, in_words
 from reenact.projections.lineage import open_before, stream_of
 from reenact.projections.log import Log, Row
 from reenact.projections.projectors import OF_CONVERSATION, project
@@ -25,6 +26,8 @@ from reenact.projections.tables import PROGRESS, VERSION
 NAME: Final = "reenact"
 BATCH: Final = 2000
 """So many events are one transaction: with fewer, the same pages of the indices are written more often."""
+MOMENT: Final = 0.25
+"""Seconds after which a transaction takes up no further event."""
 KEPT: Final = 16_384
 """So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
 
@@ -126,13 +129,12 @@ class Projection:
             except ReadModelError:
                 raise
             except Exception as error:
-                cause = error.orig if isinstance(error, DBAPIError) else error
-                reason = f"{type(cause).__name__}: {cause}"
+                reason = in_words(error.orig if isinstance(error, DBAPIError) and error.orig else error)
                 raise ProjectionFailedError(row.position, row.stream, type(row.event).__name__, reason) from error
 
     def _apply(self, rows: Sequence[Row]) -> None:
         try:
-            self._transact(rows)
+            self.position = self._transact(rows).position
         except BaseException as error:
             self._conversations.clear()  # they are ahead of the tables now
             with suppress(OperationalError):  # SQLite may have rolled back by itself
@@ -140,20 +142,27 @@ class Projection:
             if isinstance(error, DatabaseError) and type(error) in _NOT_OF_THE_EVENTS:
                 raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
             raise
-        self.position = rows[-1].position
         self._forget()
 
-    def _transact(self, rows: Sequence[Row]) -> None:
+    def _transact(self, rows: Sequence[Row]) -> Row:
+        """Apply as many of the rows as there is time for, at least one; return the last of them."""
         connection = self._connection
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-        self._move(rows[-1])
+        row = rows[-1]
+        self._move(self.position, row)
+        until = time.monotonic() + MOMENT
         changes = Changes()
         self._remember(rows)
         before = partial(open_before, self._log, self._conversations)
         for row in rows:
             project(changes, self._conversations, row, before)
+            if time.monotonic() >= until:
+                break
+        if row is not rows[-1]:
+            self._move(rows[-1].position, row)
         tables.write(connection, changes)
         connection.exec_driver_sql("COMMIT")
+        return row
 
     def _remember(self, rows: Sequence[Row]) -> None:
         known = self._conversations
@@ -174,9 +183,9 @@ class Projection:
         for stream in list(islice(known, max(0, len(known) - KEPT))):
             del known[stream]
 
-    def _move(self, last: Row) -> None:
+    def _move(self, origin: int, last: Row) -> None:
         values: dict[str, Value] = {
-            "from_position": self.position,
+            "from_position": origin,
             "new_position": last.position,
             "new_mark": mark(last),
         }

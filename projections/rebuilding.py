@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.audit.api import OnProgress, Progress
-from reenact.projections.errors import ProjectionFailedError, ReadModelError
+from reenact.projections.errors import ProjectionFailedError, ReadModelError, in_words
 from reenact.projections.log import Log
-from reenact.projections.runner import FOR_GOOD, PAUSES, Moving
+from reenact.projections.runner import FOR_GOOD, GRACE, PAUSES, Moving
 
 NEAR: Final = 1000
 """So many positions behind the log's end, tables are near enough to stop the live ones for the rest."""
@@ -91,13 +92,21 @@ class Rebuilder(Generic[Made]):
         """Wait so long, and return whether it is to end."""
         return self._closing.wait(seconds)
 
-    def close(self) -> None:
-        """Have a rebuilding end, to be gone on with later, and wait until it has. Idempotent."""
+    def end(self) -> None:
+        """Have a rebuilding end, to be gone on with later; return at once. Idempotent."""
         self._closing.set()
-        with self._working:
-            pass
+
+    def close(self, until: float | None = None) -> None:
+        """Have a rebuilding end, to be gone on with later, and wait until it has. Idempotent.
+
+        Waits until this moment of the monotonic clock, by itself for `GRACE`; then it is left to end when it does.
+        """
+        self.end()
+        until = time.monotonic() + GRACE if until is None else until
+        if self._working.acquire(timeout=max(0.0, until - time.monotonic())):
+            self._working.release()
         if self._job is not None and self._job is not threading.current_thread():
-            self._job.join()
+            self._job.join(max(0.0, until - time.monotonic()))
 
     def _rebuild(self, report: OnProgress | None) -> None:
         def tell(done: int, total: int) -> None:
@@ -150,14 +159,16 @@ class Rebuilder(Generic[Made]):
                 self.failure = error
                 _log.exception("the tables of %r could not be made anew", self._name)
                 return
-            except ReadModelError as error:
+            except BaseException as error:  # noqa: BLE001 - a thread that ends would end in silence
+                if self._closing.is_set():
+                    return
                 if self.failure is None:
                     _log.warning("the tables of %r could not be made anew; trying again", self._name, exc_info=True)
+                if not isinstance(error, ReadModelError):
+                    error = ReadModelError(f"the tables cannot be made anew: {in_words(error)}")
                 self.failure = error
                 self._closing.wait(pause)
                 pause = min(2 * pause, PAUSES[1])
-            except RuntimeClosedError:
-                return
 
 
 def _head(log: Log) -> int:

@@ -6,7 +6,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
@@ -18,6 +19,7 @@ from reenact.projections.errors import (
     ProjectionReplacedError,
     ReadModelBehindError,
     ReadModelError,
+    in_words,
 )
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection
@@ -30,6 +32,12 @@ PLENTY: Final = 500
 
 PAUSES: Final = 0.25, 5.0
 """Seconds until what has failed is tried again: the first time, and at most; each failure doubles it."""
+
+HELP: Final = 6.0
+"""A waiter with fewer seconds left leaves the work to the thread: to wait for a locked file takes nearly as long."""
+
+GRACE: Final = 1.0
+"""Seconds that closing waits for what does not come to an end."""
 
 FOR_GOOD: Final = (ProjectionFailedError, ProjectionReplacedError)
 """What does not go away by trying again."""
@@ -52,7 +60,7 @@ class Moving(Protocol):
         ...
 
     def advance(self) -> bool:
-        """Apply a batch of further events; return whether there were any.
+        """Apply a batch of further events, small enough to take a moment; return whether there were any.
 
         Raises:
             ProjectionFailedError: an event cannot be projected; all before it are.
@@ -69,10 +77,10 @@ Tables = TypeVar("Tables", bound=Moving)
 
 
 class Runner(Generic[Tables]):
-    """Projects the log on a thread of its own, and on the thread of anybody who waits.
+    """Projects the log on a thread of its own, and on the thread of anybody who waits, if waiters are to help.
 
-    A waiter does not hand its wish over: it does the work itself, unless somebody is at it. That saves two changes of
-    thread for each write that is read back.
+    A waiter that helps does not hand its wish over: it does the work itself, unless somebody is at it. That saves two
+    changes of thread for each write that is read back. It must not help with what may never return.
     """
 
     def __init__(
@@ -83,6 +91,7 @@ class Runner(Generic[Tables]):
         linger: float = LINGER,
         look: float | None = None,
         name: str = "reenact-projections",
+        is_helped: bool = True,
     ) -> None:
         """Take what is to be moved along.
 
@@ -92,16 +101,21 @@ class Runner(Generic[Tables]):
             linger: seconds after which an event is projected that nobody has asked for.
             look: seconds after which to look by itself whether the log has gone on; None if somebody notifies.
             name: the thread's.
+            is_helped: whether those who wait do work, too.
         """
         self._log = log
         self._linger = linger
         self._look_after = look
+        self._is_helped = is_helped
         self._projection = projection
         self._applying = threading.Lock()
         self._failure: ReadModelError | None = None
         self._pause = 0.0
         self._missed = False
+        self._pressed = False  # somebody waits for the thread
         self._closed = False
+        self._is_left = False  # closing has given up on who is at work
+        self._failures = 0
         self._seen = 0
         self._due = _NEVER  # the position from which on a notification wakes the thread
         self._wake = threading.Event()
@@ -175,28 +189,26 @@ class Runner(Generic[Tables]):
             return
         deadline = time.monotonic() + timeout
         while self._projection.position < position:
-            if not self._applying.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                raise ReadModelBehindError(position, self._projection.position)
-            try:
+            if not self._may_help(deadline):
+                self._press(position, deadline)
+                return
+            with self._working(deadline - time.monotonic()) as has_begun:
+                if not has_begun:
+                    raise ReadModelBehindError(position, self._projection.position)
                 moved = self._projection.position >= position or self._advance()
-            finally:
-                self._applying.release()
             if not moved:
                 self._expect(position, deadline)
-            elif time.monotonic() > deadline and self._projection.position < position:
-                raise ReadModelBehindError(position, self._projection.position)
 
     def catch_up(self) -> None:
         """Project everything that the log holds now; raises what `wait_for` raises, but for the time."""
         moved = True
         while moved:
-            with self._applying:
+            with self._working():
                 moved = self._advance()
 
     def retry(self) -> None:
         """Go on, if it has stopped, where that was: what stopped it was mended."""
-        with self._applying:
-            self._failure = None
+        self._failure = None
         self._wake.set()
 
     def exchange(self, successor: Tables, take_over: Callable[[], None]) -> None:
@@ -208,40 +220,117 @@ class Runner(Generic[Tables]):
             ReadModelError: the successor cannot be brought up to these; the kind says why.
             RuntimeClosedError: the runner is closed.
         """
-        with self._applying:
+        with self._working():
             self._refuse_if_closed()
             while successor.position < self._projection.position and successor.advance():
-                pass
+                self._refuse_if_closed()
             take_over()
             former, self._projection = self._projection, successor
             intact, self._failure = self._failure is None, None
+            self._tell()
         former.close(intact=intact)
         self._wake.set()
 
-    def close(self) -> None:
-        """End the thread and let go of the tables; what was not projected will be at the next opening. Idempotent."""
+    def end(self) -> None:
+        """Have the thread end, and whoever waits hear of it; return at once. Idempotent."""
         self._closed = True
         self._wake.set()
         with self._news:
             self._news.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join()
+
+    def close(self, until: float | None = None) -> None:
+        """End the thread and let go of the tables; what was not projected will be at the next opening. Idempotent.
+
+        Waits until this moment of the monotonic clock, by itself for `GRACE`. Whoever is at work then is left to it: it
+        lets go of the tables when it has done.
+        """
+        self.end()
+        until = time.monotonic() + GRACE if until is None else until
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(max(0.0, until - time.monotonic()))
+        if self._applying.acquire(timeout=max(0.0, until - time.monotonic())):
+            self._release()
+            self._let_go()
+            return
+        _log.warning("%s is closed without what is under way in it", self._thread.name)
+        self._is_left = True
+        if self._applying.acquire(blocking=False):  # it has come to an end just now, and may not have seen this
+            self._release()
+
+    @contextmanager
+    def _working(self, seconds: float | None = None) -> Generator[bool]:
+        """Be the one who works; False is for one who could not be within so many seconds."""
+        has_begun = self._applying.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
+        try:
+            yield has_begun
+        finally:
+            if has_begun:
+                self._release()
+
+    def _release(self) -> None:
+        self._applying.release()
+        if self._is_left:
+            self._let_go()
+
+    def _let_go(self) -> None:
         with self._applying:
             self._projection.close(intact=self._failure is None)
 
+    def _may_help(self, deadline: float) -> bool:
+        if self._thread.ident is None:  # it was not started yet
+            return True
+        return self._is_helped and deadline - time.monotonic() >= HELP
+
+    def _press(self, position: int, deadline: float) -> None:
+        """Have the thread go on, and wait until it has come to the position."""
+        with self._news:
+            failures = self._failures
+            self._expectant += 1
+            try:
+                self._pressed = True
+                self._wake.set()
+                while self._projection.position < position:
+                    self._refuse_to_wait(failures)
+                    remaining = deadline - time.monotonic()
+                    if remaining <= 0:
+                        raise ReadModelBehindError(position, self._projection.position)
+                    self._news.wait(remaining)
+            finally:
+                self._expectant -= 1
+
+    def _refuse_to_wait(self, failures: int) -> None:
+        self._refuse_if_closed()
+        failure = self._failure
+        if isinstance(failure, FOR_GOOD):
+            raise failure.again() from failure
+        if failure is not None and self._failures != failures:
+            raise ReadModelError(str(failure)) from failure
+
+    def _fail(self, failure: ReadModelError) -> None:
+        self._failure = failure
+        self._failures += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        """Have those who wait look again."""
+        if self._expectant:
+            with self._news:
+                self._news.notify_all()
+
     def _advance(self) -> bool:
-        """Apply a batch; the caller holds `_applying`."""
+        """Apply a batch; the caller works."""
         self._refuse_if_closed()
         if isinstance(self._failure, FOR_GOOD):
             raise self._failure.again() from self._failure
         try:
             moved = self._projection.advance()
         except ReadModelError as error:
-            self._failure = error
             if isinstance(error, FOR_GOOD):
                 _log.exception("the projections have stopped")
+            self._fail(error)
             raise
         self._failure = None
+        self._tell()
         return moved
 
     def _refuse_if_closed(self) -> None:
@@ -265,11 +354,11 @@ class Runner(Generic[Tables]):
             try:
                 self._look()
                 self._project_what_was_seen()
-            except RuntimeClosedError:
-                return
-            except ReadModelError as error:
-                if isinstance(error, FOR_GOOD):
+            except BaseException as error:  # noqa: BLE001 - a thread that ends would end in silence
+                if self._closed or isinstance(error, FOR_GOOD):
                     continue
+                if not isinstance(error, ReadModelError):
+                    self._fail(ReadModelError(f"the projections cannot be moved on: {in_words(error)}"))
                 if not self._pause:
                     _log.warning("the projections could not be moved on; trying again", exc_info=True)
                 self._pause = min(2 * self._pause, PAUSES[1]) if self._pause else PAUSES[0]
@@ -284,11 +373,11 @@ class Runner(Generic[Tables]):
                 self._wake.wait()
         if self._failure is not None:
             self._wake.clear()
-            if not self._closed:
+            if not self._closed and not self._pressed:
                 self._wake.wait(self._pause)
         elif self._seen <= self._projection.position and not self._missed:
             self._sleep(self._projection.position + 1, self._look_after)
-        if self._seen - self._projection.position < PLENTY:
+        if self._seen - self._projection.position < PLENTY and not self._expectant:
             self._sleep(self._projection.position + PLENTY, self._linger)
         return not self._closed
 
@@ -296,24 +385,26 @@ class Runner(Generic[Tables]):
         self._wake.clear()
         self._due = until
         # A notification that came before `_due` was set did not wake.
-        if self._seen < until and not self._closed and not self._missed:
+        if self._seen < until and not (self._closed or self._missed or self._pressed):
             self._wake.wait(seconds)
         self._due = _NEVER
 
     def _look(self) -> None:
-        if self._missed or self._look_after is not None:
+        pressed, self._pressed = self._pressed, False
+        if self._missed or pressed or self._look_after is not None:
             self._missed = False
             try:
                 self._seen = max(self._seen, self._log.head())
             except StorageError as error:
-                self._failure = ReadModelError(f"the log cannot be read: {error}")
                 self._missed = True
-                raise self._failure from error
+                failure = ReadModelError(f"the log cannot be read: {error}")
+                self._fail(failure)
+                raise failure from error
 
     def _project_what_was_seen(self) -> None:
         seen = self._seen
         while self._projection.position < seen or self._failure is not None:
-            with self._applying:
+            with self._working():
                 if (self._projection.position < seen or self._failure is not None) and not self._advance():
                     return
 

@@ -15,6 +15,7 @@ from reenact.actors.journal.heads import Heads
 from reenact.actors.journal.intake import refusal_of
 from reenact.actors.journal.replacement import replace
 from reenact.actors.journal.requests import (
+    UNDER_WAY,
     Deleted,
     Intake,
     MarkDeletion,
@@ -246,6 +247,8 @@ class Batch:
                 self._sealed += (*cells, row.seal)
             self._heads.topics.move(row.topic, (row.last_cursor, row.digest))
         self._due.update({timer.stream: timer.due for timer in intake.timers})
+        if intake.more or self._store.tracked(UNDER_WAY):
+            self._tracking[UNDER_WAY] = int(intake.more)
         return Committed(0, self.position)
 
     def _find_conflict(self, rows: Rows) -> ConflictError | None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from reenact.actors.journal.chain import request_proof
 from reenact.actors.journal.evidence import Evidence
+from reenact.actors.journal.requests import UNDER_WAY
 from reenact.actors.journal.walk import Finding, Kind, text_of
 
 _FORMS: Final[dict[str, tuple[Kind, tuple[tuple[str, type | None], ...]]]] = {
@@ -29,6 +30,8 @@ def check_beside(evidence: Evidence) -> Iterator[Finding]:
             key = "/".join(text_of(cell) for (_, form), cell in zip(columns, row, strict=False) if form is None)
             if wrong:
                 yield Finding(kind, key, 0, f"the table {table} holds no such row: see {', '.join(wrong)}")
+            elif kind == "reader" and key == UNDER_WAY and row[1]:
+                yield Finding("log", "", 0, "an import was cut short; import the same export again, and it goes on")
             elif kind == "request" and evidence.has_proofs and row[4] != request_proof(*row[:4]):
                 yield Finding(kind, key, 0, "what is remembered of the request was changed")
             elif kind == "consumer" and row[2] > (row[4] or 0):

@@ -113,7 +113,7 @@ class Examination:
                     found.append(Finding(kind, shown, at, problem, position))
         of_stream, of_topic = stream.pass_by(), topic.pass_by()
         yield from (one for one in (of_stream, of_topic) if one is not None)
-        yield from aside.findings(stream, found, is_known=is_known)
+        yield from aside.findings(stream, found, is_foreign=inspection is not None and not is_known)
         self.streams += stream.count > 0
         self.events += stream.count
         self.redacted += stream.redacted
@@ -138,7 +138,7 @@ class _Aside:
             else:
                 self._findings.append(Finding("timer", self._name, 0, "it is to be woken at no time"))
 
-    def findings(self, stream: StreamWalk, found: Sequence[Finding], *, is_known: bool) -> Iterator[Finding]:
+    def findings(self, stream: StreamWalk, found: Sequence[Finding], *, is_foreign: bool) -> Iterator[Finding]:
         """Yield what is wrong with them, now that the stream has passed, beside what was found by who knows it."""
         for _ in self.snapshots:  # whoever knows the stream may have stopped before the last
             pass
@@ -150,7 +150,8 @@ class _Aside:
         for version in self._versions:
             if version not in named and not (stream.count and stream.first <= version <= stream.last):
                 yield Finding("snapshot", self._name, version, f"the stream has no version {version}")
-        if self.due is not None and not stream.count and not is_known:
+        # An actor may wait before anything has happened: only who knows all kinds of them can tell that it is none.
+        if self.due is not None and not stream.count and is_foreign:
             yield Finding("timer", self._name, self.due, "there is no such stream")
 
     def _snapshots(self, rows: Iterator[Cells], text: type[Text]) -> Iterator[Snapshot]:

@@ -21,7 +21,7 @@ def fault(error: Exception, path: str) -> StorageError:
 
 
 class translated:  # noqa: N801 - reads as the function that it is used as
-    """Raise our own error in place of one of SQLite or of the operating system."""
+    """Raise our own error in place of one of SQLite or of the operating system, but for a pipe that nobody reads."""
 
     def __init__(self, path: str) -> None:
         """Name the log at `path` in the error."""

@@ -113,11 +113,16 @@ class Replacement(msgspec.Struct, frozen=True):
         return self.topic
 
 
+UNDER_WAY = "reenact: an import"
+"""Among the readers, this one stands at 1 while an import is under way that takes several intakes, and else at 0."""
+
+
 class Intake(msgspec.Struct, frozen=True):
     """Records of another log become part of this one together, as they are, each behind the one that it follows.
 
     Events get new positions, in the order given. The outcome is a ConflictError if a stream or a feed does not end
-    where its first one here begins, and a LogUnusableError if one is not as it was written.
+    where its first one here begins, and a LogUnusableError if one is not as it was written. If there is `more` to come,
+    the log says so until there is none.
     """
 
     stream: ClassVar[None] = None  # they may be of any
@@ -125,6 +130,7 @@ class Intake(msgspec.Struct, frozen=True):
     events: tuple[Record, ...] = ()
     rows: tuple[FeedRecord, ...] = ()
     timers: tuple[Timer, ...] = ()
+    more: bool = False
 
 
 Other: TypeAlias = Intake | Rows | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement

@@ -11,7 +11,7 @@ from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
 from reenact.actors.journal.chain import FeedRecord, Record, Timer
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.reader import Reader
-from reenact.actors.journal.requests import Intake, Purge, Recovery, Step
+from reenact.actors.journal.requests import UNDER_WAY, Intake, Purge, Recovery, Step
 from reenact.actors.journal.seeking import seek
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
@@ -22,6 +22,7 @@ _READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version BETWEEN
 _LINK = "SELECT originator_version, rowid, topic, state, digest FROM stored_events WHERE originator_id = ?"
 _READ_LINK = f"{_LINK} AND originator_version = ?"
 _READ_LINK_AT = f"{_LINK} AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"
+_READ_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 _READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
@@ -180,11 +181,17 @@ class StoredJournal(StoredFeeds):
         must(self.writer.wait(Purge))
 
     def take_in(
-        self, *, events: Sequence[Record] = (), rows: Sequence[FeedRecord] = (), timers: Sequence[Timer] = ()
+        self,
+        *,
+        events: Sequence[Record] = (),
+        rows: Sequence[FeedRecord] = (),
+        timers: Sequence[Timer] = (),
+        more: bool = False,
     ) -> int:
         """Take records of another log in as they are, together; returns the log's position once that is durable.
 
-        Each must continue its stream or its feed; events get new positions, in this order. Nobody hears of them.
+        Each must continue its stream or its feed; events get new positions, in this order. Nobody hears of them. If
+        there is `more` to come, the log is unfinished until it has.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -192,10 +199,15 @@ class StoredJournal(StoredFeeds):
             LogUnusableError: a record is not as it was written.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        outcome = self.writer.wait(lambda done: Intake(done, tuple(events), tuple(rows), tuple(timers)))
+        outcome = self.writer.wait(lambda done: Intake(done, tuple(events), tuple(rows), tuple(timers), more))
         if isinstance(outcome, Exception):
             raise outcome
         return outcome.position
+
+    def is_unfinished(self) -> bool:
+        """Return whether an import into the log was cut short, so that part of it is missing."""
+        rows: list[tuple[int]] = self._reader.select(_READ_TRACKING, (UNDER_WAY,))
+        return bool(rows and rows[0][0])
 
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
         """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""

@@ -115,7 +115,8 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     def _recover(self) -> None:
         journal, stream, snapshots = self.context.journal, self.context.stream, self.context.profile.snapshots
-        state, version = self.initial, None
+        state: State = self.initial
+        version = None
         if snapshots is None:
             recorded = journal.recover(stream)
         else:

@@ -29,6 +29,7 @@ from reenact.domain.loop.events import (
     ToolStarted,
 )
 from reenact.domain.loop.policy import Policies, Verdict, call_digest, judge
+from reenact.domain.marks import is_marked
 from reenact.domain.messages import ToolResultBlock
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
@@ -232,7 +233,7 @@ def resumed(
     for call in round_.at("running"):
         digest = call_digest(call.name, call.arguments, policies.revision)
         verdict = Verdict("run") if call.digest == digest else judging(policies, call.name, call.arguments, asked)
-        if call.name not in idempotent:
+        if call.name not in idempotent or is_marked(call.arguments):  # what was taken out of it cannot be run again
             lost.append(_given_up(call, "the process ended while it ran"))
         elif verdict.decision == "deny":
             lost.append(_given_up(call, f"the process ended while it ran, and it was not run again: {verdict.reason}"))
@@ -270,6 +271,8 @@ def approved(
         raise StaleApprovalError(call_id, "the call, or the policies it was asked under, are not what they were")
     if round_.revision != policies.revision:
         raise StaleApprovalError(call_id, "the policies have changed since it was asked for")
+    if _has_changed(round_, call):
+        raise StaleApprovalError(call_id, "its arguments are not those that it was asked for with: they were redacted")
     edited = dict(arguments) if arguments is not None else call.arguments
     events: list[RoundEvent] = []
     if arguments is not None and not _same(edited, call.arguments):
@@ -332,7 +335,9 @@ def under(round_: Round, policies: Policies) -> tuple[Round, tuple[ToolResult, .
     calls: list[Call] = []
     denied: list[ToolResult] = []
     for call in round_.calls:
-        digest = call_digest(call.name, call.arguments, policies.revision)
+        digest = call.digest
+        if not _has_changed(round_, call):
+            digest = call_digest(call.name, call.arguments, policies.revision)
         calls.append(msgspec.structs.replace(call, digest=digest))
         verdict = judge(policies, call.name, call.arguments)
         if call.stage == "waiting" and call.kind == "approval" and verdict.decision == "deny":
@@ -350,6 +355,11 @@ def fold(round_: Round, events: Iterable[RoundEvent]) -> Round:
     for event in events:
         round_ = evolve(round_, event)
     return round_
+
+
+def _has_changed(round_: Round, call: Call) -> bool:
+    """Return whether it is another call than the one that people were asked about, as after a redaction."""
+    return call.digest not in ("", call_digest(call.name, call.arguments, round_.revision))
 
 
 def _denied(call: Call, reason: str) -> ToolResult:

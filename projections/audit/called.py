@@ -23,6 +23,7 @@ class Called:
         self._tools = [(tool, [tuple(path.split(".")) for path in tool.arguments]) for tool in tools]
         self._streams: dict[str, dict[str, str]] = {}
         self._names: dict[str, str] = {}
+        self._inherited: dict[str, dict[str, str]] = {}
 
     def enter(self, stream: str) -> None:
         """Take note that what comes is of this stream."""
@@ -33,10 +34,11 @@ class Called:
         """Take note that the stream goes on with the calls of another one."""
         if self._tools:
             self._names.update(self._streams.get(origin, {}))
+            self._inherited[stream] = dict(self._names)
 
-    def begin(self) -> None:
-        """Take note that what comes has to do with nothing that came before."""
-        self._names = {}
+    def begin(self, topic: str) -> None:
+        """Take note that what comes is of the feed of this topic, which has to do with nothing that came before."""
+        self._names = dict(self._inherited.get(topic, {}))
 
     def forget(self, ids: Iterable[str]) -> None:
         """Take note that these calls are answered."""

@@ -15,7 +15,7 @@ ANY: Final = "*"
 # Each group is one content. Where the second is false, the copy has another form inside, and goes as a whole.
 _GROUPS: Final = (
     (("message-accepted.content", True), ("@user_message.message.content", True)),
-    (("turn-interrupted.reason", True), ("@interrupted.reason", True)),
+    (("turn-interrupted.reason", True), ("@interrupted.reason", True), ("tool-result.result", False)),
     (
         ("turn-failed.failure.message", True),
         ("turn-completed.failure.message", True),

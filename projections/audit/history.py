@@ -77,8 +77,11 @@ def moment_of(log: Log, session_id: str, *, at: int | None = None) -> Moment:
 
 def believe(session: Session, row: Row) -> Session:
     """Return the session as it is once the event of the row has happened."""
-    event: SessionEvent = row.event  # type: ignore[assignment]  # a session's stream holds nothing else
-    return evolve(session, event)
+    return evolve(session, _of_session(row.event))
+
+
+def _of_session(event: object) -> SessionEvent:
+    return event  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # its stream holds nothing else
 
 
 def _lineage(log: Log, session_id: str) -> list[tuple[str, int | None, History]]:

@@ -40,14 +40,14 @@ def paths_of(fields: Iterable[str], kinds: Mapping[str, type[msgspec.Struct]]) -
         if not found:
             raise RedactionError(f"the policy names {field!r}, but no event has such a field; see docs/export.md")
         ends = [end for one in found for end in _ends(inspect.type_info(kinds[one]), path)]
-        if stays(path[-1]) or all(isinstance(end, _WITHOUT_TEXT) for end in ends):
+        if all(end is None or isinstance(end, _WITHOUT_TEXT) for end in ends):
             message = f"the policy names {field!r}, which has to stay: it holds no text, or holds the history together"
             raise RedactionError(f"{message}; name another field")
         yield from ((one, *path) for one in found)
 
 
-def _ends(kind: inspect.Type, path: Path) -> Iterator[inspect.Type]:
-    """Yield what stands at the path in values of a type."""
+def _ends(kind: inspect.Type, path: Path) -> Iterator[inspect.Type | None]:
+    """Yield what stands at the path in values of a type, None for what has to stay."""
     if isinstance(kind, inspect.UnionType):
         for one in kind.types:
             yield from _ends(one, path)
@@ -58,7 +58,8 @@ def _ends(kind: inspect.Type, path: Path) -> Iterator[inspect.Type]:
     elif isinstance(kind, inspect.StructType):
         for field in kind.fields:
             if path[0] in (ANY, field.name):
-                yield from _ends(field.type, path[1:])
+                ends = _ends(field.type, path[1:])
+                yield from (None for _ in ends) if stays(kind.cls, field.name) else ends
     elif isinstance(kind, inspect.DictType):
         yield from _ends(kind.value_type, path[1:])
     elif isinstance(kind, inspect.AnyType):

@@ -11,8 +11,10 @@ from reenact.domain import events as heard
 from reenact.domain.agent import ResultsRecorded
 from reenact.domain.chain import FeedRecord, Record
 from reenact.domain.errors import LogUnusableError, RedactionError
+from reenact.domain.marks import REDACTED
 from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
+from reenact.projections.audit.approvals import Approvals
 from reenact.projections.audit.called import Called
 from reenact.projections.audit.copies import Path, with_copies
 from reenact.projections.audit.forms import Forms
@@ -20,7 +22,7 @@ from reenact.projections.audit.history import stream_of
 from reenact.projections.audit.paths import paths_of
 from reenact.projections.audit.redaction import Redaction, check_redaction
 from reenact.projections.audit.secrets import Finder, KnownSecrets, Patterns, Texts, Values
-from reenact.projections.audit.taking import REDACTED, Taking
+from reenact.projections.audit.taking import Taking
 
 _DELTAS: Final = frozenset(kind.event_type for kind in (heard.TextDelta, heard.ThinkingDelta, heard.InputJsonDelta))
 _COMPACTED: Final = heard.DeltasCompacted.event_type
@@ -54,6 +56,7 @@ class Redactor:
         self._texts = Texts(finders, policy.hash_key)
         self._forms = forms
         self._called = Called(policy.tools)
+        self._approvals = Approvals()
         self._taking = Taking(self._texts, self._called.paths)
         self._paths: dict[str, list[Path]] = {}
         for name, *path in with_copies(paths_of(policy.fields, STORED)):
@@ -82,8 +85,11 @@ class Redactor:
         self._called.enter(record.stream)
         if isinstance(event, SessionBranched):
             self._called.branch(record.stream, stream_of(event.origin))
+            self._approvals.branch(record.stream, stream_of(event.origin))
         try:
-            left = self._taking.struct(event, self._paths.get(name, ()), name)
+            left = self._approvals.without_digests(
+                record.stream, event, self._taking.struct(event, self._paths.get(name, ()), name)
+            )
             if isinstance(event, ResultsRecorded):
                 self._called.forget(block.tool_use_id for block in event.content)
             if left is event:
@@ -104,7 +110,7 @@ class Redactor:
         """
         if record.topic != self._topic:
             self._topic = record.topic
-            self._called.begin()
+            self._called.begin(record.topic)
         try:
             segments = _decode(record.segments)
         except msgspec.MsgspecError as error:
@@ -115,7 +121,7 @@ class Redactor:
             for context, entries in segments:
                 for name in context.values():
                     self.check_name(name)
-                cursor, has_changed = self._clean(entries, cursor)
+                cursor, has_changed = self._clean(record.topic, entries, cursor)
                 changed = changed or has_changed
             return record.redacted(previous, _encode(segments)) if changed else record
         except RedactionError as error:
@@ -123,7 +129,7 @@ class Redactor:
         except (TypeError, ValueError) as error:
             self._refuse(f"row {record.first_cursor} of the feed of {record.topic!r}", error)
 
-    def _clean(self, entries: list[_Entry], cursor: int) -> tuple[int, bool]:
+    def _clean(self, topic: str, entries: list[_Entry], cursor: int) -> tuple[int, bool]:
         """Clean the entries of a segment, which begin at the cursor; return the one behind, and if any has changed."""
         left: list[_Entry] = []
         changed = False
@@ -137,14 +143,14 @@ class Redactor:
             else:
                 if entry.type == _COMPACTED:
                     cursor = entry.data["last_cursor"]
-                data = self._said(entry)
+                data = self._said(topic, entry)
                 changed = changed or data is not entry.data
                 left.append(_Entry(entry.type, entry.at, data))
             cursor += 1
         entries[:] = left
         return cursor, changed
 
-    def _said(self, entry: _Entry) -> Any:  # noqa: ANN401 - data of any type
+    def _said(self, topic: str, entry: _Entry) -> Any:  # noqa: ANN401 - data of any type
         kind = _HEARD.get(entry.type)
         try:
             said = None if kind is None else msgspec.convert(entry.data, kind)
@@ -152,7 +158,9 @@ class Redactor:
             said = None
         if said is None:  # nobody can say what stands in which of its fields
             return {REDACTED: self._texts.mark(entry.type, "")}
-        left = self._taking.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
+        left = self._approvals.without_digests(
+            topic, said, self._taking.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
+        )
         return entry.data if left is said else left
 
     def _refuse(self, what: str, error: Exception) -> NoReturn:

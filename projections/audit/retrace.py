@@ -22,6 +22,7 @@ from reenact.domain.image import Definition, ImageRegistered, Images, RegisterIm
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.rules import Rules
+from reenact.domain.marks import alike, is_marked
 from reenact.domain.retracing import Divergence, Retracing, difference
 from reenact.domain.session import Session, SessionBranched, SessionCreated
 from reenact.projections.audit.api import AuditedLog, OnProgress, Progress
@@ -87,7 +88,8 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
 class Retraced(msgspec.Struct, frozen=True, kw_only=True):
     """A history that was decided anew: how many of its steps, of how many events, were decided as they were recorded.
 
-    It is that of a session, or, if `session_id` is None, of another stream.
+    It is that of a session, or, if `session_id` is None, of another stream. `undecided` of the steps could not be
+    decided anew, since what they follow from was redacted.
     """
 
     stream: str
@@ -95,6 +97,7 @@ class Retraced(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     events: int
     divergence: Parting | None = None
+    undecided: int = 0
 
 
 def retrace(
@@ -127,6 +130,11 @@ class _Followed(Protocol):
         """How many steps it has followed."""
         ...
 
+    @property
+    def undecided(self) -> int:
+        """How many of them are redacted, so that nobody can decide them anew."""
+        ...
+
     def follow(self, events: Sequence[Any]) -> Divergence | None:
         """Take in events that were recorded together; return where today's code parts from them."""
         ...
@@ -137,6 +145,7 @@ class _Plain:
 
     def __init__(self, kind: str) -> None:
         self.steps = 0
+        self.undecided = 0
         self._kind = kind
         self._state: Container | Images = Container() if kind == "container" else Images()
 
@@ -147,7 +156,9 @@ class _Plain:
                 decided = self._decided(event)
             except ReenactError as error:
                 return _parted(place, event, None, f"today's code refuses it: {type(error).__name__}: {error}")
-            if decided != event:
+            if decided is None and is_marked(event):  # two that differed may be the same by now
+                self.undecided += 1
+            elif not alike(event, decided):
                 problem = f"today's code decides something else where {name_of(event)} was recorded"
                 return _parted(place, event, decided, problem)
             self.steps += 1
@@ -208,7 +219,12 @@ class _Look:
         if parting is None and self._unread is not None:
             parting = _unreadable(None, last + 1, self._unread)
         return Retraced(
-            stream=stream, session_id=session_of(stream), steps=followed.steps, events=count, divergence=parting
+            stream=stream,
+            session_id=session_of(stream),
+            steps=followed.steps,
+            events=count,
+            divergence=parting,
+            undecided=followed.undecided,
         )
 
     def _firsts(self, after: int, until: int) -> Iterator[str | Retraced]:

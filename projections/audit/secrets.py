@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 from reenact.domain.errors import RedactionError
 from reenact.domain.loop.matchers.searching import Search, Span
+from reenact.domain.marks import mark
 
 Found: TypeAlias = tuple[int, int, str]
 """From where to where, and what it is."""
@@ -155,9 +156,9 @@ class Texts:
     def mark(self, name: str, content: str) -> str:
         """Return what stands in the place of a content."""
         if self._hash_key is None:
-            return f"[redacted: {name}]"
+            return mark(name)
         digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=_HASH_SIZE, key=self._hash_key)
-        return f"[redacted: {name} {digest.hexdigest()}]"
+        return mark(f"{name} {digest.hexdigest()}")
 
 
 def _merged(found: Sequence[Found]) -> Iterator[Found]:

@@ -11,8 +11,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from reenact.domain import agent, image, tools
+from reenact.domain import events as heard
 from reenact.domain.errors import RedactionError
-from reenact.domain.messages import OpaqueBlock, ThinkingBlock
+from reenact.domain.loop import events as loop
+from reenact.domain.marks import REDACTED, mark
+from reenact.domain.messages import OpaqueBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.projections.audit.copies import ANY, Path
 from reenact.projections.audit.secrets import Texts
@@ -22,15 +26,31 @@ Paths: TypeAlias = Collection[Path]
 Extra: TypeAlias = Callable[[msgspec.Struct], Paths]
 """Tells what else is taken out of a value because of what it says."""
 
-REDACTED: Final = "redacted"
-"""Under this name the mark stands that is in the place of a whole object."""
+FIELD: Final = "field"
+"""What the mark calls that is in the place of a field: the same wherever a value is copied to."""
 
 _STAYS: Final = frozenset(
-    {"id", "ids", "digest", "revision", "stop_reason", "usage", "from_state", "activity", "media_type", "role"}
+    {
+        *("id", "ids", "digest", "revision", "stop_reason", "usage", "from_state", "activity", "media_type", "role"),
+        *("model", "origin"),
+    }
 )
-_NAMES: Final = frozenset({"type", "name", "model"})
+_STAYS_OF: Final[dict[type, frozenset[str]]] = {
+    **dict.fromkeys((agent.AgentStopped, heard.AgentStopped), frozenset({"reason"})),
+    agent.RulesRecorded: frozenset({"rules"}),
+    image.Definition: frozenset({"policies", "base"}),
+    tools.ToolSpec: frozenset({"name"}),
+    loop.Warning: frozenset({"reason"}),
+    heard.Warned: frozenset({"reason"}),
+    ToolUseBlock: frozenset({"name"}),
+    loop.AskedCall: frozenset({"name"}),
+    **dict.fromkeys((loop.ToolStarted, loop.ToolResult), frozenset({"name"})),
+    **dict.fromkeys((heard.ToolCall, heard.ToolStarted, heard.ToolResult), frozenset({"name"})),
+}
+"""What else stays: from these follow the decisions that were recorded behind them."""
+_NAMES: Final = frozenset({"type", "name"})
 """What a field that is taken out keeps of what it holds, though a policy may name it, or find something in it."""
-_MARK: Final = "[redacted: x]"
+_MARK: Final = mark("x")
 _EMPTIED: Final = frozenset({"original", "extra", "citations"})
 """What goes without a mark where it may be missing: it is read by others, who expect its form."""
 
@@ -77,7 +97,7 @@ class Taking:
     def free(self, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401 - plain data of any type
         """Return plain data of any type, likewise."""
         if () in paths:
-            return self._texts.mark(name, _written(value))
+            return self._texts.mark(FIELD, _written(value))
         match value:
             case str():
                 return self._texts.cleaned(value)
@@ -112,8 +132,9 @@ class Taking:
         return made if changed else value
 
     def _field(self, owner: msgspec.Struct, field: str, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401
-        if () in paths:
-            return self._taken(type(owner), field, value, name)
+        if () in paths and not stays(type(owner), field):
+            return self._taken(type(owner), field, value, paths, name)
+        paths = [path for path in paths if path and not stays(type(owner), field)]
         if isinstance(value, str):
             return self._cleaned(owner, field, value, name)
         if isinstance(value, int | float | None) and not may_be(type(owner), field).text:
@@ -123,7 +144,7 @@ class Taking:
     def _cleaned(self, owner: msgspec.Struct, field: str, value: str, name: str) -> str:
         if not may_be(type(owner), field).text:
             return value
-        if not stays(field):
+        if not stays(type(owner), field):
             return self._texts.cleaned(value)
         found = self._found_in(value)
         if found is None:
@@ -133,32 +154,32 @@ class Taking:
             f"{message}; export without that session, or let the policy say more exactly what it means"
         )
 
-    def _taken(self, owner: type, field: str, value: object, name: str) -> Any:  # noqa: ANN401 - of the field's type
+    def _taken(self, owner: type, field: str, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401 - as it is
         """Return what stands in the place of a field's value."""
         forms = may_be(owner, field)
         if isinstance(value, msgspec.Struct):
-            return self._emptied(value, name)
+            return self._emptied(value, paths, name)
         if is_sequence(value) and value and all(isinstance(one, msgspec.Struct) for one in value):
-            items = tuple(self._emptied(one, name) for one in value if isinstance(one, msgspec.Struct))
+            items = tuple(self._emptied(one, paths, name) for one in value if isinstance(one, msgspec.Struct))
             return items if isinstance(value, tuple) else list(items)
         if value is None or (field in _EMPTIED and forms.nothing):
             return None
-        mark = self._texts.mark(name, _written(value))
+        told = self._texts.mark(FIELD, _written(value))
         if forms.text:
-            return mark
+            return told
         if forms.mapping and is_mapping(value):
-            return {REDACTED: mark}
+            return {REDACTED: told}
         if forms.empty and is_sequence(value):
             return ()
         return value
 
-    def _emptied(self, value: _Struct, name: str) -> _Struct:
-        """Return the struct with the place of everything that it says marked."""
+    def _emptied(self, value: _Struct, paths: Paths, name: str) -> _Struct:
+        """Return the struct with the place of everything that it says marked, of its names only where a path leads."""
         if isinstance(value, OpaqueBlock):  # its type tells others how to pass over it
-            mark = self._texts.mark(name, _written(value.data))
-            return msgspec.structs.replace(value, data={"type": value.data.get("type", "text"), REDACTED: mark})
-        paths = [(field,) for field in value.__struct_fields__ if not stays(field) and field not in _NAMES]
-        return self.struct(value, paths, name)
+            told = self._texts.mark(FIELD, _written(value.data))
+            return msgspec.structs.replace(value, data={"type": value.data.get("type", "text"), REDACTED: told})
+        emptied = [(field,) for field in value.__struct_fields__ if field not in _NAMES]
+        return self.struct(value, [*emptied, *(path for path in paths if path)], name)
 
 
 def below(paths: Paths, name: str) -> Paths:
@@ -166,9 +187,9 @@ def below(paths: Paths, name: str) -> Paths:
     return [path[1:] for path in paths if path and path[0] in (name, ANY)] if paths else ()
 
 
-def stays(field: str) -> bool:
-    """Return whether a field of this name holds a history together."""
-    return field in _STAYS or field.endswith(("_id", "_ids"))
+def stays(owner: type, field: str) -> bool:
+    """Return whether a field of values of this type holds a history together."""
+    return field in _STAYS or field.endswith(("_id", "_ids")) or field in _STAYS_OF.get(owner, ())
 
 
 @lru_cache(maxsize=2048)

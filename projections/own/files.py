@@ -8,7 +8,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,10 +21,10 @@ from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ProjectionsLockedError, ReadModelError
-from reenact.projections.generations import Generations, remove
+from reenact.projections.generations import SUSPECT, Generations, remove
 from reenact.projections.own.guard import guard, only_commit
 from reenact.projections.own.kept import OWN, begin
-from reenact.projections.own.place import trouble
+from reenact.projections.own.place import is_damage, trouble
 from reenact.projections.store import BUSY_TIMEOUT, CHECKPOINT_PAGES, SMALL
 
 KEPT_OPEN: Final = 4
@@ -78,10 +78,6 @@ class Files:
         """Whether other processes may write here, too: one does."""
         return False
 
-    def names(self) -> list[str]:
-        """Return the names of the projections that have files here."""
-        return names_in(self._directory)
-
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
         with self._gate:
@@ -113,18 +109,26 @@ class Files:
     def damage(self, name: str, number: int) -> str | None:
         """Return what is wrong with a file, None if it is as it was written, as far as can be seen in a short time."""
         path = self._path(name, number)
+        suspicion = _suspicion(path)
         if not path.exists():
             return "it is missing"
         try:
             with closing(_connect(path, "rw")) as connection:
-                if path.stat().st_size <= SMALL:
+                if path.stat().st_size <= SMALL or suspicion.exists():
                     (faults,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                    return None if faults == "ok" else f"it is damaged: {faults}"
+                    if faults != "ok":
+                        return f"it is damaged: {faults}"
+                    suspicion.unlink(missing_ok=True)
         except sqlite3.OperationalError as error:
             raise ReadModelError(f"{path} cannot be opened: {error}") from error
         except sqlite3.DatabaseError as error:
             return f"it is damaged: {error}"
         return None
+
+    def suspect(self, name: str, number: int) -> None:
+        """Have a file looked through when it is opened next, whatever its size."""
+        with suppress(OSError):
+            _suspicion(self._path(name, number)).touch()
 
     @contextmanager
     def looking(self, name: str, number: int) -> Generator[Connection]:
@@ -139,6 +143,10 @@ class Files:
         try:
             with opened.engine.connect() as connection, connection.begin():
                 yield connection
+        except DBAPIError as error:
+            if is_damage(error):
+                self.suspect(name, number)
+            raise
         finally:
             self._give_back(name, number, opened)
 
@@ -234,6 +242,10 @@ class FileTables:
     def close(self) -> None:
         """Let go of the connection. Idempotent."""
         self._engine.dispose()
+
+
+def _suspicion(path: Path) -> Path:
+    return path.with_name(f"{path.name}{SUSPECT}")
 
 
 def generations_in(directory: Path, name: str) -> Generations:

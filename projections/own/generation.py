@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, NoResultFound
 
-from reenact.domain.errors import StorageError
-from reenact.projections.errors import ProjectionFailedError, ProjectionReplacedError, ReadModelError
+from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.projections.errors import ProjectionFailedError, ProjectionReplacedError, ReadModelError, in_words
 from reenact.projections.log import Log, Row
 from reenact.projections.own import kept
 from reenact.projections.own.declared import Functions, Projection, functions_of, shape_of
-from reenact.projections.own.guard import CommittedError, check_open
+from reenact.projections.own.guard import CommittedError, EndedError, EscapedError, as_one, check_open
 from reenact.projections.own.kept import Kept
-from reenact.projections.own.place import Place, Replaced, is_passing, trouble
+from reenact.projections.own.place import Place, Replaced, is_damage, is_passing, trouble
+from reenact.projections.projection import MOMENT
 from reenact.projections.status import failure_of
 
 BATCH: Final = 500
@@ -25,8 +29,15 @@ BATCH: Final = 500
 class Generation:
     """The tables and how far they are. Used by one thread at a time."""
 
-    def __init__(self, projection: Projection, place: Place, log: Log, number: int) -> None:
-        """Take the tables where they are.
+    def __init__(
+        self,
+        projection: Projection,
+        place: Place,
+        log: Log,
+        number: int,
+        is_closing: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take the tables where they are; `is_closing` says when no further event is to be taken up.
 
         Raises:
             ReadModelError: they cannot be read.
@@ -36,6 +47,7 @@ class Generation:
         self._functions: Functions = functions_of(projection)
         self._place = place
         self._log = log
+        self._is_closing = is_closing
         self._tables = place.tables(self._name, number)
         self.number = number
         self.position = look_at(place, self._name, number).position
@@ -43,11 +55,15 @@ class Generation:
     def advance(self, limit: int | None = None) -> bool:
         """Apply up to `limit` further events of the log, a batch of them if it is None; return whether there were any.
 
+        There may be fewer, if they take long. One function that does not return is waited for.
+
         Raises:
             ProjectionFailedError: an event cannot be projected; all before it are.
             ProjectionReplacedError: another process has put another version in place.
             ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
+            RuntimeClosedError: the projections are closed.
         """
+        self._refuse_if_closing()
         try:
             rows = self._log.read_all(after=self.position, limit=BATCH if limit is None else limit)
         except StorageError as error:
@@ -83,6 +99,7 @@ class Generation:
         for row in rows:
             if row.position <= self.position:
                 continue  # another process has come to it meanwhile
+            self._refuse_if_closing()
             try:
                 self._apply([row])
             except ReadModelError:
@@ -91,25 +108,44 @@ class Generation:
                 raise self._failed(row, error) from error
 
     def _apply(self, rows: Sequence[Row]) -> None:
-        functions, row = self._functions, rows[-1]
+        row = rows[-1]
+        until = time.monotonic() + MOMENT
         try:
             with self._tables.writing() as connection:
                 is_ours = kept.move(connection, self.position, rows[-1])
                 if is_ours:
-                    for row in rows:
-                        for function in functions.get(type(row.event), ()):
-                            function(connection, row.event, row)
-                            check_open(connection)
+                    with as_one(connection):
+                        for row in rows:
+                            self._call_functions(connection, row)
+                            if time.monotonic() >= until or self._is_closing():
+                                break
+                    if not kept.move(connection, rows[-1].position, row):
+                        raise EndedError("a function has written to the table that says how far the others are")
         except Replaced:
             self._follow()
         except CommittedError as error:
             raise self._failed(row, error) from error
         except DBAPIError as error:
+            if is_damage(error):
+                self._place.suspect(self._name, self.number)
             if is_passing(error):
                 raise trouble(error) from error
             raise
         else:
-            self.position = rows[-1].position if is_ours else look_at(self._place, self._name, self.number).position
+            self.position = row.position if is_ours else look_at(self._place, self._name, self.number).position
+
+    def _call_functions(self, connection: Connection, row: Row) -> None:
+        for function in self._functions.get(type(row.event), ()):
+            try:
+                function(connection, row.event, row)
+            except Exception:
+                raise
+            except BaseException as error:
+                # It is a person's who waits for a rebuilding; on any other thread only a function can have raised it.
+                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise
+                raise EscapedError(error) from error
+            check_open(connection)
 
     def _follow(self) -> None:
         """Go on with the generation that another process has put in place."""
@@ -122,15 +158,23 @@ class Generation:
         self.number, self.position = number, found.position
 
     def _failed(self, row: Row, error: Exception) -> ProjectionFailedError:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        reason = " ".join(f"{type(cause).__name__}: {cause}".split())
+        cause: BaseException | None = error
+        if isinstance(error, DBAPIError):
+            cause = error.orig
+        elif isinstance(error, EscapedError):
+            cause = error.escaped
+        reason = in_words(cause or error)
         failed = ProjectionFailedError(row.position, row.stream, type(row.event).__name__, reason, self._name)
         failure = failure_of(failed)
         assert failure is not None
         # It is for those who look from outside; that it cannot be noted is a lesser trouble.
-        with suppress(DBAPIError, Replaced), self._tables.writing() as connection:
+        with suppress(DBAPIError, RuntimeError, Replaced), self._tables.writing() as connection:
             kept.note(connection, failure)
         return failed
+
+    def _refuse_if_closing(self) -> None:
+        if self._is_closing():
+            raise RuntimeClosedError("the projections are closed; open them again to go on")
 
 
 def look_at(place: Place, name: str, number: int) -> Kept:

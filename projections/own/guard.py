@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import DBAPIError
 
 _IN_HAND: Final = "reenact_in_hand"
+_SAVEPOINT: Final = "reenact_batch"
+"""Goes with the transaction that it was made in, and so is gone if somebody has ended that and begun another."""
+
+_ENDING: Final = re.compile(
+    r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*(?:ABORT|BEGIN|COMMIT|END|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b)|START)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _IDLE: Final = 0
 """What libpq calls a connection that is in no transaction."""
 
 
 class EndedError(RuntimeError):
     """A function has ended, or tried to end, the transaction that it writes in; it is not its to end."""
+
+
+class EscapedError(Exception):
+    """A function has raised what ends a task or a program: in a projection it is a fault like any other."""
+
+    def __init__(self, escaped: BaseException) -> None:
+        super().__init__(escaped)
+        self.escaped = escaped
 
 
 class CommittedError(EndedError):
@@ -24,6 +41,7 @@ class CommittedError(EndedError):
 def guard(engine: Engine) -> None:
     """Have `only_commit` work with the connections of the engine."""
     event.listen(engine, "commit", _refuse)
+    event.listen(engine, "before_cursor_execute", _refuse_statement)
 
 
 @contextmanager
@@ -34,7 +52,8 @@ def only_commit(connection: Connection) -> Generator[None]:
         EndedError: somebody has tried to end it before.
     """
     with connection.begin() as transaction:
-        connection.info[_IN_HAND] = True
+        info = connection.info
+        info[_IN_HAND] = True
         try:
             yield
             check_open(connection)
@@ -43,7 +62,8 @@ def only_commit(connection: Connection) -> Generator[None]:
                 connection.invalidate()  # nobody will roll back what is left of it
             raise
         finally:
-            if not connection.invalidated:
+            info.pop(_IN_HAND, None)
+            if not (connection.closed or connection.invalidated):  # else it has another one by now, or none
                 connection.info.pop(_IN_HAND, None)
 
 
@@ -60,9 +80,32 @@ def check_open(connection: Connection) -> None:
         raise CommittedError("a function has ended the transaction that it writes in; mend it, and rebuild the tables")
 
 
+@contextmanager
+def as_one(connection: Connection) -> Generator[None]:
+    """Find out at the end whether it is still the same transaction.
+
+    Raises:
+        CommittedError: it was ended, and another was begun.
+    """
+    connection.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
+    yield
+    try:
+        connection.exec_driver_sql(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    except DBAPIError as error:
+        message = "a function has ended the transaction that it writes in, here or in the events just before"
+        raise CommittedError(f"{message}; mend it, and rebuild the tables") from error
+
+
 def _refuse(connection: Connection) -> None:
-    if connection.info.get(_IN_HAND):
+    if not connection.invalidated and connection.info.get(_IN_HAND):
         raise EndedError("a function of a projection does not commit; that is done when the batch is done")
+
+
+def _refuse_statement(
+    connection: Connection, _cursor: object, statement: str, _parameters: object, _context: object, _many: object
+) -> None:
+    if _ENDING.match(statement):
+        _refuse(connection)
 
 
 def _is_open(driver: object) -> bool:

@@ -28,7 +28,7 @@ from reenact.projections.own.kept import Kept
 from reenact.projections.own.place import Place, trouble
 from reenact.projections.projection import misfit
 from reenact.projections.rebuilding import Rebuilder
-from reenact.projections.runner import LINGER, Health, Runner
+from reenact.projections.runner import GRACE, LINGER, Health, Runner
 from reenact.projections.status import ProjectionStatus, failure_of
 
 _log: Final = logging.getLogger("reenact.projections")
@@ -141,14 +141,26 @@ class Hosted:
         elif self._health() == "stopped":
             self.rebuilder.start()
 
-    def close(self) -> None:
-        """End what runs, and let go of the tables. Idempotent."""
+    def end(self) -> None:
+        """Have what runs come to its end; return at once. Idempotent."""
         self._closed = True
         with self._news:
             self._news.notify_all()
-        self.rebuilder.close()
+        self.rebuilder.end()
         if self._runner is not None:
-            self._runner.close()
+            self._runner.end()
+
+    def close(self, until: float | None = None) -> None:
+        """End what runs, and let go of the tables. Idempotent.
+
+        Waits until this moment of the monotonic clock, by itself for `GRACE`; what has not come to its end by then
+        lets go of the tables when it does.
+        """
+        self.end()
+        until = time.monotonic() + GRACE if until is None else until
+        self.rebuilder.close(until)
+        if self._runner is not None:
+            self._runner.close(until)
             self._clear_old()
 
     def _health(self) -> Health:
@@ -230,11 +242,12 @@ class Hosted:
         return self._take(number)
 
     def _take(self, number: int) -> Generation:
-        return Generation(self.projection, self._place, self._log, number)
+        return Generation(self.projection, self._place, self._log, number, lambda: self._closed)
 
     def _run(self, generation: Generation) -> Runner[Generation]:
         name = f"reenact-projection-{self.name}"
-        return Runner(self._log, generation, linger=self._linger, look=self._look_after, name=name)
+        # What a function does is its author's: whoever waits has no time for what may never return.
+        return Runner(self._log, generation, linger=self._linger, look=self._look_after, name=name, is_helped=False)
 
     def _finish(self, successor: Generation) -> None:
         self._place.settle(self.name, successor.number)

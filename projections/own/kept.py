@@ -57,7 +57,7 @@ def look(connection: Connection) -> Kept:
 
 
 def move(connection: Connection, origin: int, last: Row) -> bool:
-    """Note that the tables come to the row; return False, if somebody else has moved them on from the origin."""
+    """Note that the tables come to the row; return False, if they are not at the origin: somebody has moved them."""
     moved = update(PROGRESS).where(PROGRESS.c.position == origin)
     values = {"position": last.position, "mark": mark(last), "failure": None}
     return connection.execute(moved.values(values)).rowcount == 1

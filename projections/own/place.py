@@ -50,10 +50,6 @@ class Place(Protocol):
         """Whether other processes may write here, too."""
         ...
 
-    def names(self) -> list[str]:
-        """Return the names of the projections that have tables here."""
-        ...
-
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
         ...
@@ -72,6 +68,10 @@ class Place(Protocol):
 
     def damage(self, name: str, number: int) -> str | None:
         """Return what is wrong with a generation's storage, None if it is as it was written, as far as can be seen."""
+        ...
+
+    def suspect(self, name: str, number: int) -> None:
+        """Have a generation's storage looked through when it is opened next, however long that takes."""
         ...
 
     def looking(self, name: str, number: int) -> AbstractContextManager[Connection]:
@@ -126,6 +126,11 @@ def is_passing(error: DBAPIError) -> bool:
         return state.startswith(_PASSING_OF_POSTGRES)
     # Without a state it never came to the server, or nothing came back.
     return error.connection_invalidated or type(error) in (DatabaseError, InterfaceError) or _is_operational(error)
+
+
+def is_damage(error: DBAPIError) -> bool:
+    """Return whether it says that the storage is not as it was written."""
+    return str(getattr(error.orig, "sqlite_errorname", "")).startswith(_DAMAGE_OF_SQLITE)
 
 
 def _is_operational(error: DBAPIError) -> bool:

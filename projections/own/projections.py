@@ -4,42 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
-from sqlalchemy import Connection
-
-from reenact.domain.errors import StorageError
 from reenact.projections.audit.api import OnProgress
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.log import Log
-from reenact.projections.own.address import open_place
-from reenact.projections.own.declared import Projection, Storing, check
-from reenact.projections.own.hosted import Hosted
 from reenact.projections.projection import NAME
+from reenact.projections.runner import GRACE
 from reenact.projections.status import ProjectionStatus
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from reenact.projections.own.declared import Projection
+    from reenact.projections.own.hosted import Hosted
+
 TIMEOUT: Final = 30.0
-LOOK: Final = 0.1
-"""Seconds between two looks at a log that tells nobody of what is written to it."""
 
-Which: TypeAlias = str | type[Projection] | Projection
+Which: TypeAlias = "str | type[Projection] | Projection"
 """A projection: its name, its class, or itself."""
-
-
-@runtime_checkable
-class Watched(Protocol):
-    """A log that tells of what is written to it."""
-
-    def watch(self, watcher: Callable[[int], None]) -> None:
-        """Have `watcher` called with the log's position after commits, 0 if some may have been missed."""
-        ...
-
-    def unwatch(self, watcher: Callable[[int], None]) -> None:
-        """Have it called no more."""
-        ...
 
 
 class Followed(Protocol):
@@ -70,8 +56,12 @@ class Followed(Protocol):
         """Go on where it has stopped."""
         ...
 
-    def close(self) -> None:
-        """End what runs. Idempotent."""
+    def end(self) -> None:
+        """Have what runs come to its end; return at once. Idempotent."""
+        ...
+
+    def close(self, until: float | None = None) -> None:
+        """End what runs, waiting for it until this moment of the monotonic clock. Idempotent."""
         ...
 
 
@@ -116,26 +106,16 @@ class Projections:
         others: Sequence[Followed] = (),
     ) -> Self:
         """Do as `open` does, for a log that has tables already; without projections no place is made."""
-        codec: object = getattr(log, "codec", None)
-        check(projections, codec if isinstance(codec, Storing) else None)
-        hosted: list[Hosted] = []
-
-        def heard(position: int) -> None:
-            for one in hosted:
-                one.notify(position)
-
         with ExitStack() as undo:
+            hosted: Sequence[Hosted] = ()
             if projections:
-                place = open_place(url)
-                undo.callback(place.close)
-                look = None if _watch(log, heard, undo) else LOOK
-                for projection in projections:
-                    one = Hosted(projection, place, log, look=look)
-                    undo.callback(one.close)
-                    hosted.append(one)
-            for other in (*others, *hosted):
-                undo.callback(other.close)
-                other.start()
+                from reenact.projections.own.hosting import host  # noqa: PLC0415 - most have none
+
+                hosted = host(url, log, projections, others, undo)
+            else:
+                undo.callback(close_all, others)
+            for one in (*others, *hosted):
+                one.start()
             return cls(log, hosted, others, undo.pop_all())
 
     def __enter__(self) -> Self:
@@ -219,7 +199,11 @@ class Projections:
         self._find(projection).retry()
 
     def close(self) -> None:
-        """End what runs, and let go of the tables; what was not projected will be at the next opening. Idempotent."""
+        """End what runs, and let go of the tables; what was not projected will be at the next opening. Idempotent.
+
+        A function that has not returned a second later is left to its thread. It is not called again, and the tables
+        are let go when it returns; until then nobody else can write them.
+        """
         self._parts.close()
 
     def _find(self, projection: Which) -> Followed:
@@ -229,16 +213,13 @@ class Projections:
         return self._all[name]
 
 
-def _watch(log: Log, watcher: Callable[[int], None], undo: ExitStack) -> bool:
-    """Have the log tell of what is written to it; return whether it does."""
-    if not isinstance(log, Watched):
-        return False
-    try:
-        log.watch(watcher)
-    except StorageError:  # it is open for reading only
-        return False
-    undo.callback(log.unwatch, watcher)
-    return True
+def close_all(running: Sequence[Followed]) -> None:
+    """Close all of them, with one second for all."""
+    until = time.monotonic() + GRACE
+    for one in running:
+        one.end()
+    for one in running:
+        one.close(until)
 
 
 def _name_of(projection: Which) -> str:

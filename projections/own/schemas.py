@@ -57,8 +57,14 @@ class Schemas:
                 f"the schema of projections has small letters, digits and '_' in its name, no 'pg_' first, and at most "
                 f"{_LONGEST} of them"
             )
+        if SUFFIX in named:
+            # Else the projection "b" beside the log "a_own" and the projection "own_b" beside "a" would be one.
+            raise ConfigurationError(
+                f"the schema of a log that has projections has no {SUFFIX!r} in its name; {named!r} has"
+            )
         self._base = f"{named}{SUFFIX}"
         self._engine = _engine(url)
+        self._closed = False
         self._live = text(f"SELECT live FROM {self._base}.projections WHERE name = :name")  # noqa: S608 - a checked name
         try:
             with self._engine.begin() as connection:
@@ -84,11 +90,6 @@ class Schemas:
     def is_shared(self) -> bool:
         """Whether other processes may write here, too: they may."""
         return True
-
-    def names(self) -> list[str]:
-        """Return the names of the projections that have tables here."""
-        with self._transaction() as connection:
-            return sorted(connection.scalars(text(f"SELECT name FROM {self._base}.projections")))  # noqa: S608 - as above
 
     def live(self, name: str) -> int | None:
         """Return which generation is read, None if there never was one."""
@@ -122,18 +123,26 @@ class Schemas:
     @contextmanager
     def writing(self, name: str, number: int) -> Generator[Connection]:
         """Return a transaction in a generation."""
-        with self._engine.connect() as connection, only_commit(connection):
-            self._enter(connection, self._schema(name, number))
-            connection.execute(text("SET LOCAL synchronous_commit TO off"))  # a tail that is lost is projected again
-            live = self._find_live(connection, name)
-            if live is not None and live > number:
-                raise Replaced
-            yield connection
+        with self._engine.connect() as connection:
+            try:
+                with only_commit(connection):
+                    self._enter(connection, self._schema(name, number))
+                    connection.execute(text("SET LOCAL synchronous_commit TO off"))  # what is lost is projected again
+                    live = self._find_live(connection, name)
+                    if live is not None and live > number:
+                        raise Replaced
+                    yield connection
+            finally:
+                if self._closed:  # the pool that it would go back to is nobody's
+                    connection.invalidate()
 
     def damage(self, name: str, number: int) -> str | None:
         """Return None: the server answers for what it keeps, unless somebody has deleted it."""
         with self._transaction() as connection:
             return None if self._exists(connection, self._schema(name, number)) else "it is missing"
+
+    def suspect(self, name: str, number: int) -> None:
+        """Do nothing: likewise."""
 
     @contextmanager
     def looking(self, name: str, number: int) -> Generator[Connection]:
@@ -184,6 +193,7 @@ class Schemas:
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
+        self._closed = True
         self._engine.dispose()
 
     def _has_entered_live(self, connection: Connection, name: str, *, may_fail: bool) -> bool:

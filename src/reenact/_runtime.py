@@ -20,19 +20,19 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime
 from reenact.actors.session import Recovery
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
 from reenact.projections.opening import KeptReadModel, open_read_model
-from reenact.projections.own.declared import Projection
 from reenact.projections.own.projections import Projections
 from reenact.projections.runner import ProjectionRunner
 
 if TYPE_CHECKING:
     from reenact.client.reconnect import Reconnect
     from reenact.client.runtime import RemoteRuntime
+    from reenact.projections.own.declared import Projection
 
 Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]
@@ -239,6 +239,8 @@ class Runtime(LocalRuntime):
 
             journal = SqliteJournal.open(path, codec(), listener=publish, synchronous=synchronous, closed=True)
             undo.callback(journal.close)
+            if journal.is_unfinished():  # a session of which the end is missing would be taken for one that was cut off
+                raise LogUnusableError(f"an import into {path} was cut short; import the same export again, to go on")
             feed = Feed(journal, new_id=new_id, now=clock)
             undo.callback(feed.close)
             tables = Path(f"{path}.projections")

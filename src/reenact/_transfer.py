@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, TypeAlias
 import msgspec
 
 from reenact._files import replacing, translated
+from reenact._own import is_own, owner_of
 from reenact._runtime import codec
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec
@@ -133,6 +134,7 @@ def import_log(
         ConfigurationError: the log or the file cannot be what is named.
     """
     forms = codec() if typed else None
+    _check_places(source, log)
     with _from(source) as (file, name):
         # A file that is refused leaves no log behind.
         lacking = None if _is_there(log) else look_at(_reader(file, name, forms, progress), None)
@@ -169,10 +171,13 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
         new_rows = [item for item in batch if isinstance(item, FeedRecord) and lacking.lacks(item)]
         timers = [item for item in batch if isinstance(item, Timer) and item.stream not in lacking.ahead]
         if new_events or new_rows or timers:
-            position = journal.take_in(events=new_events, rows=new_rows, timers=timers)
+            more = done + len(batch) < total
+            position = journal.take_in(events=new_events, rows=new_rows, timers=timers, more=more)
         done, events, rows = done + len(batch), events + len(new_events), rows + len(new_rows)
         if progress is not None:
             progress(Progress("writing", done, total))
+    if journal.is_unfinished():  # nothing was new in what came last
+        journal.take_in()
     return Imported(
         events=events,
         rows=rows,
@@ -206,6 +211,14 @@ def _is_there(log: str | os.PathLike[str]) -> bool:
     return is_postgres(log) or Path(file_of(log)).exists()
 
 
+def _check_places(source: Place, log: str | os.PathLike[str]) -> None:
+    if isinstance(source, str | os.PathLike) and is_own(log, Path(source)):
+        raise ConfigurationError(f"{os.fspath(source)} is the log, or a file that belongs to it; name an export")
+    owner = None if is_postgres(log) else owner_of(Path(file_of(log)))
+    if owner is not None:
+        raise ConfigurationError(f"{os.fspath(log)} belongs to the log {owner}; name another file for the import")
+
+
 def _open(log: str | os.PathLike[str], forms: EventCodec | None, synchronous: Synchronous) -> StoredJournal:
     known = EventCodec(()) if forms is None else forms
     if not is_postgres(log):
@@ -224,8 +237,8 @@ def _to(to: Place, log: str | os.PathLike[str]) -> Generator[File]:
             to.flush()
         return
     path = Path(to)
-    if not is_postgres(log) and path.exists() and path.samefile(file_of(log)):
-        raise ConfigurationError(f"{path} is the log itself; name another file for the export")
+    if is_own(log, path):
+        raise ConfigurationError(f"{path} is the log, or a file that belongs to it; name another file for the export")
     with replacing(path) as file:
         yield file
 

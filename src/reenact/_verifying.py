@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from reenact._files import replacing
+from reenact._own import is_own
 from reenact._runtime import codec
 from reenact.actors.journal.checkpoint import Checkpoint, CheckpointFile, write_checkpoint
 from reenact.actors.journal.codec import EventCodec
@@ -34,9 +35,6 @@ ActorClasses: TypeAlias = Sequence[type[EventSourcedActor[Any, Any, Any]]]
 Compared: TypeAlias = Literal["agrees", "differs", "not there", "not comparable"]
 
 __all__ = ["ActorClasses", "Checkpoint", "Finding", "Verdict", "checkpoint_of", "verify_log"]
-
-_OWN: Final = frozenset({"", "-wal", "-shm", "-journal", ".lock"})
-"""What follows the name of a log in the names of the files that belong to it."""
 
 _FIRST: Final = 1000
 """One of so many events tells whether a log is one of sessions."""
@@ -191,11 +189,8 @@ def _place(log: Log) -> Log:
 
 def _beside(log: Log, to: Path) -> Path:
     """Return the path of a file that is none of the log's own."""
-    if not is_postgres(log):
-        own, given = Path(_place(log)).resolve(), to.resolve()
-        is_own = given.name.removeprefix(own.name) in _OWN or given.name.startswith(f"{own.name}.projections")
-        if given.parent == own.parent and given.name.startswith(own.name) and is_own:
-            raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
+    if is_own(log, to):
+        raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
     return to
 
 

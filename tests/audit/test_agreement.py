@@ -201,16 +201,16 @@ def test_whatever_is_told_otherwise_is_found(chosen: list[Step], sizes: list[int
     assert deviating or not any(follows for _, follows in feed[:at])
 
 
-@pytest.mark.parametrize(
-    ("segments", "count", "is_sealed", "problem"),
-    [
-        (b"\xc1", 1, False, "cannot be decoded"),
-        ([], 1, False, "holds 0 cursors"),
-        ([({}, [("deltas_compacted", 1, {"first_cursor": 1, "last_cursor": 2})])], 2, False, "follows from no event"),
-        ([({}, [("deltas_compacted", 1, {"first_cursor": 2, "last_cursor": 3})])], 3, True, "does not stand in"),
-        ([({}, [("text_delta", 1, {"text": "a"})])], 1, False, "follows from no event"),
-    ],
-)
+ROWS: list[tuple[Any, int, bool, str]] = [
+    (b"\xc1", 1, False, "cannot be decoded"),
+    ([], 1, False, "holds 0 cursors"),
+    ([({}, [("deltas_compacted", 1, {"first_cursor": 1, "last_cursor": 2})])], 2, False, "follows from no event"),
+    ([({}, [("deltas_compacted", 1, {"first_cursor": 2, "last_cursor": 3})])], 3, True, "does not stand in"),
+    ([({}, [("text_delta", 1, {"text": "a"})])], 1, False, "follows from no event"),
+]
+
+
+@pytest.mark.parametrize(("segments", "count", "is_sealed", "problem"), ROWS)
 def test_a_feed_without_events_is_named(segments: Any, count: int, is_sealed: bool, problem: str) -> None:  # noqa: ANN401, FBT001 - anything
     encoded = segments if isinstance(segments, bytes) else msgspec.msgpack.encode(segments)
 

@@ -178,6 +178,11 @@ def test_a_log_of_which_nothing_is_left_is_no_other_one(log: Path, checkpoint: P
     assert {finding.name for finding in verdict.findings} >= {"session/a", "session/b", "session/z", "image/i"}
 
 
+def _closed(_line: bytes) -> None:
+    """Be a pipe that nobody reads any more."""
+    raise BrokenPipeError
+
+
 def test_there_is_no_checkpoint_of_a_damaged_log_and_none_in_the_place_of_a_log(log: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_text("the one before")
@@ -186,6 +191,8 @@ def test_there_is_no_checkpoint_of_a_damaged_log_and_none_in_the_place_of_a_log(
             checkpoint_of(copy, copy)
         with pytest.raises(ConfigurationError, match="belongs to it"):
             checkpoint_of(copy, f"{copy}.projections")
+        with pytest.raises(BrokenPipeError):
+            checkpoint_of(copy, _closed)
         with closing(sqlite3.connect(copy)) as connection, connection:
             connection.execute("UPDATE stored_events SET state = x'00' WHERE rowid = 7")
 

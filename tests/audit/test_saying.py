@@ -160,10 +160,10 @@ def test_how_a_turn_ends_without_an_answer_is_what_was_said() -> None:
 
     begun = told_of(one_turn())
 
-    def with_(log: ListLog, *said: object) -> list[str]:
+    def with_(log: ListLog, *said: Any) -> list[str]:  # noqa: ANN401 - anything that is heard
         told, (context, (_, when, _)) = told_of(log), told_of(one_turn(ANSWER, COMPLETED))[6]
         at = next((number for number, (_, entry) in enumerate(told) if entry[0] == "message_start"), len(begun))
-        new: list[Told] = [(context, (one.event_type, when, one)) for one in said]  # type: ignore[attr-defined]  # all are
+        new: list[Told] = [(context, (one.event_type, when, one)) for one in said]
         return problems(log, packed([*told[:at], *new, *told[at:]], []))
 
     whole = [one for one in told_of(one_turn(ANSWER, COMPLETED)) if one[1][0] in {"message_start", "text_delta"}]

@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Image, Runtime
 from reenact.cli.failures import ExitCode
-from reenact.projections import Projection, Projections
+from reenact.projections import Projection
 from reenact.projections.errors import ProjectionFailedError
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Run
@@ -122,16 +122,25 @@ def test_one_s_own_tables_are_made_and_made_anew(run: Run, log: Path, views: Pat
 
 
 def test_one_that_cannot_go_on_is_named_with_its_event(run: Run, log: Path, views: Path) -> None:
-    failed = run("rebuild", "shunning", "--projections", f"{views}:shunning", "--db", str(log))
+    module: dict[str, object] = {}
+    exec(compile(VIEWS, "views.py", "exec"), module)  # noqa: S102 - the text above
+    projection = module["shunning"]
+    assert isinstance(projection, Projection)
+    with (
+        Runtime.open(log, synchronous="OFF", projections=[projection]) as runtime,
+        pytest.raises(ProjectionFailedError),
+    ):
+        runtime.projections.wait_for(timeout=20)
 
     listed = run("projections", "--db", str(log))
     status = run("projections", "--db", str(log), "--output-format", "json").objects[1]
+    failed = run("rebuild", "shunning", "--projections", f"{views}:shunning", "--db", str(log))
 
-    assert failed.code == ExitCode.UNEXPECTED
-    assert "the ContainerCreated at position 2" in failed.err
     assert listed.code == 1
     assert "shunning  version 1  position 1  lag 2  stopped  ContainerCreated at 2 (container/c1): " in listed.out
     assert (status["failure"]["position"], status["failure"]["reason"]) == (2, "ValueError: not this one")
+    assert failed.code == ExitCode.UNEXPECTED
+    assert "the ContainerCreated at position 2" in failed.err
 
 
 def test_a_rebuilding_that_was_cut_short_is_seen(run: Run, log: Path, being_written: Runtime) -> None:
@@ -185,14 +194,12 @@ def test_a_projection_that_cannot_be_found_is_told(
     assert words in told.err
 
 
-def test_a_runtime_that_opens_them_finds_them(run: Run, log: Path, views: Path) -> None:
-    run("rebuild", "shunning", "--projections", f"{views}:shunning", "--db", str(log))
-    module: dict[str, object] = {}
-    exec(compile(VIEWS, "views.py", "exec"), module)  # noqa: S102 - the text above
-    projection = module["shunning"]
-    assert isinstance(projection, Projection)
+def test_tables_that_cannot_be_read_are_told_and_made_anew_by_whoever_writes(run: Run, log: Path) -> None:
+    Path(f"{log}.projections").write_bytes(b"These are no tables. " * 500)
 
-    with Runtime.open(log, synchronous="OFF", projections=[projection]) as runtime:
-        own: Projections = runtime.projections
-        with pytest.raises(ProjectionFailedError):
-            own.wait_for(timeout=20)
+    told = run("projections", "--db", str(log))
+    rebuilt = run("rebuild", "--db", str(log))
+
+    assert told.code == ExitCode.UNEXPECTED
+    assert "the tables of 'reenact' cannot be read" in told.err
+    assert rebuilt.code == 0

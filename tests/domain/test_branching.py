@@ -34,7 +34,7 @@ from reenact.domain.events import Origin, SessionCreated, UserMessage
 from reenact.domain.loop.events import AskedCall, HumanApproveRequired, ToolEdited, ToolPending, ToolResult
 from reenact.domain.loop.policy import Policies, Policy, call_digest
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.session import (
     Approve,
     BranchSession,
@@ -48,6 +48,7 @@ from reenact.domain.session import (
     evolve,
 )
 from reenact.domain.session_state import for_model
+from reenact.projections.audit.history import believe
 from reenact.testing.fake_rules import refusal
 from tests.domain.examples import BUSY, CREATED, DELETED, IDLE, NEW, THINKING, accepted, session
 from tests.projections.histories import Step, lineage, play, steps
@@ -71,6 +72,11 @@ BRANCHED = SessionBranched("twig", "c", "other", 2, "s", 3, "d1")
 SEND = ToolUseBlock("t1", "send", {"to": "ann"})
 RULES = Rules(policies=Policies(tools={"send": Policy("required")}))
 TAKEN_UP = TurnStarted("t1", 1)
+
+
+def check(asked: dict[str, Any]) -> tuple[Block, ...] | None:
+    """Check what is asked of a branch; nothing is, where nothing is said."""
+    return check_branch(**{**NOTHING_MORE, **asked})
 
 
 def branched(origin: Session, edit: tuple[TextBlock, ...] | None = None) -> tuple[tuple[SessionEvent, ...], Session]:
@@ -175,15 +181,15 @@ def test_the_last_message_still_waits_at_the_end_or_before_it_was_taken_up(
 )
 def test_what_cannot_be_branched_off_is_refused(asked: dict[str, Any], error: type[ReenactError]) -> None:
     with pytest.raises(error):
-        check_branch(**{"session_id": "s", **NOTHING_MORE, **asked})
+        check({"session_id": "s", **asked})
 
 
 def test_what_can_be_branched_off_may_say_something_else() -> None:
     every = {"at": 1, "edit": "Instead", "model": "m", "system_prompt": "", "new_session_id": "b"}
 
-    assert check_branch("s", **NOTHING_MORE) is None
-    assert check_branch("s", **{**NOTHING_MORE, **every}) == EDIT
-    assert check_branch("s", **{**NOTHING_MORE, "image_id": "i"}) is None
+    assert check({"session_id": "s"}) is None
+    assert check({"session_id": "s", **every}) == EDIT
+    assert check({"session_id": "s", "image_id": "i"}) is None
 
 
 def test_an_answer_whose_calls_were_not_taken_up_has_them_given_up() -> None:
@@ -244,7 +250,7 @@ def test_at_every_position_of_a_history_a_branch_can_go_on(chosen: list[Step]) -
     for session_id in ("a", "d"):
         left = Session()
         for row in lineage(rows, session_id):
-            left = evolve(left, row.event)  # type: ignore[arg-type]  # a session's stream holds nothing else
+            left = believe(left, row)
             events, branch = branched(left)
 
             assert left.id == row.stream.removeprefix("session/")

@@ -26,21 +26,33 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.container import ContainerCreated
-from reenact.domain.loop.events import ToolApproved, ToolPending, ToolRejected, ToolResult, ToolStarted
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import ToolUseBlock
+from reenact.domain.marks import mark
+from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.retracing import Decide, Divergence, Retracing, difference
 from reenact.domain.session import (
+    Delete,
     Finish,
+    Interrupt,
     Report,
     Session,
     SessionCommand,
     SessionEvent,
+    Stop,
     decide,
     evolve,
 )
 from tests.domain.examples import HELLO
-from tests.domain.loops import AT, CAREFUL, LOOK, PAY, PRICED, asks, finish, receive, report
+from tests.domain.loops import AT, CAREFUL, LOOK, PAY, PRICED, approve, asks, finish, receive, report, says
 from tests.domain.retraced import STARTED, Step, Steps, check_retraced, events_of, states_of, told
 from tests.projections.histories import Step as Doing
 from tests.projections.histories import World, play
@@ -385,3 +397,88 @@ def test_paths_go_through_values_of_any_kind() -> None:
     assert difference(one, one) == ""
     assert difference(one, AgentStarted("a")) == ""
     assert difference("ab", "ac") == ""
+
+
+def without_arguments(event: Any) -> Any:  # noqa: ANN401 - of its type
+    """Return the event as it leaves when all arguments are taken out."""
+    gone, replace = {"redacted": mark("field")}, msgspec.structs.replace
+    match event:
+        case AnswerRecorded():
+            content = [replace(one, input=gone) if isinstance(one, ToolUseBlock) else one for one in event.content]
+            return replace(event, content=tuple(content))
+        case HumanApproveRequired():
+            calls = [replace(call, arguments=gone, digest=mark("field")) for call in event.calls]
+            return replace(event, calls=tuple(calls))
+        case ToolEdited():
+            return replace(event, original=gone, edited=gone)
+        case ToolApproved():
+            return replace(event, digest=mark("field"))
+        case _:
+            return event
+
+
+REDACTED = (receive("t1"), finish(asks(PAY, LOOK), CAREFUL), report("a", rules=CAREFUL), approve("b"))
+
+
+def test_what_was_taken_out_of_a_history_makes_no_difference() -> None:
+    steps = told(*STARTED, *REDACTED, report("b", rules=CAREFUL, turn_id="t7"))
+    retracing = Retracing()
+
+    found = [retracing.follow([without_arguments(event) for event in step.events]) for step in steps]
+
+    assert found == [None] * len(steps)
+    assert (retracing.steps, retracing.undecided) == (len(steps), 0)
+
+
+def test_steps_that_follow_from_what_was_taken_out_are_counted_and_passed_by() -> None:
+    steps = told(*STARTED, *REDACTED[:-1], approve("b", arguments={"amount": 7}))
+    edits = [event for event in events_of(steps) if isinstance(event, ToolEdited)]
+    retracing = Retracing()
+
+    found = retracing.follow([without_arguments(event) for event in events_of(steps)])
+
+    assert len(edits) == 1
+    assert found is None
+    assert (retracing.steps, retracing.undecided) == (len(steps), 1)
+
+
+@pytest.mark.parametrize("kind", [TurnStarted, ToolsRequested, TurnCompleted, AnswerRecorded])
+def test_a_divergence_is_found_also_where_something_else_was_taken_out(kind: type) -> None:
+    steps = told(*STARTED, receive("t1"), finish(says("well")), receive("t2"), finish(asks(PAY), turn_id="t2"))
+    events = [
+        msgspec.structs.replace(event, content=(TextBlock(mark("field")),))
+        if isinstance(event, MessageAccepted) or (isinstance(event, AnswerRecorded) and event.turn_id == "t1")
+        else event
+        for event in events_of(steps)
+    ]
+    assert Retracing().follow(events) is None
+    place = next(place for place, event in enumerate(events) if isinstance(event, kind))
+    changes: dict[type, dict[str, Any]] = {
+        TurnStarted: {"turn_id": "another"},
+        ToolsRequested: {"from_state": "waiting_for_human_input"},
+        TurnCompleted: {"from_state": "executing"},
+        AnswerRecorded: {"cost": 7.0},
+    }
+    events[place] = msgspec.structs.replace(events[place], **changes[kind])
+
+    divergence = Retracing().follow(events)
+
+    assert divergence is not None
+    assert divergence.place == place
+
+
+def test_a_fault_of_todays_code_is_told_and_not_what_would_have_led_farther() -> None:
+    steps = told(*STARTED, receive("t1"), finish(asks(PAY, LOOK), CAREFUL))
+
+    def faulty(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
+        if isinstance(command, Finish):
+            raise ZeroDivisionError("planted")
+        if isinstance(command, Interrupt | Stop | Delete):  # which come into question, too
+            return (*steps[-1].events[:-1], TurnStarted("another", AT))
+        return decide(session, command)
+
+    divergence = Retracing(decide=faulty).follow(events_of(steps))
+
+    assert divergence is not None
+    assert divergence.problem == "today's code cannot decide about Finish: ZeroDivisionError: planted"
+    assert divergence.place == len(events_of(steps[:-1]))

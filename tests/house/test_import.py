@@ -60,6 +60,10 @@ def test_the_error_of_a_projection_loads_no_database() -> None:
     assert within(loaded_by("from reenact import ReadModelBehindError"), HEAVY) == []
 
 
+def test_the_name_of_the_projections_loads_no_database() -> None:
+    assert within(loaded_by("import reenact.projections"), HEAVY) == []
+
+
 def test_a_heavy_module_would_be_noticed() -> None:
     assert within(loaded_by("from reenact import Runtime"), ("sqlalchemy", "reenact.projections")) != []
 

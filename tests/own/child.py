@@ -2,12 +2,14 @@
 
 `child.py own DIRECTORY WORDS`: tables of a user's own over a log that is a list.
 `child.py runtime LOG`: the runtime's own, over its log; the batches are small.
+`child.py version LOG`: likewise, as a program does that is opened with tables of another version.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+from unittest.mock import patch
 
 from reenact import Runtime
 from reenact.projections import Progress, Projections, projection
@@ -16,6 +18,7 @@ from tests.own.support import Words, say
 from tests.projections.histories import ListLog
 
 BATCH = 5
+ANOTHER = 1_000_000
 
 
 def tell_and_wait(progress: Progress) -> None:
@@ -41,8 +44,25 @@ def rebuild_runtime(path: str) -> None:
     runtime.projections.rebuild(progress=tell_and_wait)
 
 
+def open_another_version(path: str) -> None:
+    projection.BATCH = BATCH  # type: ignore[misc]  # likewise
+    for module in ("projection", "store"):
+        patch(f"reenact.projections.{module}.VERSION", ANOTHER).start()
+    advance = projection.Projection.advance
+
+    def advance_and_tell(tables: projection.Projection) -> bool:
+        has_moved = advance(tables)
+        tell_and_wait(Progress("reenact", tables.position, 0))
+        return has_moved
+
+    patch.object(projection.Projection, "advance", advance_and_tell).start()
+    Runtime.open(path)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "own":
         rebuild_own(*sys.argv[2:])
-    else:
+    elif sys.argv[1] == "runtime":
         rebuild_runtime(*sys.argv[2:])
+    else:
+        open_another_version(*sys.argv[2:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, select
 from sqlalchemy.exc import DatabaseError
 
 from reenact import (
+    ConfigurationError,
     ProjectionFailedError,
     ProjectionNotFoundError,
     Projections,
@@ -29,6 +30,7 @@ from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.own.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
 from tests.projections.histories import ListLog, Recorded
+from tests.runtime.test_storage import mount, mounted
 
 
 class Squeamish(Words):
@@ -154,29 +156,50 @@ def test_one_that_has_stopped_goes_on_with_mended_code_when_it_is_opened_again(
 
 
 class Ending(Words):
-    """Ends, or tries to end, a transaction that is not its own."""
+    """Does something that is not its own to do."""
 
     name = "ending"
-    how: ClassVar[str] = "commit"
+    how: ClassVar[Callable[[Connection], object]] = Connection.commit
 
     @on(Said)
     def count(self, write: Connection, event: Said, row: Row) -> None:
         super().count(write, event, row)
         if event.word == "end":
-            match self.how:
-                case "commit":
-                    write.commit()
-                case "rollback":
-                    write.rollback()
-                case "words":
-                    write.exec_driver_sql("COMMIT")
-                case _:
-                    pass
+            type(self).how(write)
 
 
-@pytest.mark.parametrize("how", ["commit", "rollback"])
-def test_a_function_cannot_end_the_transaction(
-    how: str, url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+def speak(*words: str) -> Callable[[Connection], object]:
+    """Return what says this to the database."""
+    return lambda write: [write.exec_driver_sql(word) for word in words]
+
+
+def speak_behind(*words: str) -> Callable[[Connection], object]:
+    """Return what says this to the database, past the library."""
+
+    def to_driver(write: Connection) -> object:
+        driver: Any = write.connection.driver_connection
+        return [driver.execute(word) for word in words]
+
+    return to_driver
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Connection.commit,
+        Connection.rollback,
+        Connection.close,
+        speak("COMMIT"),
+        speak("COMMIT", "BEGIN"),
+        speak("-- really\n /* yes */ rollback; "),
+        speak("END TRANSACTION", "BEGIN"),
+        speak("UPDATE reenact_progress SET position = 700"),
+        speak("DROP TABLE reenact_progress"),
+        speak("DELETE FROM reenact_progress"),
+    ],
+)
+def test_a_function_cannot_end_the_transaction_nor_say_how_far_it_is(
+    how: Callable[[Connection], object], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Ending, "how", how)
     say(log, "a", "end")
@@ -187,18 +210,42 @@ def test_a_function_cannot_end_the_transaction(
         assert found(projections, Ending) == (1, {"a": 1})
 
 
-def test_a_function_that_commits_in_so_many_words_is_found_out(
-    url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("words", [("COMMIT",), ("COMMIT", "BEGIN"), ("ROLLBACK", "BEGIN")])
+def test_a_function_that_ends_the_transaction_behind_our_back_is_found_out(
+    words: Sequence[str], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Ending, "how", "words")
-    say(log, "a", "end", "b")
+    monkeypatch.setattr(Ending, "how", speak_behind(*words))
+    say(log, "a", "end")
     with Projections.open(url, log, [Ending()]) as projections:
         with pytest.raises(ProjectionFailedError, match=r"at position 2 .* mend it, and rebuild"):
             projections.wait_for(timeout=20)
-        monkeypatch.setattr(Ending, "how", "not at all")
+        monkeypatch.setattr(Ending, "how", speak())
         projections.rebuild("ending")
 
-        assert found(projections, Ending) == (3, {"a": 1, "end": 1, "b": 1})
+        assert found(projections, Ending) == (2, {"a": 1, "end": 1})
+
+
+def begin_and_take_back(write: Connection) -> None:
+    write.begin_nested().rollback()
+
+
+@pytest.mark.parametrize("how", [Connection.begin_nested, begin_and_take_back])
+def test_a_function_may_take_back_what_it_has_written_itself(
+    how: Callable[[Connection], object], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ending, "how", how)
+    say(log, "a", "end", "b")
+    with Projections.open(url, log, [Ending()]) as projections:
+        projections.wait_for(timeout=20)
+
+        assert found(projections, Ending) == (3, counted(log.rows))
+
+
+def test_two_logs_in_one_database_cannot_have_the_same_tables(server: Server, log: WatchedLog) -> None:
+    url = server.new_log().partition("?")[0]
+
+    with pytest.raises(ConfigurationError, match="'a_own' has"):
+        Projections.open(f"{url}?schema=a_own", log, [Words()])
 
 
 def test_a_statement_that_the_database_refuses_is_a_fault_of_the_function(url: str, log: WatchedLog) -> None:
@@ -402,6 +449,37 @@ def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLo
         assert found(projections, Words) == (300, counted(log.rows))
 
 
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("who", ["writer", "reader"])
+def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
+    who: str, tmp_path: Path, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.own.files.SMALL", 0)
+    words = [f"word {number:04d}" for number in range(1500)]
+    say(log, *words)
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+    path = tmp_path / "words.db"
+    whole = bytearray(path.read_bytes())
+    middle = len(whole) // 2 // 4096 * 4096
+    whole[middle : middle + 4 * 4096] = b"damage" * (4 * 4096 // 6) + b"...."
+    path.write_bytes(whole)
+
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        assert status_of(projections).health == "running"
+        if who == "writer":
+            say(log, *words)
+            wait_until(lambda: "malformed" in repr(status_of(projections).failure), timeout=20)
+        else:
+            with pytest.raises(DatabaseError, match="malformed"):
+                found(projections, Words)
+
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+        assert found(projections, Words) == (log.head(), counted(log.rows))
+    assert not list(tmp_path.glob("*suspect"))
+
+
 def test_tables_of_another_log_or_of_one_that_was_longer_are_made_anew(url: str, log: WatchedLog) -> None:
     say(log, "a", "b", "c")
     with Projections.open(url, log, [Words()]) as projections:
@@ -491,3 +569,34 @@ def test_a_type_of_the_database_is_the_user_s_to_choose(server: Server, log: Wat
         with projections.read("kinds") as connection:
             rows: list[Any] = list(connection.execute(text("SELECT word, times FROM words")).all())
         assert rows == [("a", "many")]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_place_that_is_full_or_cannot_be_written_is_a_typed_error_and_goes_by(
+    tmp_path: Path, log: WatchedLog
+) -> None:
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as disk:
+        say(log, "a")
+        with Projections.open(disk / "views", log, [Words()]) as projections:
+            projections.wait_for(timeout=20)
+            filler = disk / "filler"
+            with pytest.raises(OSError, match="No space"):
+                filler.write_bytes(b"x" * 2_000_000)
+            say(log, *(f"word {number} " * 100 for number in range(100)))
+
+            with pytest.raises(ReadModelError):
+                projections.wait_for(timeout=20)
+            with pytest.raises(ReadModelError):
+                projections.rebuild("words")
+            filler.unlink()
+            wait_until(lambda: status_of(projections).lag == 0, timeout=20)
+            projections.rebuild("words")
+            assert found(projections, Words) == (101, counted(log.rows))
+
+        mount("-o", "remount,ro", str(disk))
+        for directory in ("views", "others"):
+            with pytest.raises(ReadModelError, match=f"{directory} cannot be used for projections .*Read-only"):
+                Projections.open(disk / directory, log, [Words()])
+        mount("-o", "remount,rw", str(disk))
+        with Projections.open(disk / "views", log, [Words()]) as projections:
+            assert found(projections, Words) == (101, counted(log.rows))

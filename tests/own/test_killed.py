@@ -17,6 +17,7 @@ from reenact.projections.own.generation import look_at
 from reenact.projections.projection import Projection as OwnTables
 from reenact.projections.store import current
 from reenact.testing import MockEnvironmentFactory, wait_until
+from tests.own.child import ANOTHER
 from tests.own.support import Words, counted, found, say
 from tests.projections.histories import ListLog, Recorded
 
@@ -77,15 +78,49 @@ def test_tables_of_a_user_s_own_are_gone_on_with_where_it_was_killed(tmp_path: P
 def test_the_runtime_s_own_tables_are_gone_on_with_where_it_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "agents.db"
+    path, tables = write_containers(tmp_path)
+    reached = kill_while_it_rebuilds("runtime", str(path), at_line=3)
+    assert current(tables) == tables
+
+    begun = note_beginnings(monkeypatch)
+    with Runtime.open(path) as runtime:
+        assert len(runtime.containers.list()) == 20
+        wait_until(lambda: Generations(tables).numbers() == [2], timeout=20)
+        assert len(runtime.containers.list()) == 20
+        assert runtime.projections.status()[0].lag == 0
+
+    assert 0 < begun[1] == reached < 21
+
+
+def test_tables_of_another_version_are_gone_on_with_where_it_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tables = write_containers(tmp_path)
+    reached = kill_while_it_rebuilds("version", str(path), at_line=2)
+    assert current(tables) == tables
+
+    for module in ("projection", "store"):
+        monkeypatch.setattr(f"reenact.projections.{module}.VERSION", ANOTHER)
+    begun = note_beginnings(monkeypatch)
+    with Runtime.open(path) as runtime:
+        assert len(runtime.containers.list()) == 20
+        assert Generations(tables).numbers() == [2]
+
+    assert 0 < begun[0] == reached < 21
+
+
+def write_containers(directory: Path) -> tuple[Path, Path]:
+    """Write a log, and return where it is, and where its tables are."""
+    path = directory / "agents.db"
     with Runtime.open(path, environment=MockEnvironmentFactory(delays=False), synchronous="OFF") as runtime:
         runtime.images.register(Image(id="chat"))
         for number in range(20):
             runtime.containers.create(container_id=f"c{number:02d}")
-    tables = Path(f"{path}.projections")
-    reached = kill_while_it_rebuilds("runtime", str(path), at_line=3)
-    assert current(tables) == tables
+    return path, Path(f"{path}.projections")
 
+
+def note_beginnings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list of where tables are when they are opened from now on."""
     begun: list[int] = []
     begin = OwnTables._begin
 
@@ -94,10 +129,4 @@ def test_the_runtime_s_own_tables_are_gone_on_with_where_it_was_killed(
         return begun[-1]
 
     monkeypatch.setattr(OwnTables, "_begin", note)
-    with Runtime.open(path) as runtime:
-        assert len(runtime.containers.list()) == 20
-        wait_until(lambda: Generations(tables).numbers() == [2], timeout=20)
-        assert len(runtime.containers.list()) == 20
-        assert runtime.projections.status()[0].lag == 0
-
-    assert 0 < begun[1] == reached < 21
+    return begun

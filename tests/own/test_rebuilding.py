@@ -19,13 +19,16 @@ from reenact import (
     ReadModelBehindError,
     ReadModelError,
     RuntimeClosedError,
+    StorageError,
 )
 from reenact.projections import Progress, Row, on
 from reenact.projections.own import generation, kept
 from reenact.projections.own.files import Files
 from reenact.projections.own.hosted import Hosted
 from reenact.projections.own.place import Place
+from reenact.projections.own.schemas import Schemas
 from reenact.testing import wait_until
+from tests.journal.server import Server
 from tests.own.support import (
     DoubleWords,
     LastWords,
@@ -58,10 +61,14 @@ class GatedLog(WatchedLog):
 
     gate: Gate | None = None
     behind = 0
+    is_broken = False
 
     def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        is_rebuilding = threading.current_thread().name.startswith(("rebuild", "reenact-rebuild"))
+        if self.is_broken and is_rebuilding:
+            raise StorageError("the disk does not answer")
         gate = self.gate
-        if gate is not None and threading.current_thread().name.startswith(("rebuild", "reenact-rebuild")):
+        if gate is not None and is_rebuilding:
             limit = min(limit, 4)
             if after >= self.behind:
                 gate.pass_through()
@@ -467,3 +474,83 @@ def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_th
         assert kept.look(connection).position == 8
     hosted.close()
     place.close()
+
+
+def test_new_tables_that_cannot_be_made_for_a_while_are_made_later(
+    url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.rebuilding.PAUSES", (0.01, 0.01))
+    say(log, *"abab")
+    with Projections.open(url, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+    log.is_broken = True
+
+    with Projections.open(url, log, [DoubleWords()]) as projections:
+        wait_until(lambda: projections.status()[0].health == "troubled", timeout=20)
+        (troubled,) = projections.status()
+        assert found(projections, DoubleWords) == (4, {"a": 2, "b": 2})
+        log.is_broken = False
+        projections.wait_for(timeout=20)
+
+        assert found(projections, DoubleWords) == (4, {"a": 4, "b": 4})
+        wait_until(lambda: projections.status()[0].failure is None, timeout=20)
+    assert troubled.failure is not None
+    assert "the disk does not answer" in troubled.failure.reason
+
+
+def test_who_waits_for_a_new_version_while_it_is_closed_is_told(tmp_path: Path, log: GatedLog) -> None:
+    say(log, *"abab")
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+    log.gate = Gate()
+
+    with Projections.open(tmp_path, log, [DoubleWords()]) as projections, ThreadPoolExecutor(1) as threads:
+        assert log.gate.reached.wait(20)
+        waiting = threads.submit(projections.wait_for, None, 20)
+        closing = on_a_thread(projections.close)
+        with pytest.raises(RuntimeClosedError):
+            waiting.result(timeout=20)
+        log.gate.opened.set()
+        closing.join(20)
+
+
+def test_a_generation_that_goes_while_a_reader_comes_to_it_is_no_matter(
+    server: Server, log: GatedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(log, "a")
+    with Projections.open(server.new_log(), log, [Words()]) as projections:
+        projections.rebuild("words")
+        projections.wait_for(timeout=20)
+        place = place_of(projections)
+        assert isinstance(place, Schemas)
+        find, seen = place._find_live, [1, 1]
+
+        def see_the_former_first(connection: Connection, name: str) -> int | None:
+            return seen.pop() if seen else find(connection, name)
+
+        monkeypatch.setattr(place, "_find_live", see_the_former_first)
+
+        assert found(projections, Words) == (1, {"a": 1})
+        assert seen == []
+
+
+def test_tables_that_cannot_be_read_are_a_typed_error(tmp_path: Path, log: GatedLog) -> None:
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        (tmp_path / "words.db").rename(tmp_path / "gone")
+        with pytest.raises(ReadModelError, match="cannot be read or written"), projections.read(Words):
+            pass
+        (tmp_path / "gone").rename(tmp_path / "words.db")
+
+
+def test_tables_that_cannot_be_put_in_place_at_first_leave_nothing_open(
+    tmp_path: Path, log: GatedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("reenact.projections.generations.os.fsync", _no_space)
+        with pytest.raises(ReadModelError, match="no space"):
+            Projections.open(tmp_path, log, [Words()])
+
+    say(log, "a")
+    with Projections.open(tmp_path, log, [Words()]) as projections:
+        projections.wait_for(timeout=20)
+        assert found(projections, Words) == (1, {"a": 1})

@@ -36,6 +36,7 @@ from reenact.domain.session import (
     Session,
     SessionBranched,
     SessionCommand,
+    SessionEvent,
     Stop,
     decide,
     evolve,
@@ -84,6 +85,10 @@ def lineage(rows: Sequence[Recorded], session_id: str) -> list[Recorded]:
     origin = stream_of(branched.origin)
     before = lineage(rows, branched.origin)
     return [*(row for row in before if row.stream != origin or row.version <= branched.version), *own]
+
+
+def _events(history: Sequence[Recorded]) -> list[SessionEvent]:
+    return [row.event for row in history if isinstance(row.event, SessionEvent)]
 
 
 class ListLog:
@@ -175,11 +180,11 @@ class World:
         """Branch off from the session at a position of the log, by default the last one."""
         history = [row for row in lineage(self.log.rows, session_id) if at is None or row.position <= at]
         if edit is not None:
-            last = before_last_message([row.event for row in history])  # type: ignore[misc]  # all there is
+            last = before_last_message(_events(history))
             history = history if last is None else history[: last + 1]
         if not history or new_id in self.sessions:
             return self.log.head()
-        origin = reduce(evolve, (row.event for row in history), Session())  # type: ignore[arg-type]  # likewise
+        origin = reduce(evolve, _events(history), Session())
         content = None if edit is None else (TextBlock(edit),)
         command = BranchSession(
             session_id=new_id,

@@ -383,5 +383,8 @@ def _history(rows: Rows, session_id: str) -> list[Recorded]:
 def _without_what_waits(history: Rows) -> list[Recorded]:
     begun = {started.turn_id for _, started in of(history, TurnStarted)}
     waiting = {accepted.turn_id for _, accepted in of(history, MessageAccepted)} - begun
-    about = MessageAccepted | TurnCompleted
-    return [row for row in history if not (isinstance(row.event, about) and row.event.turn_id in waiting)]
+    return [
+        row
+        for row in history
+        if not (isinstance(row.event, MessageAccepted | TurnCompleted) and row.event.turn_id in waiting)
+    ]

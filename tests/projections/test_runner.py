@@ -303,3 +303,57 @@ def test_readers_and_a_close_in_the_midst_of_them_get_along(tmp_path: Path, worl
 
         assert {answer.result(timeout=20) for answer in answers} == {"told"}
     assert not model._readers._free
+
+
+class SilentLog(ListLog):
+    """A log that does not answer before it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.was_asked = threading.Event()
+
+    def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        self.was_asked.set()
+        self.may_answer.wait(60)
+        return super().read_all(after=after, limit=limit)
+
+
+def test_a_log_that_does_not_answer_holds_up_neither_who_waits_nor_the_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.runner.GRACE", 0.05)
+    log = SilentLog()
+    world = World(log)
+    model, runner = open_read_model(tmp_path / "read.db", log)
+    log.was_asked.clear()
+    log.may_answer.clear()
+    position = world.create("a")
+
+    with model:
+        with pytest.raises(ReadModelBehindError):
+            runner.wait_for(position, timeout=0.05)
+        assert log.was_asked.wait(20)
+        runner.close()
+        assert not log.may_answer.is_set()
+
+        log.may_answer.set()
+        assert eventually(lambda: not runner._thread.is_alive() and runner._projection._connection.closed)
+
+
+def test_a_batch_that_takes_long_is_ended_before_its_last_event(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.projection.MOMENT", 0.0)
+    engine = open_store(tmp_path / "read.db", world.log)
+    with ProjectionRunner(world.log, engine) as runner:
+        positions = [runner.position]
+        while runner._projection.advance():
+            positions.append(runner.position)
+    engine.dispose()
+
+    assert positions == [0, *(row.position for row in world.log.rows)]
+    model, runner = open_read_model(tmp_path / "read.db", world.log)
+    with model, runner:
+        assert [agent.session_id for agent in model.agents()] == ["a"]

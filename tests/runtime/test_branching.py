@@ -134,7 +134,7 @@ def test_what_cannot_be_is_refused(runtime: Runtime, asked: dict[str, Any], erro
     before = journal_of(runtime).head()
 
     with pytest.raises(error, match=words):
-        runtime.sessions.branch(**{"session_id": "s", **asked})
+        _branch(runtime, {"session_id": "s"} | asked)
 
     assert journal_of(runtime).head() == before
     assert len(runtime.sessions.list_by_container("c")) == 1
@@ -284,3 +284,7 @@ def test_branches_are_made_from_many_threads_at_once(runtime: Runtime) -> None:
     ids = {branch.id for branch in made if isinstance(branch, SessionInfo)}
     assert len(ids) == 8
     assert all(said(runtime, id_) == said(runtime, "s") for id_ in ids)
+
+
+def _branch(runtime: Runtime, asked: dict[str, Any]) -> SessionInfo:
+    return runtime.sessions.branch(**asked)

@@ -16,7 +16,7 @@ from reenact.actors.journal.api import Append, Entry, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain import events as heard
 from reenact.domain.announce import announce
-from reenact.domain.session import Session, evolve
+from reenact.domain.session import Session, SessionBranched, evolve
 from tests.journal.support import commit
 from tests.projections.histories import Foreign, ListLog, Recorded, lineage
 
@@ -34,7 +34,11 @@ def write(log: ListLog, path: Path, *, deltas: Sequence[str] = ()) -> None:
             version = after.get(stream, 0)
             after[stream] = version + 1
             kept = tuple(_heard(log.rows[: number + 1])) if stream.startswith("session/") else ()
-            commit(journal, Append(stream, version, row.recorded_at, (row.event,), kept))
+            event = row.event
+            if isinstance(event, SessionBranched):
+                shared = journal.digest_at(f"session/{event.origin}", event.version) or b""
+                event = msgspec.structs.replace(event, digest=shared.hex())
+            commit(journal, Append(stream, version, row.recorded_at, (event,), kept))
             if deltas and kept:
                 pieces = tuple(Entry("text_delta", row.recorded_at, {"text": text}) for text in deltas)
                 commit(journal, Append(stream, None, row.recorded_at, (), (Segment({"agent_id": "a"}, pieces),)))

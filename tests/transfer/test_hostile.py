@@ -316,10 +316,40 @@ def test_a_file_that_cannot_be_written_is_named(whole: Path, tmp_path: Path, nam
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_log_is_not_exported_over_itself(whole: Path) -> None:
-    log = whole.parent / "whole.db"
-    with pytest.raises(ConfigurationError, match="is the log itself"):
-        export_log(log, log)
+OWN = ["", "-wal", "-shm", "-journal", ".lock", ".projections", ".projections-wal", ".projections.2", ".views/words.db"]
+
+
+@pytest.mark.parametrize("of", OWN)
+def test_nothing_is_exported_or_imported_over_a_log_or_what_belongs_to_it(whole: Path, tmp_path: Path, of: str) -> None:
+    log, own = tmp_path / "a.db", tmp_path / f"a.db{of}"
+    log.write_bytes((whole.parent / "whole.db").read_bytes())
+    own.parent.mkdir(exist_ok=True)
+    before = log.read_bytes()
+    (tmp_path / "link").symlink_to(own)
+
+    for name in (own, tmp_path / "link"):
+        with pytest.raises(ConfigurationError, match="is the log, or a file that belongs to it"):
+            export_log(log, name)
+        with pytest.raises(ConfigurationError, match="is the log, or a file that belongs to it"):
+            import_log(name, log)
+    if of:
+        with pytest.raises(ConfigurationError, match=r"belongs to the log .*a\.db"):
+            import_log(whole, own)
+
+    assert log.read_bytes() == before
+    assert not own.exists() or b'"header"' not in own.read_bytes()
+
+
+def test_a_second_name_of_a_file_of_the_log_is_no_other_file(whole: Path, tmp_path: Path) -> None:
+    log = tmp_path / "a.db"
+    log.write_bytes((whole.parent / "whole.db").read_bytes())
+    (tmp_path / "other").hardlink_to(log)
+
+    with pytest.raises(ConfigurationError, match="belongs to it"):
+        export_log(log, tmp_path / "other")
+    export_log(log, tmp_path / "a.db.jsonl")
+
+    assert import_log(tmp_path / "a.db.jsonl", log).events == 0
 
 
 def test_on_a_full_disk_nothing_stands_under_the_name(

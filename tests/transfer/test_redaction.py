@@ -17,7 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.actors.journal.verify import verify
-from reenact.audit import Redaction, ToolRedaction, export_log, import_log, open_export, read_redaction
+from reenact.audit import (
+    Redaction,
+    ToolRedaction,
+    export_log,
+    import_log,
+    open_export,
+    read_redaction,
+    verify_log,
+)
 from reenact.domain import image
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.attachments import ImageBlock
@@ -172,20 +180,28 @@ def test_a_field_that_a_policy_names_is_nowhere_in_the_file_nor_is_what_was_copi
     _is_whole(tmp_path / "a.jsonl", events=exported.events)
 
 
+def _write_a_mail(world: World, session: str) -> None:
+    world.say(session, "write")
+    send = ToolUseBlock("t1", "send", {"to": "ann", "body": "the secret plan", "head": {"auth": "the secret word"}})
+    world.ask(session, send, ToolUseBlock("t2", "search", {"body": "weather"}))
+    world.report(session, "t2", result="sunny")
+    world.approve(
+        session, "t1", arguments={"to": "bob", "body": "the secret plan B", "head": {"auth": "the secret word"}}
+    )
+    world.report(session, "t1", result="sent the secret plan B")
+    world.ask(
+        session, ToolUseBlock("t3", "ask_user", {"prompt": "is the secret out?", "options": ["secret yes", "no"]})
+    )
+    world.respond(session, "secret yes")
+
+
 @pytest.fixture
 def mailed(tmp_path: Path) -> Path:
     """A log in which a person is asked about a mail, changes it, and approves; and in which something is searched."""
     world = World()
     world.create("a", "x")
     world.run("a")
-    world.say("a", "write")
-    send = ToolUseBlock("t1", "send", {"to": "ann", "body": "the secret plan", "head": {"auth": "the secret word"}})
-    world.ask("a", send, ToolUseBlock("t2", "search", {"body": "weather"}))
-    world.report("a", "t2", result="sunny")
-    world.approve("a", "t1", arguments={"to": "bob", "body": "the secret plan B", "head": {"auth": "the secret word"}})
-    world.report("a", "t1", result="sent the secret plan B")
-    world.ask("a", ToolUseBlock("t3", "ask_user", {"prompt": "is the secret out?", "options": ["secret yes", "no"]}))
-    world.respond("a", "secret yes")
+    _write_a_mail(world, "a")
     write(world.log, tmp_path / "mailed.db", deltas=['{"body": "the sec', 'ret plan"}'])
     assert any(type(row.event).__name__ == "ToolEdited" for row in world.log.rows)
     return tmp_path / "mailed.db"
@@ -221,6 +237,80 @@ def test_what_a_policy_names_of_a_tool_is_nowhere_in_the_file(
     assert [word for word in gone if word in content] == []
     assert [word for word in kept if word not in content] == []
     _is_whole(path, events=exported.events)
+
+
+EVERY_FIELD = (
+    *("*.*", "*.*.*", "*.*.*.*", "*.content", "*.reason", "*.by", "*.failure", "*.failure.type", "*.result", "*.value"),
+    *("message-accepted.content", "answer-recorded.content", "answer-recorded.content.input", "tool-result.result"),
+    *("results-recorded.content", "results-recorded.content.content", "human-approve-required.calls", "tool-edited"),
+    *("human-approve-required.calls.arguments", "human-select-required.options", "human-responded", "tool-approved"),
+    *("image-registered.*", "image-registered.definition", "container-created", "turn-failed.*"),
+)
+EVERY_POLICY = [
+    *(Redaction(fields=(field,)) for field in EVERY_FIELD),
+    *(Redaction(tools=(ToolRedaction(name=name, result=True),)) for name in ("*", "send", "ask_user")),
+    Redaction(tools=(ToolRedaction(name="send", arguments=("head.auth", "body")),)),
+    Redaction(values=("secret",)),
+    Redaction(patterns={"word": "s[ecr]+t|unny|\\("}),
+]
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[Path]:
+    """A log in which much has happened, also in a branch of a session whose call waits for a person."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World()
+        world.create("a", "x")
+        world.run("a")
+        _write_a_mail(world, "a")
+        world.answer("a", SoFar(message_id="m0", content=(TextBlock("a secret"),), stop_reason="end_turn"))
+        for place in PLACES:
+            _say(world, place, "the secret (1)", as_number=False)
+        world.register_image("i", image.Definition("i", system_prompt="the secret (2)"))
+        world.say("a", "once more")
+        world.ask("a", ToolUseBlock("t7", "send", {"body": "a last secret"}), ToolUseBlock("t8", "search", {"q": 1}))
+        world.branch("a", "b")
+        world.report("a", "t8", result="secret")
+        world.reject("a", "t7")
+        world.run("b")
+        world.approve("b", "t7", arguments={"body": "a very last secret"})
+        world.report("b", "t7", result={"secret": ["secret"]})
+        world.interrupt("b", SoFar(message_id="m9", content=(TextBlock("a secret"),)))
+        write(world.log, Path(directory, "busy.db"))
+        yield Path(directory, "busy.db")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [msgspec.structs.replace(policy, hash_key=[None, b"key"][place % 2]) for place, policy in enumerate(EVERY_POLICY)],
+    ids=str,
+)
+def test_whatever_is_taken_out_what_is_left_says_the_same_everywhere(
+    busy: Path, tmp_path: Path, policy: Redaction
+) -> None:
+    path = tmp_path / "a.jsonl"
+
+    exported = export_log(busy, path, redaction=policy)
+
+    _is_whole(path, events=exported.events)
+    assert verify_log(path.with_suffix(".imported.db")).findings == ()
+
+
+def test_the_digests_of_calls_leave_only_with_all_of_their_arguments(busy: Path, tmp_path: Path) -> None:
+    def digests(policy: Redaction | None) -> list[str]:
+        export_log(busy, tmp_path / "a.jsonl", redaction=policy)
+        rows = open_export(tmp_path / "a.jsonl").find(names=["human-approve-required", "tool-approved"])
+        asked = [call.digest for row in rows if row.name == "human-approve-required" for call in row.event.calls]
+        return asked + [row.event.digest for row in rows if row.name == "tool-approved"]
+
+    said = digests(None)
+    without = digests(Redaction(tools=(ToolRedaction(name="send", arguments=("body",)),), hash_key=b"key"))
+
+    assert len(said) == len(without) == 4
+    assert not set(said) & set(without)
+    assert set(without) == {"[redacted: field]"}
+    assert not [digest for digest in said if digest in (tmp_path / "a.jsonl").read_text("utf-8")]
+    assert digests(Redaction(fields=("message-accepted.content",))) == said
 
 
 def test_marks_of_equal_values_are_equal_with_a_key_and_say_nothing_without_it(tmp_path: Path) -> None:
@@ -304,6 +394,11 @@ def test_pictures_are_taken_out_with_what_they_are_in(tmp_path: Path) -> None:
         (Redaction(fields=("turn-completed.usage",)), "has to stay"),
         (Redaction(fields=("turn-completed.duration",)), "has to stay"),
         (Redaction(fields=("tool-result.is_error",)), "has to stay"),
+        (Redaction(fields=("session-branched.origin",)), "has to stay"),
+        (Redaction(fields=("agent-stopped.reason",)), "has to stay"),
+        (Redaction(fields=("rules-recorded.rules.policies.deny.reason",)), "has to stay"),
+        (Redaction(fields=("*.*_id",)), "no event has such a field"),
+        (Redaction(fields=("answer-recorded.content.name",)), "has to stay"),
         (Redaction(values=("abc",)), "less than 4 characters"),
         (Redaction(hash_key=b""), "1 to 64"),
         (Redaction(hash_key=b"k" * 65), "1 to 64"),

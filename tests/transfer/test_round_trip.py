@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reenact import Runtime
 from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
 from reenact.audit import Redaction, export_log, import_log, open_export
 from reenact.domain.chain import FeedRecord, Record, Timer
-from reenact.domain.errors import StorageFullError
+from reenact.domain.errors import LogUnusableError, StorageFullError
 from reenact.projections.audit.api import AuditedLog
 from reenact.projections.log import Row
+from reenact.testing import MockEnvironmentFactory
 from tests.journal.server import Server
 from tests.projections.histories import Step, play, steps
 from tests.transfer.logs import compact, contents, write
@@ -124,22 +126,28 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
         events: Sequence[Record] = (),
         rows: Sequence[FeedRecord] = (),
         timers: Sequence[Timer] = (),
+        more: bool = False,
     ) -> int:
         if len(calls) == done:
             raise StorageFullError("no space is left")
         calls.append(1)
-        return take_in(journal, events=events, rows=rows, timers=timers)
+        return take_in(journal, events=events, rows=rows, timers=timers, more=more)
 
     monkeypatch.setattr("reenact._transfer.MOST_RECORDS", 4)
     with monkeypatch.context() as patch:
         patch.setattr(StoredJournal, "take_in", fail_at_last)
         with pytest.raises(StorageFullError):
             import_log(one / "one.jsonl", one / "two.db")
-    assert verify(one / "two.db") == []
+    found = [finding.problem for finding in verify(one / "two.db")]
+    assert found == (["an import was cut short; import the same export again, and it goes on"] if done else [])
+    if done:
+        with pytest.raises(LogUnusableError, match="import the same export again"):
+            Runtime.open(one / "two.db", environment=MockEnvironmentFactory())
 
     imported = import_log(one / "one.jsonl", one / "two.db")
 
     assert imported.events_there == 4 * done
+    assert verify(one / "two.db") == []
     export_log(one / "two.db", one / "two.jsonl")
     assert contents(one / "two.jsonl") == contents(one / "one.jsonl")
 

@@ -41,6 +41,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     events: int
     divergence: Parting | None
+    undecided: int
 
 
 def replay(options: ReplayOptions, console: Console) -> int:
@@ -131,6 +132,9 @@ def _lines(source: str | None, retraced: Retraced) -> Iterator[str]:
     parting, steps = retraced.divergence, f"{retraced.steps} step{'' if retraced.steps == 1 else 's'}"
     if parting is None:
         yield f"{what}  as recorded: {steps}, {retraced.events} events"
+        if retraced.undecided:
+            them = "1 step" if retraced.undecided == 1 else f"{retraced.undecided} steps"
+            yield f"    {them} could not be decided anew, since they are redacted"
         return
     where = "" if parting.position is None else f" at position {parting.position}"
     is_unreadable = parting.recorded is None and parting.decided is None

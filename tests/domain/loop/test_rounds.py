@@ -356,6 +356,15 @@ def test_after_a_crash_only_what_is_idempotent_runs_again() -> None:
     assert rounds.fold(round_, (lost, again)).call("a") == msgspec.structs.replace(LOOK, stage="running", attempts=2)
 
 
+def test_what_lacks_some_of_its_arguments_does_not_run_again() -> None:
+    redacted = msgspec.structs.replace(LOOK, arguments={"at": "[redacted: field]"})
+
+    (lost,) = rounds.resumed(started(Round((redacted,))), ANYTHING_GOES, EMPTY, {"look"}, session_id="s")
+
+    assert isinstance(lost, ToolResult)
+    assert lost.is_error
+
+
 def test_what_was_approved_runs_again_after_a_crash_and_is_not_asked_about() -> None:
     round_ = waiting(PAY_IS_ASKED, PAY)
     round_ = started(rounds.fold(round_, rounds.approved(round_, "b", PAY_IS_ASKED, arguments={"amount": 9})))
@@ -409,3 +418,18 @@ def test_what_people_are_asked_about_is_told_with_its_reason() -> None:
     assert round_.call("a") == msgspec.structs.replace(LOOK, digest="d", reason="because")
     assert round_.call("nobody") is None
     assert round_.revision == "r"
+
+
+def test_a_call_that_is_not_the_one_that_was_asked_about_cannot_be_approved() -> None:
+    asked = waiting(PAY_IS_ASKED, PAY)
+    altered = Round(
+        (msgspec.structs.replace(asked.calls[0], arguments={"amount": "[redacted: field]"}),), asked.revision
+    )
+
+    for arguments in (None, {"amount": 1}):
+        with pytest.raises(StaleApprovalError, match="redacted"):
+            rounds.approved(altered, "b", PAY_IS_ASKED, arguments=arguments)
+    moved, _ = rounds.under(altered, PAY_IS_LIMITED)
+    with pytest.raises(StaleApprovalError, match="redacted"):
+        rounds.approved(moved, "b", PAY_IS_LIMITED)
+    assert rounds.rejected(altered, "b", "no")

@@ -1,0 +1,91 @@
+"""Marks in the places of what was taken out of a history before it left, and what can still be compared around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, TypeGuard
+
+import msgspec
+
+REDACTED: Final = "redacted"
+"""Under this name the mark stands that is in the place of a whole object."""
+
+_MARK: Final = re.compile(r"\[redacted: [^\[\]]*\]")
+_WITHOUT_MARK: Final = frozenset({"original", "extra", "citations", "signature"})
+"""Fields that are missing when they were taken out."""
+
+
+def mark(name: str) -> str:
+    """Return what stands in a text for what is called so."""
+    return f"[redacted: {name}]"
+
+
+def is_marked(value: object) -> bool:
+    """Return whether a mark stands anywhere in the value."""
+    if isinstance(value, str):
+        return _MARK.search(value) is not None
+    parts = _parts(value)
+    return parts is not None and any(is_marked(name) or is_marked(one) for name, one in parts.items())
+
+
+def alike(recorded: object, decided: object) -> bool:
+    """Return whether two values are equal but for marks: in the place of one anything may have stood."""
+    if recorded == decided or _is_taken_out(recorded) or _is_taken_out(decided):
+        return True
+    if isinstance(recorded, str) and isinstance(decided, str):
+        return _fits(recorded, decided) or _fits(decided, recorded)
+    one, other = _parts(recorded), _parts(decided)
+    if one is None or other is None or isinstance(recorded, msgspec.Struct) != isinstance(decided, msgspec.Struct):
+        return False
+    if isinstance(recorded, msgspec.Struct):
+        return type(recorded) is type(decided) and all(
+            alike(one[name], other[name])
+            or (name in _WITHOUT_MARK and one[name] is None and any(map(is_marked, one.values())))
+            for name in one
+        )
+    unmarked = [{name for name in names if not is_marked(name)} for names in (one, other)]
+    return (
+        len(one) == len(other)
+        and (unmarked[0] == unmarked[1] or len(unmarked[0]) != len(one) or len(unmarked[1]) != len(other))
+        and all(alike(one[name], other[name]) for name in unmarked[0] & unmarked[1])
+    )
+
+
+def _is_taken_out(value: object) -> bool:
+    """Return whether the value is nothing but a mark."""
+    if isinstance(value, str):
+        return _MARK.fullmatch(value) is not None
+    return _is_mapping(value) and list(value) == [REDACTED] and _is_taken_out(value[REDACTED])
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Return whether the text is what the other one says around its marks."""
+    first, *rest = _MARK.split(pattern)
+    if not rest or not text.startswith(first) or not text.endswith(rest[-1]):
+        return False
+    place, end = len(first), len(text) - len(rest[-1])
+    for part in rest[:-1]:
+        place = text.find(part, place, end)
+        if place < 0:
+            return False
+        place += len(part)
+    return place <= end
+
+
+def _parts(value: object) -> Mapping[Any, Any] | None:
+    """Return what a value consists of, by names or numbers; None if it is one thing."""
+    if isinstance(value, msgspec.Struct):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
+    if _is_mapping(value):
+        return value
+    return dict(enumerate(value)) if _is_several(value) else None
+
+
+def _is_several(value: object) -> TypeGuard[Collection[Any]]:
+    return isinstance(value, Sequence | AbstractSet) and not isinstance(value, str | bytes)
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
