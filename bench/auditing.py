@@ -28,8 +28,8 @@ from reenact.actors.kernel.profile import StoredNames
 from reenact.audit import Verdict, verify_log
 from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.announce import announce, of_turn
-from reenact.domain.events import AgentStateChanged, MessageStart, MessageStop, TextDelta
-from reenact.domain.messages import TextBlock
+from reenact.domain.events import AgentStateChanged, MessageDelta, MessageStart, MessageStop, TextDelta
+from reenact.domain.messages import TextBlock, Usage
 from reenact.domain.session import Session, SessionCreated, SessionEvent
 from reenact.domain.session import evolve as believe
 
@@ -166,21 +166,22 @@ def write_sessions(path: Path, sessions: int, turns: int) -> tuple[int, int]:
 
 
 def _steps(session_id: str, turns: int) -> Iterator[tuple[int, tuple[SessionEvent, ...], tuple[Segment, ...]]]:
-    state = Session()
+    state, turn = Session(), 0
     at = _START
     for events in _decided(session_id, turns):
         at += 1_000
         yield at, events, _heard(state, events, at)
         state = reduce(believe, events, state)
         if isinstance(events[-1], TurnStarted):
-            yield at, (), (_answer(state, session_id, at),)
+            yield at, (), (_answer(state, events[-1].turn_id, turn, at),)
+            turn += 1
 
 
 def _decided(session_id: str, turns: int) -> Iterator[tuple[SessionEvent, ...]]:
     yield (SessionCreated(session_id, "bench", "bench", 1),)
     yield (AgentStarted(f"a{session_id}"),)
     for turn in range(turns):
-        turn_id, usage = f"t{session_id}.{turn:06d}", {"input_tokens": 100 + turn, "output_tokens": 200}
+        turn_id, usage = f"t{session_id}.{turn:06d}", _used(turn)
         said = TextBlock(question(turn)), TextBlock("".join(deltas(turn)))
         yield MessageAccepted(turn_id, f"q{turn_id}", said[:1], _START), TurnStarted(turn_id, _START)
         yield (
@@ -195,11 +196,16 @@ def _heard(state: Session, events: tuple[SessionEvent, ...], at: int) -> tuple[S
     )
 
 
-def _answer(state: Session, session_id: str, at: int) -> Segment:
+def _used(turn: int) -> Usage:
+    return {"input_tokens": 100 + turn, "output_tokens": 200}
+
+
+def _answer(state: Session, turn_id: str, turn: int, at: int) -> Segment:
     said = (
-        MessageStart(message_id=f"m{session_id}", model="claude"),
+        MessageStart(message_id=f"m{turn_id}", model="claude"),
         AgentStateChanged(previous="thinking", current="responding"),
-        *(TextDelta(text=delta) for delta in deltas(0)),
+        *(TextDelta(text=delta) for delta in deltas(turn)),
+        MessageDelta(usage=_used(turn)),
         MessageStop(),
     )
     return Segment(_flat(of_turn(state)), tuple(Entry(data.event_type, at, data) for data in said))

@@ -93,7 +93,8 @@ class Conversations:
         """Yield what does not follow from the events of the stream.
 
         The feed holds what is announced of each event, in their order, from some event on, and between it what the
-        environment has said while an answer came in, which is that answer. Sessions have no snapshots and no timers.
+        environment has said while an answer came in, which is that answer. Sessions take no snapshots, and are not
+        woken.
         """
         try:
             self._compare(stream, events, Told(feed))

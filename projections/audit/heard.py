@@ -145,20 +145,25 @@ class Told:
         """Pass over what the environment of the turn under way may have said, up to what is heard of the next event."""
         context, wanted = of_turn(state), None if until is None else until[1].event_type
         while self._entries and self._context == context:
-            index, entries, allowed = self._index, self._entries, self._allowed
-            count = len(entries)
-            while index < count:
+            entries, allowed, said, awaits = self._entries, self._allowed, self._said, self._awaits_text
+            begin = self._index
+            for index in range(begin, len(entries)):
                 entry = entries[index]
                 kind = entry.type
-                self._index = index
+                if kind in DELTAS and kind in allowed and (not awaits or kind in _TEXT):  # most of them
+                    if said is not None:
+                        said.append((kind, entry.data))
+                    awaits = False
+                    continue
+                self._index, self._awaits_text, self.has_begun = index, awaits, self.has_begun or index > begin
                 if kind == wanted and until is not None and self.is_next(recorded_at, *until):
                     return
-                if kind in allowed and (not self._awaits_text or kind in _TEXT):
+                if kind in allowed and (not awaits or kind in _TEXT):
                     self._take(kind, entry.data)
                 elif not self._begins_to_respond(entry):
                     return
-                self.has_begun = True
-                index += 1
+                awaits = self._awaits_text
+            self.has_begun, self._awaits_text = True, awaits
             self._load()
 
     def must_be_answered(self, state: Session, row: Row, answer: AnswerRecorded) -> None:

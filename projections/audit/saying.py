@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -41,11 +44,13 @@ STARTS: Final = MessageStart.event_type
 
 _TEXT: Final = TextDelta.event_type
 _THOUGHT: Final = ThinkingDelta.event_type
-_text: Final = msgspec.msgpack.Decoder(TextDelta).decode
-_start: Final = msgspec.msgpack.Decoder(MessageStart).decode
+_JSON: Final = InputJsonDelta.event_type
+_texts: Final = msgspec.msgpack.Decoder(list[TextDelta]).decode
+_COUNT: Final = Struct(">BI").pack
+"""What a list begins with in MessagePack, and how many are in it."""
 _decoders: Final = {
     kind.event_type: msgspec.msgpack.Decoder(kind).decode
-    for kind in (MessageDelta, MessageStop, ThinkingEnd, ToolCall, StreamError)
+    for kind in (MessageStart, MessageDelta, MessageStop, ThinkingEnd, ToolCall, StreamError)
 }
 
 _Pieces: TypeAlias = list[str | None]
@@ -69,18 +74,14 @@ class Said:
         self._thoughts: _Pieces = []
         self._signatures: list[str] = []
         self._calls: list[ToolCall] = []
-        for kind, data in entries:
+        for kind, run in groupby(entries, itemgetter(0)):
             if kind == _TEXT:
-                self._texts.append(_text(data).text)
+                self._texts.append(_joined(run))
             elif kind == _THOUGHT:
-                self._thoughts.append(_text(data).text)
-            elif kind == COMPACTED:
-                self._texts.append(None)
-                self._thoughts.append(None)
-            elif kind == STARTS:
-                self.start = _start(data)
-            elif kind in _decoders:
-                self._take(_decoders[kind](data))
+                self._thoughts.append(_joined(run))
+            elif kind != _JSON:
+                for _, data in run:
+                    self._hear(kind, data)
 
     def unlike(self, answer: AnswerRecorded, known: Collection[str], *, is_redacted: bool, is_cut: bool) -> str | None:
         """Return in what the answer is another one, None if it is this one.
@@ -135,8 +136,17 @@ class Said:
             return "there is an answer, and none was recorded"
         return None
 
+    def _hear(self, kind: str, data: msgspec.Raw) -> None:
+        if kind == COMPACTED:
+            self._texts.append(None)
+            self._thoughts.append(None)
+        elif kind in _decoders:
+            self._take(_decoders[kind](data))
+
     def _take(self, said: object) -> None:
         match said:
+            case MessageStart():
+                self.start = said
             case MessageStop():
                 self.stop = said
             case StreamError():
@@ -169,6 +179,12 @@ class Said:
         return all(any(is_same(call, block) for block in recorded) for call in self._calls) and all(
             any(is_same(call, block) for call in self._calls) for block in recorded
         )
+
+
+def _joined(deltas: Iterable[Entry]) -> str:
+    """Return the text of pieces of text, or of a thought, which are decoded together: there are many."""
+    parts = [data for _, data in deltas]
+    return "".join([delta.text for delta in _texts(_COUNT(0xDD, len(parts)) + b"".join(parts))])
 
 
 def _is_told(pieces: Sequence[str | None], content: Sequence[Block], of: type[TextBlock | ThinkingBlock]) -> bool:
