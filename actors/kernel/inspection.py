@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
+from typing import Any, Literal, Protocol, TypeAlias
 
 from reenact.actors.journal.api import Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
@@ -16,11 +17,25 @@ Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, i
 _AnyClass: TypeAlias = type[Declared[Any, Any, Any]]
 
 
-class ActorsInspection:
-    """Replays the streams of the actors of some classes, each once."""
+class Histories(Protocol):
+    """The log whose streams are inspected, for those that go on with the history of another one."""
 
-    def __init__(self, actor_classes: Iterable[_AnyClass], now: int) -> None:
-        """Know these classes. `now` is the time in microseconds since 1970-01-01 UTC.
+    def records(self, stream: str) -> Iterator[Recorded]:
+        """Yield the stream's events."""
+        ...
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of a record, None if it is not there."""
+        ...
+
+
+class ActorsInspection:
+    """Replays the streams of the actors of some classes, each once, and once more for each stream that branches off."""
+
+    def __init__(
+        self, actor_classes: Iterable[_AnyClass], now: int, histories: Callable[[EventCodec], Histories]
+    ) -> None:
+        """Know these classes. `now` is the time in microseconds since 1970-01-01 UTC; `histories` opens the log.
 
         Raises:
             TypeError: something that a class declares cannot work.
@@ -31,6 +46,7 @@ class ActorsInspection:
         self._now = now
         self.codec = EventCodec(form for _, profile in profiles for form in profile.forms)
         """What decodes their events."""
+        self._histories = histories(self.codec)
 
     def knows(self, stream: str) -> bool:
         """Return whether the stream is that of an actor of one of the classes."""
@@ -46,14 +62,17 @@ class ActorsInspection:
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events."""
         actor_class, profile = self._classes[stream.partition("/")[0]]
-        state: Any = actor_class.replay(())
+        state: Any = actor_class.initial
         snapshot = next(snapshots, None)
+        is_first = True
         for recorded in events:
             if type(recorded.event) not in profile.events:
                 problem = f"{type(recorded.event).__name__} is no event of {actor_class.__name__}"
                 yield "stream", recorded.version, problem, recorded.position
                 return
             try:
+                if is_first:
+                    state, is_first = self._beginning(actor_class, recorded), False
                 state = actor_class.evolve(state, recorded.event)
             except Exception as error:  # noqa: BLE001 - a function of the user's
                 yield "stream", recorded.version, f"it cannot be replayed: {error!r:.200}", recorded.position
@@ -65,6 +84,28 @@ class ActorsInspection:
                 snapshot = next(snapshots, None)
         if due not in self._possible(profile, state):
             yield "timer", due or 0, "the state does not wait for this time", None
+
+    def _beginning(self, actor_class: _AnyClass, first: Recorded) -> Any:  # noqa: ANN401 - a state of the user's
+        """Return the state that the stream's first event follows on: the initial one, or that of its lineage.
+
+        Raises:
+            LookupError: the stream goes on with what is not there, or is not what it was.
+        """
+        folding = actor_class.folding()
+        shared: list[tuple[str, int]] = []
+        origin = None if folding.origin is None else folding.origin(first.event)
+        while origin is not None and folding.origin is not None:
+            stream, version, branched_at = folding.stream(origin.id), origin.version, first.position
+            digest, first = self._histories.digest_at(stream, version), next(self._histories.records(stream), first)
+            if digest is None or digest.hex() != origin.digest or first.position >= branched_at:
+                raise LookupError(f"it goes on with {stream!r}, version {version}, which is not there as it was")
+            shared.append((stream, version))
+            origin = folding.origin(first.event)
+        state = folding.initial
+        for stream, version in reversed(shared):
+            for recorded in _until(version, self._histories.records(stream)):
+                state = folding.evolve(state, recorded.event)
+        return state
 
     def _possible(self, profile: Profile[Any], state: object) -> set[int | None]:
         """Return the times at which the stream may be to be woken.
@@ -78,3 +119,7 @@ class ActorsInspection:
             if at > self._now:
                 return possible
         return possible | {None}
+
+
+def _until(version: int, history: Iterator[Recorded]) -> Iterator[Recorded]:
+    return takewhile(lambda recorded: recorded.version <= version, history)

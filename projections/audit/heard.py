@@ -91,7 +91,7 @@ class Told:
         """Whether something was taken out of an event of the stream, so that its copies may say more, or less."""
         self.is_cut = False
         """Whether the log has failed while the answer came in, so that something of it may not be here."""
-        self.has_begun = False
+        self.has_begun: bool = False
         """Whether anything was passed over."""
         self._segments = _segments_of(rows)
         self._context = Context()
@@ -101,7 +101,7 @@ class Told:
         self._is_sealed = False
         self._index = 0
         self._said: list[Entry] | None = None
-        self._is_there = False
+        self._is_there: bool = False
         self._begun_at = 0
         self._responds = False
         self._awaits_text = False

@@ -199,7 +199,7 @@ def _who_knows(
 ) -> tuple[Literal["sessions", "actors", "unknown"], EventCodec | None, Inspection | None]:
     """Return whose events the log holds, and who decodes and who replays them."""
     if actors:
-        of_actors = ActorsInspection(actors, microseconds())
+        of_actors = ActorsInspection(actors, microseconds(), lambda codec: EvidenceLog(evidence, codec))
         return "actors", of_actors.codec, of_actors
     ours = codec()
     log = EvidenceLog(evidence, ours)

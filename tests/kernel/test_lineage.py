@@ -15,6 +15,7 @@ import pytest
 from reenact import ActorSystem, Event, EventSourcedActor, Origin, ReenactError
 from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.journal.stored import StoredJournal
+from reenact.audit import verify_log
 from reenact.domain.errors import LogUnusableError
 from reenact.testing import EventSourcedTestKit
 from tests.kernel.memory import MemoryJournal
@@ -194,6 +195,22 @@ def test_a_snapshot_that_the_history_does_not_lead_to_is_found(path: Path) -> No
         (wrong,) = system.check_snapshots()
 
     assert (wrong.stream, wrong.problem) == ("remembering/b", "it says 12, the events say 13")
+    (found,) = verify_log(path, actors=[Remembering]).findings
+    assert (found.kind, found.name) == ("snapshot", "remembering/b")
+
+
+def test_who_verifies_a_log_follows_its_histories(path: Path) -> None:
+    with ActorSystem.open(path, synchronous="OFF") as system:
+        for amount in (3, 4, 5):
+            system.actor(Remembering, "a").ask(Add(amount))
+        system.actor(Remembering, "b").ask(Fork(origin(system, "a", 2, "remembering"), 10))
+        system.actor(Remembering, "c").ask(Fork(origin(system, "b", 2, "remembering"), 20))
+
+    assert verify_log(path, actors=[Remembering]).findings == ()
+
+    _execute(path, "UPDATE stored_events SET digest = ? WHERE originator_id = 'remembering/a'", b"x" * 32)
+    bad = {(found.kind, found.name) for found in verify_log(path, actors=[Remembering]).findings}
+    assert {("stream", "remembering/a"), ("stream", "remembering/b")} <= bad
 
 
 @pytest.mark.parametrize(
