@@ -13,38 +13,20 @@ from hypothesis import strategies as st
 from reenact.actors.bus import flat
 from reenact.domain.agent import (
     AgentStarted,
-    AnswerRecorded,
-    ContextCompressed,
-    MessageAccepted,
-    RulesRecorded,
     StepStarted,
-    TurnCompleted,
     TurnStarted,
-    Unsaid,
 )
 from reenact.domain.announce import announce, of_turn
 from reenact.domain.events import (
-    AgentStateChanged,
     EventData,
-    MessageDelta,
-    MessageStart,
-    MessageStop,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingEnd,
-    ThinkingStart,
-    ToolCall,
 )
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.projections.audit.agreement import Conversations
 from reenact.projections.audit.heard import Deviation
 from tests.projections.histories import ListLog, Recorded, Step, lineage, play, steps
+from tests.projections.said import GOES_ON, said_in
 
 Told = tuple[dict[str, str], tuple[str, int, Any]]
-
-GOES_ON = (TurnStarted, StepStarted, MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -89,50 +71,6 @@ def feed_of(log: ListLog, session_id: str) -> list[tuple[Told, bool]]:
         if isinstance(event, TurnStarted | StepStarted) and is_own:
             said = list(said_in([row.event for row in rows[number + 1 :]]))
     return told
-
-
-def said_in(events: Sequence[object]) -> Iterator[EventData]:
-    """Yield what the environment says, if these events follow: their first answer."""
-    for event in events:
-        match event:
-            case AnswerRecorded():
-                yield from said_of(event)
-                return
-            case TurnCompleted(unsaid=None) | StepStarted() | TurnStarted():
-                return
-            case TurnCompleted(unsaid=Unsaid() as unsaid):
-                yield MessageStart(message_id="m", model=unsaid.model)
-                yield MessageDelta(usage=unsaid.usage)
-                return
-            case _:
-                pass
-
-
-def said_of(answer: AnswerRecorded) -> Iterator[EventData]:
-    """Yield what the environment has said of an answer, behind an attempt at another one."""
-    yield MessageStart(message_id="cut short", model="another")
-    yield TextDelta(text="anything")
-    yield MessageStart(message_id=answer.message_id, model=answer.model)
-    responds = False
-    for block in answer.content:
-        match block:
-            case ThinkingBlock():
-                yield ThinkingStart()
-                yield ThinkingDelta(text=block.thinking)
-                yield ThinkingEnd(signature=block.signature)
-            case TextBlock():
-                if not responds:
-                    yield AgentStateChanged(previous="thinking", current="responding")
-                    responds = True
-                yield TextDelta(text=block.text[:1])
-                yield TextDelta(text=block.text[1:])
-            case ToolUseBlock():
-                yield ToolCall(id=block.id, name=block.name, input=block.input)
-            case _:
-                pass
-    yield MessageDelta(usage=answer.usage)
-    if not answer.partial:
-        yield MessageStop(stop_reason=answer.stop_reason)
 
 
 def packed(told: Sequence[Told], sizes: Sequence[int]) -> list[Packed]:

@@ -15,16 +15,21 @@ from reenact._runtime import codec
 from reenact.actors.journal.api import Append, Entry, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain import events as heard
-from reenact.domain.announce import announce
+from reenact.domain.agent import StepStarted, TurnStarted
+from reenact.domain.announce import announce, of_turn
 from reenact.domain.session import Session, SessionBranched, evolve
 from tests.journal.support import commit
 from tests.projections.histories import Foreign, ListLog, Recorded, lineage
+from tests.projections.said import GOES_ON, said_in
 
 Line = dict[str, Any]
 
 
 def write(log: ListLog, path: Path, *, deltas: Sequence[str] = ()) -> None:
-    """Write what a list holds into a log, with what subscribers saw of it, and these texts as pieces of answers."""
+    """Write what a list holds into a log, with what subscribers saw of it, and these texts as pieces of answers.
+
+    Without any, the answers are those that were recorded.
+    """
     with SqliteJournal.open(path, codec(), synchronous="OFF") as journal:
         after: dict[str, int] = {}
         for number, row in enumerate(log.rows):
@@ -38,10 +43,27 @@ def write(log: ListLog, path: Path, *, deltas: Sequence[str] = ()) -> None:
             if isinstance(event, SessionBranched):
                 shared = journal.digest_at(f"session/{event.origin}", event.version) or b""
                 event = msgspec.structs.replace(event, digest=shared.hex())
+            if said := () if deltas else tuple(_said(log.rows[: number + 1], log.rows[number:])):
+                commit(journal, Append(stream, None, row.recorded_at, (), said))
             commit(journal, Append(stream, version, row.recorded_at, (event,), kept))
             if deltas and kept:
                 pieces = tuple(Entry("text_delta", row.recorded_at, {"text": text}) for text in deltas)
                 commit(journal, Append(stream, None, row.recorded_at, (), (Segment({"agent_id": "a"}, pieces),)))
+
+
+def _said(rows: Sequence[Recorded], later: Sequence[Recorded]) -> Iterable[Segment]:
+    """Yield what has been said when the last of the rows comes, if that ends an answer, which is among the later."""
+    last, following = rows[-1], [row.event for row in later if row.stream == rows[-1].stream]
+    own = [row.event for row in rows[:-1] if row.stream == last.stream]
+    begun = next((event for event in reversed(own) if not isinstance(event, GOES_ON[2:])), None)
+    if isinstance(last.event, GOES_ON) or not isinstance(begun, TurnStarted | StepStarted):
+        return
+    *before, _ = lineage(rows, last.stream.removeprefix("session/"))
+    session = reduce(evolve, (row.event for row in before), Session())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # all there is
+    names = {name: value for name, value in msgspec.to_builtins(of_turn(session)).items() if value is not None}
+    entries = tuple(Entry(data.event_type, last.recorded_at, data) for data in said_in(following))
+    if entries:
+        yield Segment(names, entries)
 
 
 def _heard(rows: Sequence[Recorded]) -> Iterable[Segment]:
