@@ -77,6 +77,8 @@ class Grammar:
         self.calls = HeardCalls()
         self.deleted = False
         self.warned = False
+        self.branched = False
+        self.has_run = False
         self._last: Heard | None = None
         self._resumed = resumed
 
@@ -104,10 +106,10 @@ class Grammar:
     def _read(self, event: Heard, where: str) -> None:
         match event.type:
             case "session_created":
-                pass
+                self.branched = event.data.get("origin") is not None
             case "agent_started":
                 assert self.state is None, where
-                self.state = "idle"
+                self.state, self.has_run = "idle", True
             case "agent_state_changed":
                 self._state(event, where)
             case "agent_stopped":
@@ -145,7 +147,8 @@ class Grammar:
     def _asked(self, event: Heard, where: str) -> None:
         assert event.turn_id is not None, where
         assert event.turn_id not in self.turns, where
-        assert self.state is not None, where
+        # What waits where a branch begins is accepted there anew, before it is run.
+        assert self.state is not None or (self.branched and not self.has_run), where
         self.turns[event.turn_id] = TurnSoFar(event.turn_id)
         self.waiting.append(event.turn_id)
 

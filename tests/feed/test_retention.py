@@ -171,7 +171,7 @@ def test_rows_become_few_and_none_too_large(book: Book, monkeypatch: pytest.Monk
 
 
 def test_large_rows_are_not_made_larger(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "MOST_BYTES", 100)
+    monkeypatch.setattr(compaction, "MOST_BYTES", 120)
     for number in range(5):
         answered(book, "s", f"t{number}")
 
