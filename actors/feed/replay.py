@@ -22,8 +22,11 @@ MOST_ROWS: Final = 256
 ENOUGH_BYTES: Final = 64 * 1024
 ENOUGH_EVENTS: Final = 512
 """How many rows make a page: at first, and at the most; what they ought to take in the log, and hold."""
+MOST_BYTES: Final = 256 * 1024
+"""A page that holds as much takes no further row."""
 STEP: Final = 32
 """So many rows are read at a time: nobody knows before how much they hold."""
+SHARED_BYTES: Final = 1024 * 1024
 SHARED_PAGES: Final = 16
 """So many pages, those read last of all topics, are kept for others who come to the same place."""
 AT_A_TIME: Final = 16
@@ -125,6 +128,7 @@ class Replay:
             if page is None:
                 page = Page(self._rows(topic, after, rows), after, self._new_id)
                 self._pages.append(page)
+                self._let_go()
         return page, page.behind(after)
 
     def forget(self, topic: str) -> None:
@@ -134,6 +138,12 @@ class Replay:
                 with contextlib.suppress(ValueError):  # it is gone already
                     self._pages.remove(page)
 
+    def _let_go(self) -> None:
+        """Keep no more pages than may be held, the newest in any case."""
+        with contextlib.suppress(IndexError):  # others let go, too
+            while len(self._pages) > 1 and sum(page.size for page in tuple(self._pages)) > SHARED_BYTES:
+                self._pages.popleft()
+
     def _found(self, topic: str, after: int) -> Page | None:
         for page in tuple(self._pages):
             if page.topic == topic and page.first <= after + 1 and after < page.last:
@@ -142,13 +152,14 @@ class Replay:
 
     def _rows(self, topic: str, after: int, limit: int) -> list[FeedRow]:
         rows: list[FeedRow] = []
-        events, cursor = 0, after
-        while events < ENOUGH_EVENTS and len(rows) < limit:
+        events, size, cursor = 0, 0, after
+        while events < ENOUGH_EVENTS and size < MOST_BYTES and len(rows) < limit:
             step = min(limit - len(rows), STEP)
             more = self._journal.read_feed(topic, after=cursor, limit=step)
             for row in more:
-                if events < ENOUGH_EVENTS:
+                if events < ENOUGH_EVENTS and size < MOST_BYTES:
                     rows.append(row)
+                    size += len(_measure(row.segments))
                     *_, (cursor, _, _) = numbered(row)
                     events += sum(len(segment.entries) for segment in row.segments)
             if len(more) < step:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -35,7 +35,11 @@ from reenact.domain.errors import ConflictError, RequestReusedError, StorageErro
 
 MOST_PACKED: Final = 500
 """A row of a feed that holds so many entries takes no more: whoever reads one has all of it in memory."""
+MOST_BYTES: Final = 256 * 1024
+"""A row that would be longer becomes several, as long as each has more than one entry."""
 _encode = msgspec.msgpack.Encoder().encode
+_Open: TypeAlias = list[tuple[dict[str, str], list[Entry]]]
+"""Laid out as segments are, but open at the end."""
 
 
 class Batch:
@@ -202,11 +206,15 @@ class Batch:
         if packing.count >= MOST_PACKED:
             self._feed += self._seal(topic, self._packings.pop(topic))
 
-    def _seal(self, topic: str, packing: _Packing) -> tuple[str, int, int, bytes, bytes]:
-        segments = _encode(packing.segments)
-        digest = feed_digest(packing.previous, topic.encode(), packing.first_cursor, packing.count, segments)
-        self._heads.topics.move(topic, (packing.first_cursor + packing.count - 1, digest))
-        return topic, packing.first_cursor, packing.count, segments, digest
+    def _seal(self, topic: str, packing: _Packing) -> Values:
+        rows: Values = []
+        cursor, digest = packing.first_cursor, packing.previous
+        for count, segments in _rows_of(packing.segments, packing.count):
+            digest = feed_digest(digest, topic.encode(), cursor, count, segments)
+            rows += (topic, cursor, count, segments, digest)
+            cursor += count
+        self._heads.topics.move(topic, (cursor - 1, digest))
+        return rows
 
     def _add_rows(self, rows: Rows) -> Outcome:
         conflict = self._find_conflict(rows)
@@ -301,8 +309,7 @@ class _Packing:
         self.first_cursor = cursor + 1
         self.previous = previous
         self.count = 0
-        # Laid out as segments are, but open at the end.
-        self.segments: list[tuple[dict[str, str], list[Entry]]] = []
+        self.segments: _Open = []
 
     def add(self, segment: Segment) -> int:
         """Pack the segment and return the cursor of its first entry."""
@@ -314,3 +321,22 @@ class _Packing:
             segments.append((context, list(segment.entries)))
         self.count += len(segment.entries)
         return first_cursor
+
+
+def _rows_of(segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the rows that hold the segments, each with the number of its entries."""
+    encoded = _encode(segments)
+    if len(encoded) <= MOST_BYTES or count == 1:
+        yield count, encoded
+        return
+    first: _Open = []
+    rest: _Open = []
+    left = count // 2
+    for context, entries in segments:
+        if left > 0:
+            first.append((context, entries[:left]))
+        if len(entries) > left:
+            rest.append((context, entries[max(left, 0) :]))
+        left -= len(entries)
+    yield from _rows_of(first, count // 2)
+    yield from _rows_of(rest, count - count // 2)

@@ -32,6 +32,22 @@ def written(journal: StoredJournal) -> StoredJournal:
     return journal
 
 
+def test_a_row_that_would_be_long_becomes_several(journal: StoredJournal, log: Log) -> None:
+    words = [f"{number} " + "x" * (100_000 if number == 40 else 9_000) for number in range(100)]
+    parts = [said(*words[:30]), said(*words[30:31], agent="a2"), said(*words[31:], agent="a3")]
+
+    commit(journal, step("s1", 0, Added(1), kept=parts))
+    commit(journal, step("s1", 1, Added(1), kept=[said("after")]))
+
+    assert words_of(journal, "s1") == dict(enumerate([*words, "after"], 1))
+    found = rows(journal)
+    assert len(found) > 3
+    assert all(sum(len(entry.data["word"]) for one in held for entry in one.entries) < 300_000 for _, held in found)
+    agents = [one.context["agent"] for _, held in found for one in held for _ in one.entries]
+    assert agents == ["a1"] * 30 + ["a2"] + ["a3"] * 69 + ["a1"]
+    assert log.verify() == []
+
+
 @pytest.mark.parametrize(("first", "last"), [(1, 3), (2, 6), (2, 3), (4, 10), (7, 10), (1, 10)])
 def test_one_row_takes_the_place_of_those_that_hold_its_cursors(
     written: StoredJournal, log: Log, first: int, last: int
