@@ -99,8 +99,8 @@ def test_connections_that_come_and_go_leave_nothing_behind(
         staying.read("turn_completed")
 
     assert received(staying.heard()) == kept(runtime)
-    wait_until(lambda: not runtime.feed.topics and not runtime.feed.consumers.here())
-    wait_until(lambda: not server._service.connections)
+    wait_until(lambda: not runtime.feed.topics and not runtime.feed.consumers.here(), PATIENCE)
+    wait_until(lambda: not server._service.connections, PATIENCE)
 
 
 @pytest.mark.parametrize("seed", range(3))
