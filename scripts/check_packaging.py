@@ -64,7 +64,9 @@ def _same_wheel_from_everywhere(work: Path) -> Path:
 
     sdist = _build(ROOT, work / "sdist", "--sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(work / "unpacked", filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extraction_filter = tarfile.data_filter  # not known before 3.11.4
+        archive.extractall(work / "unpacked")  # noqa: S202 - an archive of our own making
     (unpacked,) = (work / "unpacked").iterdir()
     _nothing_through_a_link(unpacked)
     through_sdist = _build(unpacked, work / "through-sdist", "--wheel")

@@ -62,7 +62,7 @@ class ActorsInspection:
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events."""
         actor_class, profile = self._classes[stream.partition("/")[0]]
-        state: Any = actor_class.initial
+        state: Any = actor_class.folding().initial
         snapshot = next(snapshots, None)
         is_first = True
         for recorded in events:
