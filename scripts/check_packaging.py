@@ -23,6 +23,7 @@ USERS_OF_EXTRAS = (
     "reenact.actors.environment.tools.mcp.session",
     "reenact.actors.environment.tools.mcp.stdio",
     "reenact.actors.journal.postgres",
+    "reenact.projections.own.schemas",
     "reenact.testing.machine",
     "reenact.testing.plugin",
 )
