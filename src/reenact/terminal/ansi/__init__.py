@@ -1,0 +1,1 @@
+"""Escape sequences: text taken apart into tokens, with their styles."""

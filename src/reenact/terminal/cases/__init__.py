@@ -1,0 +1,1 @@
+"""Test cases in files, and who runs them."""

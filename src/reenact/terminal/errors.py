@@ -1,0 +1,70 @@
+"""What can go wrong when a program is tested at a terminal, by kind, and what was seen until then."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from reenact.domain.errors import ReenactError
+
+_SHOWN: Final = 2000
+
+
+class TerminalTestErrorType(StrEnum):
+    """The kinds of errors; the values are stable."""
+
+    PTY_CREATE_FAILED = "PTY_CREATE_FAILED"
+    PROCESS_START_FAILED = "PROCESS_START_FAILED"
+    PROCESS_EXITED = "PROCESS_EXITED"
+    """The program ended before what was waited for came."""
+    TIMEOUT = "TIMEOUT"
+    ASSERTION_FAILED = "ASSERTION_FAILED"
+    FIXTURE_SETUP_FAILED = "FIXTURE_SETUP_FAILED"
+    FIXTURE_TEARDOWN_FAILED = "FIXTURE_TEARDOWN_FAILED"
+    SCRIPT_EXECUTION_ERROR = "SCRIPT_EXECUTION_ERROR"
+    """A step cannot be carried out: it is no step, or the terminal is not in a state for it."""
+    INVALID_CONFIG = "INVALID_CONFIG"
+
+
+class TerminalTestError(ReenactError):
+    """An error of a terminal test: its `type`, what it is about, and in `seen` the last of what the program showed."""
+
+    def __init__(
+        self,
+        type: TerminalTestErrorType,  # noqa: A002 - the name that the document gives it
+        message: str,
+        cause: BaseException | None = None,
+        *,
+        seen: str | None = None,
+    ) -> None:
+        shown = "" if seen is None else f"\n{_excerpt(seen)}"
+        super().__init__(f"{message}{shown}")
+        self.type = type
+        self.code = type.value.lower()
+        self.message = message
+        self.cause = cause
+        self.seen = seen
+        if cause is not None:
+            self.__cause__ = cause
+
+
+class WaitTimeoutError(TerminalTestError, TimeoutError):
+    """What was waited for did not come in time (`TIMEOUT`). The process lives, unless its end was waited for."""
+
+    def __init__(self, message: str, *, seen: str | None = None) -> None:
+        super().__init__(TerminalTestErrorType.TIMEOUT, message, seen=seen)
+
+
+class ExpectationError(TerminalTestError, AssertionError):
+    """What is shown is not what was expected; `type` is `ASSERTION_FAILED`."""
+
+    def __init__(self, message: str, *, seen: str | None = None) -> None:
+        super().__init__(TerminalTestErrorType.ASSERTION_FAILED, message, seen=seen)
+
+
+def _excerpt(seen: str) -> str:
+    if not seen.strip():
+        return "nothing was shown"
+    if len(seen) <= _SHOWN:
+        return f"this was shown:\n{seen}"
+    return f"this was shown at last, of {len(seen)} characters:\n{seen[-_SHOWN:]}"

@@ -1,0 +1,1 @@
+"""Text compared with what was expected."""

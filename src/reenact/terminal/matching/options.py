@@ -1,0 +1,44 @@
+"""What is expected of a text, and what came of comparing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+AssertionType: TypeAlias = Literal["exact", "contains", "regex", "json", "jsonSchema"]
+
+
+class AssertionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is expected, and how it is compared.
+
+    Attributes:
+        type: how.
+        expected: a text; for `regex` a pattern, compiled or not; for `json` a value or JSON text; for `jsonSchema` a
+            schema or its JSON text.
+        strip_ansi: take escape sequences out of both sides before comparing.
+        ignore_case: compare casefolded text. Not for JSON.
+        ignore_whitespace: take runs of white space for one blank, and none at the ends. Not for JSON.
+    """
+
+    type: AssertionType
+    expected: Any
+    strip_ansi: bool = False
+    ignore_case: bool = False
+    ignore_whitespace: bool = False
+
+
+class AssertionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the text was as expected; if not, in words what is different, and a diff of the two."""
+
+    passed: bool
+    actual: str
+    expected: Any
+    type: AssertionType
+    diff: str | None = None
+    message: str | None = None
+
+
+Pattern: TypeAlias = str | re.Pattern[str]
+"""A text that is to stand there as it is, or a compiled regular expression that is to be found."""

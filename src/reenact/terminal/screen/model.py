@@ -1,0 +1,94 @@
+"""What a screen shows at one moment, and what an engine that works it out must be able to do."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from reenact.terminal.style import PLAIN, ANSIStyle
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """A place on the screen: the character there with what combines with it, `" "` where nothing is.
+
+    A character that is two columns wide stands in the first of them with `width` 2; the second is `""` with `width` 0.
+    """
+
+    text: str = " "
+    width: int = 1
+    style: ANSIStyle = PLAIN
+    link: str | None = None
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """Where the cursor is, counted from 0, and whether it is shown."""
+
+    row: int = 0
+    column: int = 0
+    visible: bool = True
+
+
+class Modes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the program has asked of its terminal, as far as it changes what keys send (xterm's names and numbers)."""
+
+    application_cursor: bool = False
+    """DECCKM, private mode 1: arrows, Home and End send SS3 sequences."""
+    application_keypad: bool = False
+    """DECKPAM."""
+    bracketed_paste: bool = False
+    """Private mode 2004."""
+    alternate_screen: bool = False
+    """Private modes 47, 1047, 1049."""
+
+
+class Screen(msgspec.Struct, frozen=True, kw_only=True):
+    """A screen at one moment: it does not change when the program goes on. Rows and columns count from 0."""
+
+    columns: int
+    rows: int
+    lines: tuple[str, ...]
+    """The text of each row, without the blanks at its end."""
+    cells: tuple[tuple[Cell, ...], ...]
+    """`rows` rows of `columns` cells."""
+    cursor: Cursor
+    title: str = ""
+    modes: Modes = Modes()
+    scrollback: tuple[str, ...] = ()
+    """Lines that have left the screen at its top, the oldest first."""
+
+    @property
+    def text(self) -> str:
+        """The rows, joined by newlines, without empty ones at the end."""
+        return "\n".join(self.lines).rstrip("\n")
+
+
+class Engine(Protocol):
+    """Works out what a terminal shows. Made with `(columns, rows)`; used by one thread at a time.
+
+    Whatever bytes come, in whatever pieces, it takes them without an exception.
+    """
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what the program wrote; return what a terminal would answer it, as to a question for the cursor."""
+        ...
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the screen another size."""
+        ...
+
+    def text(self) -> str:
+        """Return what `Screen.text` would be, at less cost than all cells."""
+        ...
+
+    def modes(self) -> Modes:
+        """Return what the program has asked for."""
+        ...
+
+    def screen(self) -> Screen:
+        """Return the screen as it is now."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds. Idempotent."""
+        ...
