@@ -93,7 +93,7 @@ class GhosttyEngine:
             self._unread.clear()
         texts = self._known.texts()
         combined = set[int]()
-        for row, numbers in terminal.changes():
+        for row, numbers in terminal.changes().items():
             line = "".join([texts[number] for number in numbers])
             if _MORE in line:
                 combined.add(row)

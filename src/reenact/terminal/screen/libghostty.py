@@ -70,6 +70,7 @@ class Terminal:
         self._rows: Any = _made("GhosttyRenderStateRowIterator", _lib.ghostty_render_state_row_iterator_new)
         self._cells: Any = _made("GhosttyRenderStateRowCells", _lib.ghostty_render_state_row_cells_new)
         self._place: Any = None
+        self._combining = False
         self._end = weakref.finalize(self, _free, self._picture, self._rows, self._cells, terminal)
         self._callbacks = self._set_up()
         self._out = _Out()
@@ -77,6 +78,7 @@ class Terminal:
 
     def write(self, data: bytes) -> bytes:
         """Take what the program has written; return what the terminal answers it."""
+        self._combining = self._combining or not data.isascii()
         _lib.ghostty_terminal_vt_write(self._handle, data, len(data))
         replies = bytes(self._replies)
         self._replies.clear()
@@ -119,11 +121,18 @@ class Terminal:
         title: bytes = _ffi.buffer(out.ptr, out.len)[:] if out.len else b""
         return title.decode(errors="replace")
 
-    def changes(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield the rows that have changed since this was last asked: their places, and the numbers of their cells.
+    def changes(self) -> dict[int, list[int]]:
+        """Return the rows that have changed since this was last asked: by their places, the numbers of their cells."""
+        changed = dict(self._changes())
+        if self._combining and self.state().row not in changed:
+            # A character that only combines with the one before the cursor does not count as a change of its row.
+            _lib.ghostty_render_state_free(self._picture[0])
+            _check(_lib.ghostty_render_state_new(_ffi.NULL, self._picture))
+            changed = dict(self._changes())
+        self._combining = False
+        return changed
 
-        It is to be read to its end; meanwhile nothing else is asked.
-        """
+    def _changes(self) -> Iterator[tuple[int, list[int]]]:
         picture, rows, out, view = self._picture[0], self._rows, self._out.row, self._out.view
         _check(_lib.ghostty_render_state_update(picture, self._handle))
         _check(_lib.ghostty_render_state_get(picture, _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, rows))
