@@ -70,9 +70,7 @@ class TerminalEmulator(Session):
         """Send the text as if it was pasted: in brackets, if the program asked for them. Raises what `write` raises."""
         self.write(paste(text, self._started().modes()))
 
-    def send_key(
-        self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
-    ) -> None:
+    def send_key(self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> None:
         """Press a key, a character or one with a name, as `up`, `ctrl+c` or `shift+f5`. Raises what `write` raises.
 
         Raises:
@@ -102,9 +100,7 @@ class TerminalEmulator(Session):
         """
         self._wait(self._questions.quieting(quiet, timeout))
 
-    def wait_until(
-        self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
-    ) -> Screen:
+    def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
         """Wait until the condition is true of the screen, and return that screen; `what` names it in errors.
 
         Raises:

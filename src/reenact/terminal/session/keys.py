@@ -96,9 +96,7 @@ class SpecialKey(StrEnum):
     KP_ENTER = "kp_enter"
 
 
-def encode(
-    key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: bool = False, ctrl: bool = False
-) -> bytes:
+def encode(key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> bytes:
     """Return what the key sends: one with a name, a character, or either with modifiers before it, as `alt+x`.
 
     A modifier that makes no difference to xterm makes none here: Shift+Enter is Enter.
