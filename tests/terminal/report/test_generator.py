@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from math import inf, nan
 from pathlib import Path
@@ -24,7 +24,7 @@ RESULTS = [suite(passing(), failing())]
 
 
 @contextmanager
-def files_up_to(size: int) -> Iterator[None]:
+def files_up_to(size: int) -> Generator[None]:
     """Let the system refuse to make a file larger, as a full disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -103,9 +103,9 @@ def test_a_full_disk_leaves_the_older_report_and_nothing_else(tmp_path: Path) ->
     ("name", "why"),
     [
         ("directory", "it is a directory"),
-        ("file/report", "Not a directory"),
+        ("file/report", "is not a directory"),
         ("n" * 300, "File name too long"),
-        ("circle", "ymlink"),
+        ("circle", "link"),
         ("nul\0", "null"),
     ],
 )

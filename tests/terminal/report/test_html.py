@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
@@ -157,10 +156,7 @@ def test_a_file_whose_name_looks_like_a_scheme_is_still_a_file() -> None:
     assert link_from(Path.cwd(), "javascript:alert(1)") == "javascript%3Aalert%281%29"
 
 
-def test_a_first_line_that_is_empty_is_not_lost() -> None:
-    class Shown(HTMLParser):
-        """Reads what a browser shows: it drops a line break that comes first in `pre`."""
-
+def test_a_first_line_that_is_empty_is_not_lost_as_a_line_break_is_that_comes_first_in_pre() -> None:
     document = html([suite(replace(failing(), screen="\n\n$ _"))], HERE)
 
     assert 'aria-label="The last screen">\n\n\n$ _</pre>' in document
