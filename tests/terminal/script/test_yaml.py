@@ -21,10 +21,9 @@ data: st.SearchStrategy[Json] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(characters, max_size=5), inner, max_size=4),
     max_leaves=12,
 )
-bits = st.sampled_from(
-    [*"ab01-+.:,[]{}&*!|>%@`#'\"?~<= \n\t\r\\xuU\ufeff\x07\x85\u2028\ud800", "\n  ", "- ", ": ", "---", "...", "<<"]
-    + "%YAML 1.2\n|%TAG ! !\n|\\uD83D|\\U00110000|!!int |!<|>-".split("|")
-)
+MARKS = "ab01-+.:,[]{}&*!|>%@`#'\"?~<= \n\t\r\\xuU\ufeff\x07\x85\u2028\ud800"
+WORDS = ("\n  ", "- ", ": ", "---", "...", "<<", "%YAML 1.2\n", "%TAG ! !\n", "\\uD83D", "\\U00110000", "!!int ", ">-")
+bits = st.sampled_from([*MARKS, *WORDS])
 
 
 @pytest.mark.parametrize(
@@ -57,8 +56,7 @@ bits = st.sampled_from(
 def test_a_scalar_has_the_type_that_the_core_schema_gives_it(text: str, value: object) -> None:
     read = read_yaml(f"a: {text}")
 
-    assert read == {"a": value}
-    assert type(read["a"]) is type(value)  # type: ignore[index] # a dict, as the line before has shown
+    assert repr(read) == repr({"a": value})  # of which 1 and 1.0, which are equal, have two
 
 
 def test_not_a_number_is_one() -> None:
