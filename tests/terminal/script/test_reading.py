@@ -127,14 +127,13 @@ steps = sending() | pressing() | waiting() | ending() | asserting() | pausing()
 
 def snake(value: Json) -> Json:
     """Return the names of a step in snake case; what it is made of is not touched."""
-    if not isinstance(value, dict):
+    if not hasattr(value, "items"):
         return value
-    fields: dict[str, Json] = value
     return {
         re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name): snake(inner)
         if name in ("assert", "assertion", "wait", "waitForExit")
         else inner
-        for name, inner in fields.items()
+        for name, inner in value.items()
     }
 
 
