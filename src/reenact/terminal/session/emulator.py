@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class TerminalEmulator(Session):
-    """A program at a terminal of its own, driven as a person would. In a `with` block it is started, and gone at its end.
+    """A program at a terminal of its own, driven as a person would. A `with` block starts it, and it is gone after it.
 
-    Times are in seconds; a `timeout` of None is the terminal's own, one of 0 looks once. May be used from several threads.
+    Times are in seconds; a `timeout` of None is the terminal's own, one of 0 looks once. Several threads may use it.
     """
 
     def start(self) -> Self:
@@ -39,7 +39,7 @@ class TerminalEmulator(Session):
     def dispose(self) -> None:
         """End the program with all that it has started, and close the terminal. Idempotent.
 
-        They are hung up, terminated, and killed, each with half a second to act on it. What was shown can still be read.
+        They are hung up, terminated, and killed, with half a second to act on each. What was shown can still be read.
         """
         self._dispose()
 
@@ -54,7 +54,7 @@ class TerminalEmulator(Session):
     def write(self, data: str | bytes) -> None:
         r"""Send exactly this, text as UTF-8; wait for as long as the program leaves no room for it.
 
-        Enter is `"\r"`. A program that reads whole lines is given at most 4,095 bytes of one: the kernel drops the rest.
+        Enter is `"\r"`. A program that reads whole lines is given at most 4,095 bytes of one; the kernel drops more.
 
         Raises:
             WaitTimeoutError: the program has not read in time; the message says how many bytes went.
@@ -67,12 +67,10 @@ class TerminalEmulator(Session):
         self.write(text + "\r")
 
     def paste(self, text: str) -> None:
-        """Send the text as if it was pasted: in brackets, if the program asked for them. Raises what `write` raises."""
+        """Send the text as if it was pasted: in brackets, if the program asked for them. Raises as `write`."""
         self.write(paste(text, self._started().modes()))
 
-    def send_key(
-        self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
-    ) -> None:
+    def send_key(self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> None:
         """Press a key, a character or one with a name, as `up`, `ctrl+c` or `shift+f5`. Raises what `write` raises.
 
         Raises:
@@ -83,10 +81,10 @@ class TerminalEmulator(Session):
     def wait_for(self, pattern: str | re.Pattern[str], timeout: float | None = None, *, scope: Scope = "new") -> str:
         r"""Wait until the pattern is there; return what is there from the beginning up to the end of the match.
 
-        A text is found as it stands, its `\n` also as `\r\n`; a compiled pattern is searched for. With the scope `new` this
-        is done in what has come behind the last match of such a wait, without sequences; with `all` in everything without
-        sequences, and with `screen` in the text of the screen. `match` is the match then. A pattern may match as soon as the
-        first of the characters are there that it could match.
+        A text is found as it stands, its `\n` also as `\r\n`; a compiled pattern is searched for. With the scope `new`
+        they are looked for in what has come behind the last match of such a wait, without sequences; with `all` in
+        everything, without sequences; with `screen` in the text of the screen. `match` is the match then. A pattern
+        matches as soon as it can: `\d+` may find the first half of a number.
 
         Raises:
             WaitTimeoutError: it did not come in time; the program goes on.
@@ -95,16 +93,14 @@ class TerminalEmulator(Session):
         return self._wait(self._questions.finding(pattern, timeout, scope))
 
     def wait_idle(self, quiet: float = 0.1, timeout: float | None = None) -> None:
-        """Wait until nothing has arrived for `quiet` seconds, counted from now at the earliest, or the program has ended.
+        """Wait until nothing has arrived for `quiet` seconds, from now on, or the program has ended.
 
         Raises:
             WaitTimeoutError: it did not fall silent in time.
         """
         self._wait(self._questions.quieting(quiet, timeout))
 
-    def wait_until(
-        self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
-    ) -> Screen:
+    def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
         """Wait until the condition is true of the screen, and return that screen; `what` names it in errors.
 
         Raises:

@@ -44,7 +44,14 @@ class Live:
     """
 
     def __init__(
-        self, pair: Pair, process: Process, mark: str, transcript: Transcript, engine: Engine, recording: Recording
+        self,
+        *,
+        pair: Pair,
+        process: Process,
+        mark: str,
+        transcript: Transcript,
+        engine: Engine,
+        recording: Recording,
     ) -> None:
         self.process = process
         self.transcript = transcript

@@ -31,7 +31,7 @@ class Questions:
     name: str
     timeout: float
 
-    def writing(self, data: str | bytes) -> Asking[None]:
+    def writing(self, data: object) -> Asking[None]:
         """Ask whether all of it was written, once that was begun."""
         if not isinstance(data, (str, bytes)):
             raise checking.invalid(f"data: text or bytes are wanted, not {data!r}")

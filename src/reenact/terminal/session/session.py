@@ -1,4 +1,4 @@
-"""What both terminals have, the blocking one and asyncio's: a program, its start and its end, and questions about it."""
+"""What both terminals have, the blocking one and asyncio's: a program, its start, its end, and what it shows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_OUTPUT: Final = 16 * 1024 * 1024
 
 
 class TerminalState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a program and its terminal at one moment; `output` and `stripped_output` as far as they are kept."""
+    """What is known of a program and its terminal at one moment; the output as far as it is kept."""
 
     running: bool
     pid: int | None
@@ -193,7 +193,14 @@ class Session:
                 env = environment(self._term, self._env, mark, inherit=self._inherit_env)
                 process = started(self._spawner, self.command, env, self._cwd, pair.other)
                 undo.callback(_undo_start, process, mark)
-                live = Live(pair, process, mark, self._transcript, engine, self._recording)
+                live = Live(
+                    pair=pair,
+                    process=process,
+                    mark=mark,
+                    transcript=self._transcript,
+                    engine=engine,
+                    recording=self._recording,
+                )
                 live.begin()
                 undo.pop_all()
             self._live = live
