@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from reenact.terminal.errors import WaitTimeoutError
+from reenact.terminal.matching.options import AssertionOptions, Pattern
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.script.steps import Scope
 from reenact.terminal.session.keys import SpecialKey, encode, paste
+from reenact.terminal.session.locator import Locator, StyleFields
 from reenact.terminal.session.session import Session, TerminalState
 from reenact.terminal.session.waiting import Asking, wait
 from reenact.terminal.status import ExitStatus
@@ -120,6 +122,30 @@ class TerminalEmulator(Session):
         except WaitTimeoutError:
             self._end()
             raise
+
+    def expect_cursor(self, row: int, column: int, timeout: float | None = None) -> None:
+        """Wait until the cursor is there; both count from 0.
+
+        Raises:
+            ExpectationError: it was not, in time or at the end; the message says where it is.
+        """
+        self._wait(self._questions.cursor_at(row, column, timeout))
+
+    def expect_screen(self, options: AssertionOptions | str, timeout: float | None = None) -> None:
+        """Wait until the text of the screen is as expected; a text alone is to be found in it.
+
+        Raises:
+            ExpectationError: it was not, in time or at the end; the message says what is different.
+        """
+        self._wait(self._questions.showing(options, timeout))
+
+    def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Locator:
+        """Return what finds the text on the screen, part of a row or, with `exact`, all of it; it waits when asked."""
+        return Locator.by_text(self, text, exact=exact, ignore_case=ignore_case)
+
+    def get_by_style(self, **fields: Unpack[StyleFields]) -> Locator:
+        """Return what finds text of this look on the screen, say `bold=True, foreground="red"`; it waits when asked."""
+        return Locator.by_style(self, **fields)
 
     def _wait(self, asking: Asking[T]) -> T:
         return wait(self._started().changes, asking)
