@@ -327,7 +327,7 @@ def _test_terminal(
     def test_terminal(console: Console) -> int:
         from reenact.cli import test_terminal as testing  # noqa: PLC0415 - likewise
 
-        return testing.test_terminal(options, console)
+        return testing.run_tests(options, console)
 
     return test_terminal
 

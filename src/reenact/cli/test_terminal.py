@@ -31,7 +31,7 @@ _FILES: Final = {"junit": "junit.xml", "html": "report.html", "json": "report.js
 """What reports are called in the configuration's `outputDir`; that for the console is printed."""
 
 
-def test_terminal(options: TestTerminalOptions, console: Console) -> int:
+def run_tests(options: TestTerminalOptions, console: Console) -> int:
     """Run the tests in the files and print what became of them; exit with 1 if any of them did not pass.
 
     Raises:
@@ -62,9 +62,6 @@ def test_terminal(options: TestTerminalOptions, console: Console) -> int:
         for wanted in reports if options.reports else _configured(config):
             generator.generate(results, wanted)
     return ExitCode.SUCCESS if _all_well(results) else ExitCode.UNEXPECTED
-
-
-test_terminal.__test__ = False  # type: ignore[attr-defined] # it is named for the command, which tests
 
 
 @contextmanager
@@ -140,7 +137,7 @@ def _shown(console: Console, total: int) -> Generator[Callable[[TestResult], Non
     with progress_line(console) as show:
         done = 0
 
-        def tell(result: TestResult) -> None:
+        def tell(_: TestResult) -> None:
             nonlocal done
             done += 1
             show(Progress(phase="tests", done=done, total=total))
