@@ -112,7 +112,7 @@ class InteractionController:
             case "assert":
                 assert step.assertion is not None
                 shown = self._terminal.get_output() if step.subject == "output" else self._terminal.screen.text
-                return self._matcher.assert_(shown, step.assertion)
+                return self._matcher.assert_(shown, step.assertion)  # noqa: PT009 - not that of unittest
             case "delay":
                 if not limit.pause(step.value):
                     raise _too_late(limit)

@@ -11,9 +11,11 @@ from typing import Final, get_args
 import msgspec
 
 from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
+from reenact.terminal.screen.model import Modes
 from reenact.terminal.script.plain import Format, Plain, called, is_mapping, know, read_file, read_text
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
 from reenact.terminal.script.structs import data_of, fields_of
+from reenact.terminal.session.keys import encode
 
 _ASSERTIONS: Final = get_args(AssertionType)
 _FLAGS: Final = ("stripAnsi", "ignoreCase", "ignoreWhitespace")
@@ -80,11 +82,12 @@ def _step(plain: Plain) -> InteractionStep:
     kind, fields = _taken_apart(plain)
     know(fields, _FIELDS[kind])
     match kind:
-        case "send" | "sendLine" | "sendKey":
-            value = _needed(fields, "value", plain).text()
-            if kind == "sendLine":
-                return InteractionStep.send_line(value)
-            return plain.make(lambda: InteractionStep(type="send" if kind == "send" else "sendKey", value=value))
+        case "send":
+            return InteractionStep.send(_needed(fields, "value", plain).text())
+        case "sendLine":
+            return InteractionStep.send_line(_needed(fields, "value", plain).text())
+        case "sendKey":
+            return InteractionStep.send_key(_key(_needed(fields, "value", plain)))
         case "wait":
             return _wait(fields, plain)
         case "waitForExit":
@@ -128,6 +131,13 @@ def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
     for name in fields.keys() & inner.keys():
         raise fields[name].wrong(f"the field {name} comes twice")
     return kind, fields | inner
+
+
+def _key(plain: Plain) -> str:
+    """Return the name of the key, of which there is one in every mode."""
+    key = plain.text()
+    plain.make(lambda: encode(key, Modes()))
+    return key
 
 
 def _wait(fields: Mapping[str, Plain], plain: Plain) -> InteractionStep:

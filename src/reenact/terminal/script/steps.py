@@ -27,7 +27,7 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         type: what is done.
         value: what is sent; the key; the pattern; for `delay` the seconds.
-        timeout: seconds that a wait may take; None for the emulator's own.
+        timeout: seconds that a wait may take; None for the emulator's own, 0 to look once.
         assertion: for `assert`, what is expected.
         scope: for `wait`, where the pattern is looked for.
         subject: for `assert`, what is compared.
@@ -136,8 +136,8 @@ def _problem_of(step: InteractionStep) -> str | None:
     """Return what is wrong with the fields, of which the types of the language know little."""
     kind: str = step.type
     value: object = step.value
-    if step.timeout is not None and not is_time(step.timeout, above_zero=True):
-        return f"timeout is a number of seconds above 0, not {step.timeout!r}"
+    if step.timeout is not None and not is_time(step.timeout):
+        return f"timeout is a number of seconds, not {step.timeout!r}"
     match kind:
         case "send":
             return None if isinstance(value, str | bytes) else f"value is the text or the bytes to send, not {value!r}"
@@ -156,11 +156,9 @@ def _problem_of(step: InteractionStep) -> str | None:
             return f"there is no such step; there are {', '.join(get_args(StepType))}"
 
 
-def is_time(value: object, *, above_zero: bool = False) -> TypeGuard[float]:
+def is_time(value: object) -> TypeGuard[float]:
     """Return whether this can be a time, in seconds."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        return False
-    return value > 0 or (value == 0 and not above_zero)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
 def is_pattern(value: object) -> TypeGuard[re.Pattern[str]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -12,19 +12,23 @@ from msgspec import inspect
 from reenact.terminal.script.plain import Plain, called, camel, in_quotes, is_list, is_mapping
 
 S = TypeVar("S", bound=msgspec.Struct)
+Readers: TypeAlias = Mapping[str, Callable[[Plain], object]]
+"""What reads a field, by its name in the struct."""
+_NONE: Final[Readers] = {}
 
 
-def struct_of(kind: type[S], plain: Plain, base: S | None = None) -> S:
+def struct_of(kind: type[S], plain: Plain, base: S | None = None, readers: Readers = _NONE) -> S:
     """Return the struct that a mapping stands for; its fields are named in camel case or in snake case.
 
     Fields that are not there are those of `base`: mappings and structs in it are gone through, all else is replaced.
+    `readers` read the fields of these names, which files have in a form of their own.
 
     Raises:
         TerminalTestError: `INVALID_CONFIG`: a field is unknown, missing, or not what it is to be.
     """
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    made = _struct(info, plain, base)
+    made = _struct(info, plain, base, readers)
     assert isinstance(made, kind)
     return made
 
@@ -34,13 +38,14 @@ def fields_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     return tuple(camel(name) for name in kind.__struct_fields__)
 
 
-def _struct(info: inspect.StructType, plain: Plain, base: object) -> object:
+def _struct(info: inspect.StructType, plain: Plain, base: object, readers: Readers = _NONE) -> object:
     given = plain.fields(camel(field.name) for field in info.fields)
     values: dict[str, object] = {}
     for field in info.fields:
         before: object = getattr(base, field.name, None)
         if (inner := given.get(camel(field.name))) is not None:
-            values[field.name] = _value(field.type, inner, before)
+            read = readers.get(field.name)
+            values[field.name] = _value(field.type, inner, before) if read is None else read(inner)
         elif base is not None:
             values[field.name] = before
         elif field.required:
