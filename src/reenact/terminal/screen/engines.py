@@ -31,8 +31,7 @@ def engine_named(name: str) -> Callable[[int, int], Engine]:
     except (ImportError, OSError) as error:  # OSError: its library cannot be loaded here
         raise TerminalTestError(
             TerminalTestErrorType.INVALID_CONFIG,
-            f"the engine {name!r} cannot be used here: {error}. "
-            f"`pip install 'reenact[{extra}]'` brings what it needs",
+            f"the engine {name!r} cannot be used here: {error}. `pip install 'reenact[{extra}]'` brings what it needs",
             error,
         ) from error
     return engine

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import pyghostty  # type: ignore[import-untyped]  # it has no types: what is used of it is given some below
-from pyghostty import core  # type: ignore[import-untyped]  # likewise
+from pyghostty import core
 
 from reenact.terminal.style import ANSIStyle, Underline, palette_color, rgb_color
 
@@ -180,9 +180,7 @@ class Terminal:
         out = self._out.rendition
         _check(_lib.ghostty_render_state_row_cells_select(self._cells[0], column))
         _check(
-            _lib.ghostty_render_state_row_cells_get(
-                self._cells[0], _lib.GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_STYLE, out
-            )
+            _lib.ghostty_render_state_row_cells_get(self._cells[0], _lib.GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_STYLE, out)
         )
         style: bytes = _ffi.buffer(out)[:]
         return style

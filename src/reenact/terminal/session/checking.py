@@ -12,20 +12,21 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.screen.size import checked_size
 
 
-def seconds(value: float, name: str, *, positive: bool = False) -> float:
+def seconds(value: object, name: str, *, positive: bool = False) -> float:
     """Return the number of seconds.
 
     Raises:
         TerminalTestError: it is none (`INVALID_CONFIG`).
     """
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or value < 0 or (positive and value == 0):
-        least = "greater than 0" if positive else "0 (look once) or more"
-        raise invalid(f"{name}: a finite number of seconds is wanted, {least}, not {value!r}")
-    return float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        number = float(value)
+        if number > 0 or (number == 0 and not positive):
+            return number
+    least = "greater than 0" if positive else "0 (look once) or more"
+    raise invalid(f"{name}: a finite number of seconds is wanted, {least}, not {value!r}")
 
 
-def whole(value: int, name: str, least: int) -> int:
+def whole(value: object, name: str, least: int) -> int:
     """Return the whole number, which is not to be less than `least`.
 
     Raises:
@@ -51,12 +52,10 @@ def command_line(command: str | os.PathLike[str] | Sequence[str], args: Sequence
     Raises:
         TerminalTestError: they are none (`INVALID_CONFIG`).
     """
-    if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
-        raise invalid(f"args: a sequence of texts is wanted, not {args!r}")
-    if not isinstance(command, (str, os.PathLike, Sequence)) or isinstance(command, bytes):
-        raise invalid(f"command: a text, a path or a sequence of texts is wanted, not {command!r}")
-    words: list[object] = [command] if isinstance(command, (str, os.PathLike)) else list(command)
-    line = tuple(_word(word) for word in (*words, *args))
+    if isinstance(args, str):
+        raise invalid(f"args: a sequence of texts is wanted, not the text {args!r}")
+    words = (command,) if isinstance(command, (str, os.PathLike)) else command
+    line = (*_words(words, "command"), *_words(args, "args"))
     if not line or not line[0]:
         raise invalid("command: the name of a program is wanted; it is empty")
     return line
@@ -70,9 +69,7 @@ def directory(cwd: str | os.PathLike[str] | None) -> Path | None:
     """
     if cwd is None:
         return None
-    if not isinstance(cwd, (str, os.PathLike)) or "\0" in os.fsdecode(cwd):
-        raise invalid(f"cwd: the path of a directory is wanted, not {cwd!r}")
-    return Path(os.fsdecode(cwd)).absolute()
+    return Path(_word(cwd, "cwd")).absolute()
 
 
 def variables(env: Mapping[str, str] | None) -> dict[str, str]:
@@ -81,7 +78,8 @@ def variables(env: Mapping[str, str] | None) -> dict[str, str]:
     Raises:
         TerminalTestError: one cannot be in an environment (`INVALID_CONFIG`).
     """
-    for name, value in (env or {}).items():
+    given: list[tuple[object, object]] = list((env or {}).items())
+    for name, value in given:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise invalid(f"env: {name!r} cannot be the name of a variable; a text without `=` and NUL is wanted")
         if not isinstance(value, str) or "\0" in value:
@@ -109,8 +107,18 @@ def invalid(message: str) -> TerminalTestError:
     return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message)
 
 
-def _word(word: object) -> str:
-    text = os.fspath(word) if isinstance(word, os.PathLike) else word
-    if not isinstance(text, str) or "\0" in text:
-        raise invalid(f"command and args: texts without NUL are wanted, not {word!r}")
-    return text
+def _words(words: Sequence[str | os.PathLike[str]], name: str) -> tuple[str, ...]:
+    try:
+        return tuple(_word(word, name) for word in words)
+    except TypeError:
+        raise invalid(f"{name}: a text, a path, or a sequence of those is wanted, not {words!r}") from None
+
+
+def _word(word: str | os.PathLike[str], name: str) -> str:
+    try:
+        text = os.fspath(word)
+        if "\0" not in text:
+            return text
+    except TypeError:
+        pass  # no text, and none in it
+    raise invalid(f"{name}: a text or a path, without NUL, is wanted, not {word!r}")

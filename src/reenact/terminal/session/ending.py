@@ -57,7 +57,7 @@ class Family:
     has_ended: Callable[[], bool]
     foreground: Callable[[], int | None]
     _born: int = field(init=False)
-    _known: set[tuple[int, int]] = field(init=False, default_factory=set)
+    _known: set[tuple[int, int]] = field(init=False, default_factory=set[tuple[int, int]])
 
     def __post_init__(self) -> None:
         entry = _entry(self.pid) if _HAS_PROC else None

@@ -1,7 +1,7 @@
 """What keys send: the tables of xterm, for what the program has asked of its terminal.
 
-After "XTerm Control Sequences" (PC-style function keys, VT220-style function keys, bracketed paste) and ECMA-48. As there,
-a modifier is a parameter of a function key's sequence, and Alt a leading escape of all other keys.
+After "XTerm Control Sequences" (PC-style and VT220-style function keys, bracketed paste) and ECMA-48. As there, a
+modifier is a parameter of a function key's sequence, and Alt a leading escape of all other keys.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ class SpecialKey(StrEnum):
     KP_ENTER = "kp_enter"
 
 
-def encode(
-    key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: bool = False, ctrl: bool = False
-) -> bytes:
+def encode(key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> bytes:
     """Return what the key sends: one with a name, a character, or either with modifiers before it, as `alt+x`.
 
     A modifier that makes no difference to xterm makes none here: Shift+Enter is Enter.
@@ -216,7 +214,7 @@ _MODIFIERS: Final = {
 }
 
 
-def _read(key: str) -> tuple[str, _Held]:
+def _read(key: object) -> tuple[str, _Held]:
     """Return the name of a key, or a character, and what is held while it is pressed."""
     if not isinstance(key, str) or not key:
         raise _unknown(key)

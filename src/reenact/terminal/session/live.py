@@ -44,7 +44,15 @@ class Live:
     """
 
     def __init__(
-        self, pair: Pair, process: Process, mark: str, transcript: Transcript, engine: Engine, recording: Recording
+        self,
+        *,
+        pair: Pair,
+        process: Process,
+        mark: str,
+        transcript: Transcript,
+        engine: Engine,
+        recording: Recording,
+        max_recorded: int,
     ) -> None:
         self.process = process
         self.transcript = transcript
@@ -56,6 +64,7 @@ class Live:
         self.last_arrival = self._began = time.monotonic()
         self._pair = pair
         self._engine = engine
+        self._may_record = max_recorded
         self._engine_lock = threading.RLock()
         self._screen: tuple[int, Screen] | None = None
         self._drawn = 0
@@ -165,7 +174,8 @@ class Live:
             self.transcript.complete()
             self._pair.close()
             if self.status is not None:
-                self.recording.add_exit(self.now, self.status)
+                with self._engine_lock:
+                    self.recording.add_exit(self.now, self.status)
             self.changes.announce(over=True)
 
     def _serve(self) -> None:
@@ -231,11 +241,18 @@ class Live:
         with self._engine_lock:
             reply = self._engine.feed(data)
             self._drawn += 1
-            self.recording.add_output(self.now, data)
+            self._record(data)
         if reply:
             self._outbox.put_reply(reply)
         self.last_arrival = time.monotonic()
         self.changes.announce()
+
+    def _record(self, data: bytes) -> None:
+        if self._may_record > 0:
+            self.recording.add_output(self.now, data)
+            self._may_record -= len(data)
+            if self._may_record <= 0:
+                self.recording.mark("what follows was too much to be recorded", self.now)
 
     def _write(self) -> None:
         went = self._outbox.write_with(self._pair.write)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 import msgspec
@@ -15,6 +16,7 @@ from reenact.terminal.style import ANSIStyle, Underline
 
 _LISTED: Final = 10
 """Matches that an error lists at most."""
+_SEEN_ON_BLANKS: Final = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
 
 
 class Viewed(Protocol):
@@ -25,9 +27,7 @@ class Viewed(Protocol):
         """The screen as it is now."""
         ...
 
-    def wait_until(
-        self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
-    ) -> Screen:
+    def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
         """Return the first screen, from now on, that the condition holds of.
 
         Raises:
@@ -98,9 +98,7 @@ class Locator:
         self._what = what
 
     @classmethod
-    def by_text(
-        cls, viewed: Viewed, text: Pattern, *, exact: bool = False, ignore_case: bool = False
-    ) -> Self:
+    def by_text(cls, viewed: Viewed, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Self:
         """Return what finds a text, or a regular expression, in the rows.
 
         A text is looked for in the whole row, blanks and all; an expression in the row without the blanks at its end,
@@ -193,19 +191,17 @@ class Locator:
     @property
     def style(self) -> ANSIStyle:
         """The style of its cells; raises `ExpectationError` if they have several."""
-        match = self._one()
-        styles = tuple(dict.fromkeys(cell.style for cell in match.cells))
-        if len(styles) > 1:
-            listed = "\n".join(f"  {style}" for style in styles[:_LISTED])
-            raise ExpectationError(f"{self} has more than one style, which `cells` tells:\n{listed}")
-        return styles[0]
+        first, *others = dict.fromkeys(cell.style for cell in self._one().cells)
+        if others:
+            listed = "\n".join(f"  {style}" for style in (first, *others)[:_LISTED])
+            raise ExpectationError(f"{self} has more than one style; `cells` tells where:\n{listed}")
+        return first
 
     # --- expectations ---
 
     def expect_visible(self, timeout: float | None = None) -> Self:
         """Wait until it is there."""
-        self._expect("to be visible", lambda _match, _screen: True, timeout)
-        return self
+        return self._expect("to be visible", lambda _match, _screen: True, timeout)
 
     def expect_hidden(self, timeout: float | None = None) -> Self:
         """Wait until there is none."""
@@ -221,8 +217,9 @@ class Locator:
         """Wait until the text is in it, or the expression matches somewhere in it."""
         expression = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
         shown = pattern if isinstance(pattern, str) else pattern.pattern
-        self._expect(f"to have the text {shown!r}", lambda match, _: expression.search(match.text) is not None, timeout)
-        return self
+        return self._expect(
+            f"to have the text {shown!r}", lambda match, _: expression.search(match.text) is not None, timeout
+        )
 
     def expect_style(self, timeout: float | None = None, **fields: Unpack[StyleFields]) -> Self:
         """Wait until all its cells have these fields of a style."""
@@ -231,8 +228,7 @@ class Locator:
         def styled(match: Match, _: Screen) -> bool:
             return all(_has(cell.style, wanted) for cell in match.cells)
 
-        self._expect(f"to have the style {_described(wanted)}", styled, timeout)
-        return self
+        return self._expect(f"to have the style {_described(wanted)}", styled, timeout)
 
     def expect_cursor(self, timeout: float | None = None) -> Self:
         """Wait until the cursor stands on it, or right behind it."""
@@ -240,8 +236,7 @@ class Locator:
         def under(match: Match, screen: Screen) -> bool:
             return screen.cursor.row == match.row and match.column <= screen.cursor.column <= match.end
 
-        self._expect("to have the cursor", under, timeout)
-        return self
+        return self._expect("to have the cursor", under, timeout)
 
     def __str__(self) -> str:
         """Return what is looked for, in words."""
@@ -259,70 +254,116 @@ class Locator:
         matches = self._find(screen)
         if len(matches) != 1:
             raise ExpectationError(
-                f"{self} is there {len(matches)} times: say which one with `first`, `last`, `nth` or `in_row`"
+                f"{self} is there {len(matches)} times; say which one with `first`, `last`, `nth` or `in_row`:"
                 f"{_listed(matches)}",
                 seen=screen.text,
             )
         return matches[0]
 
-    def _expect(self, expected: str, holds: Callable[[Match, Screen], bool], timeout: float | None) -> None:
-        def met(screen: Screen) -> bool:
-            return bool(self._find(screen)) and holds(self._only(screen), screen)
+    def _expect(self, expected: str, holds: Callable[[Match, Screen], bool], timeout: float | None) -> Self:
+        def decided(screen: Screen) -> bool:
+            matches = self._find(screen)
+            return len(matches) > 1 or any(holds(match, screen) for match in matches)
 
-        self._wait(expected, met, timeout)
+        self._only(self._wait(expected, decided, timeout))
+        return self
 
-    def _wait(self, expected: str, condition: Callable[[Screen], bool], timeout: float | None) -> None:
+    def _wait(self, expected: str, condition: Callable[[Screen], bool], timeout: float | None) -> Screen:
         try:
-            self._viewed.wait_until(condition, timeout, what=f"{self} {expected}")
+            return self._viewed.wait_until(condition, timeout, what=f"{self} {expected}")
         except WaitTimeoutError as error:
             screen = self._viewed.screen
-            found = self._find(screen)
-            at = f"it was there {len(found)} times{_listed(found)}" if found else "it was not there"
-            cursor = f"the cursor: row {screen.cursor.row}, column {screen.cursor.column}"
+            found, cursor = self._find(screen), screen.cursor
+            there = f"it is there {len(found)} times:{_listed(found)}" if found else "it is not there"
             raise ExpectationError(
-                f"expected {self} {expected}; {at}\n{cursor}", seen=screen.text
+                f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}",
+                seen=screen.text,
             ) from error
 
 
 def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
     flags = re.IGNORECASE if ignore_case else 0
+    literal = isinstance(text, str)
     if isinstance(text, str):
-        if not text.strip() or len(text.splitlines()) > 1:
-            raise TerminalTestError(
-                TerminalTestErrorType.INVALID_CONFIG,
-                f"text is {text!r}: say what stands in one row, and more than blanks",
-            )
+        if not text.strip() or "\n" in text or "\r" in text:
+            message = f"text is {text!r}: say what stands in one row, and more than blanks"
+            raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message)
         expression = re.compile(re.escape(text.strip(" ") if exact else text), flags)
     else:
         expression = re.compile(text.pattern, text.flags | flags)
-    literal = isinstance(text, str)
+
+    def spans(line: str) -> Iterator[tuple[int, int]]:
+        if not exact:
+            yield from (found.span() for found in expression.finditer(line if literal else line.rstrip(" ")))
+        elif (found := expression.fullmatch(line.strip(" "))) is not None:
+            blanks = len(line) - len(line.lstrip(" "))
+            yield blanks + found.start(), blanks + found.end()
 
     def find(screen: Screen) -> tuple[Match, ...]:
         return tuple(
-            match
+            _match(row, cells, start, end)
             for row, cells in enumerate(screen.cells)
-            for match in _in_cells(row, cells, expression, exact=exact, literal=literal)
+            for start, end in spans("".join([cell.text for cell in cells]))
+            if start < end
         )
 
     return find
 
 
-def _in_cells(
-    row: int, cells: tuple[Cell, ...], expression: re.Pattern[str], *, exact: bool, literal: bool
-) -> Iterator[Match]:
-    line = "".join(cell.text for cell in cells)
-    stripped = line.rstrip(" ")
-    if exact:
-        start = len(stripped) - len(stripped.lstrip(" "))
-        found = expression.fullmatch(stripped, start)
-        spans = () if found is None else (found.span(),)
-    else:
-        spans = tuple(found.span() for found in expression.finditer(line if literal else stripped))
-    if not spans:
-        return
+def _match(row: int, cells: tuple[Cell, ...], start: int, end: int) -> Match:
+    """Return the match of the characters from `start` to `end` of the row."""
     columns = [column for column, cell in enumerate(cells) for _ in cell.text]
-    for start, end in spans:
-        if start < end:
-            first, last = columns[start], columns[end - 1]
-            behind = last + max(cells[last].width, 1)
-            yield Match(row, first, cells[first:behind])
+    first, last = columns[start], columns[end - 1]
+    return Match(row, first, cells[first : last + cells[last].width])
+
+
+def _by_style(wanted: Mapping[str, object]) -> Find:
+    on_blanks = not _SEEN_ON_BLANKS.isdisjoint(wanted)
+
+    def find(screen: Screen) -> tuple[Match, ...]:
+        found: list[Match] = []
+        for row, cells in enumerate(screen.cells):
+            places = ((column, cell) for column, cell in enumerate(cells))
+            for fits, run in groupby(places, key=lambda place: _has(place[1].style, wanted)):
+                if fits:
+                    column, *_ = (several := tuple(run))[0]
+                    match = Match(row, column, tuple(cell for _, cell in several))
+                    if on_blanks or match.text.strip():
+                        found.append(match)
+        return tuple(found)
+
+    return find
+
+
+def _has(style: ANSIStyle, wanted: Mapping[str, object]) -> bool:
+    for name, value in wanted.items():
+        is_so: object = getattr(style, name)
+        if (bool(is_so) if value is True else is_so) != value:
+            return False
+    return True
+
+
+def _checked(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields if styles have them."""
+    known = ANSIStyle.__struct_fields__
+    unknown = [name for name in fields if name not in known]
+    if unknown or not fields:
+        problem = f"a style has no {', '.join(unknown)}" if unknown else "no field of a style is given"
+        message = f"{problem}; it has {', '.join(known)}"
+        raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message)
+    return fields
+
+
+def _described(fields: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in fields.items())
+
+
+def _named(text: Pattern, *, exact: bool) -> str:
+    whole = "the row " if exact else ""
+    return f"{whole}{text!r}" if isinstance(text, str) else f"{whole}/{text.pattern}/"
+
+
+def _listed(matches: tuple[Match, ...]) -> str:
+    lines = [f"\n  {match}" for match in matches[:_LISTED]]
+    more = len(matches) - len(lines)
+    return "".join(lines) + (f"\n  and {more} more" if more else "")

@@ -1,4 +1,4 @@
-"""What is on its way to a program: written in its order, as soon as there is room, and never waited for by the writer."""
+"""What is on its way to a program: written in its order, as soon as there is room, and never waited for."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Pair:
                 fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
     def read(self) -> bytes | None:
-        """Return what can be read without waiting, not all of a flood; None once nobody has the other end open any more."""
+        """Return what can be read without waiting, not all of a flood; None once nobody has the other end open."""
         pieces: list[bytes] = []
         size = 0
         while size < _AT_ONCE:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.script.steps import Scope
 from reenact.terminal.session import checking
@@ -31,7 +32,7 @@ class Questions:
     name: str
     timeout: float
 
-    def writing(self, data: str | bytes) -> Asking[None]:
+    def writing(self, data: object) -> Asking[None]:
         """Ask whether all of it was written, once that was begun."""
         if not isinstance(data, (str, bytes)):
             raise checking.invalid(f"data: text or bytes are wanted, not {data!r}")
@@ -71,12 +72,44 @@ class Questions:
 
     def seeing(self, condition: Callable[[Screen], bool], timeout: float | None, what: str) -> Asking[Screen]:
         """Ask for a screen for which the condition is true."""
+        return self.looking(lambda screen: screen if condition(screen) else None, timeout, what)
 
-        def ask() -> Screen | None:
-            screen = self.live.screen()
-            return screen if condition(screen) else None
+    def looking(self, look: Callable[[Screen], T | None], timeout: float | None, what: str) -> Asking[T]:
+        """Ask for what is to be seen on the screen."""
+        return self._asking(lambda: look(self.live.screen()), what, timeout, self.live.screen_text)
 
-        return self._asking(ask, what, timeout, self.live.screen_text)
+    def cursor_at(self, row: int, column: int, timeout: float | None) -> Asking[Screen]:
+        """Ask for a screen whose cursor is there."""
+
+        def is_there(screen: Screen) -> bool:
+            return (screen.cursor.row, screen.cursor.column) == (row, column)
+
+        def error() -> ExpectationError:
+            cursor = self.live.screen().cursor
+            return ExpectationError(
+                f"the cursor of {self.name!r} was to be in row {row}, column {column}; "
+                f"it is in row {cursor.row}, column {cursor.column}",
+                seen=self.live.screen_text(),
+            )
+
+        return self._expecting(is_there, error, timeout)
+
+    def showing(self, options: AssertionOptions | str, timeout: float | None) -> Asking[Screen]:
+        """Ask for a screen whose text is as expected; a text alone is to be part of it."""
+        from reenact.terminal.matching.matcher import AssertionMatcher  # noqa: PLC0415 - most tests compare no screens
+
+        expected = AssertionOptions(type="contains", expected=options) if isinstance(options, str) else options
+        matcher = AssertionMatcher()
+
+        def is_shown(screen: Screen) -> bool:
+            return matcher.assert_(screen.text, expected).passed  # noqa: PT009 - no unittest
+
+        def error() -> ExpectationError:
+            result = matcher.assert_(self.live.screen_text(), expected)  # noqa: PT009 - likewise
+            said = "\n".join(filter(None, (result.message, result.diff)))
+            return ExpectationError(f"the screen of {self.name!r} is not as expected: {said}", seen=result.actual)
+
+        return self._expecting(is_shown, error, timeout)
 
     def exiting(self, timeout: float | None) -> Asking[ExitStatus]:
         """Ask how the program has ended, when all it has written is here."""
@@ -113,6 +146,17 @@ class Questions:
             return text[: match.end()]
 
         return find
+
+    def _expecting(
+        self, condition: Callable[[Screen], bool], error: Callable[[], Exception], timeout: float | None
+    ) -> Asking[Screen]:
+        limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
+
+        def ask() -> Screen | None:
+            screen = self.live.screen()
+            return screen if condition(screen) else None
+
+        return asking(self.live.changes, Question(ask=ask, ended=error, too_late=error), limit)
 
     def _asking(
         self,

@@ -1,10 +1,11 @@
-"""What both terminals have, the blocking one and asyncio's: a program, its start and its end, and questions about it."""
+"""What both terminals have, the blocking one and asyncio's: a program, its start, its end, and what it shows."""
 
 from __future__ import annotations
 
 import os
 import re
 import secrets
+import shlex
 import signal
 import threading
 import warnings
@@ -34,7 +35,7 @@ MAX_OUTPUT: Final = 16 * 1024 * 1024
 
 
 class TerminalState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a program and its terminal at one moment; `output` and `stripped_output` as far as they are kept."""
+    """What is known of a program and its terminal at one moment; the output as far as it is kept."""
 
     running: bool
     pid: int | None
@@ -91,8 +92,9 @@ class Session:
         self._cols, self._rows = checking.size(cols, rows)
         self._make_engine = engine_named(engine) if isinstance(engine, str) else engine
         self._spawner: Spawner = spawn if spawner is None else spawner
-        self._transcript = Transcript(checking.whole(max_output, "max_output", 1))
-        self._recording = Recording(self._cols, self._rows)
+        self._max_output = checking.whole(max_output, "max_output", 1)
+        self._transcript = Transcript(self._max_output)
+        self._recording = self._new_recording()
         self._live: Live | None = None
         self._is_disposed = False
         self._lock = threading.RLock()
@@ -122,7 +124,7 @@ class Session:
 
     @property
     def recording(self) -> Recording:
-        """All that went in and came out, with times."""
+        """What went in and came out, with times; of the output the first `max_output` bytes."""
         return self._recording
 
     @property
@@ -193,10 +195,19 @@ class Session:
                 env = environment(self._term, self._env, mark, inherit=self._inherit_env)
                 process = started(self._spawner, self.command, env, self._cwd, pair.other)
                 undo.callback(_undo_start, process, mark)
-                live = Live(pair, process, mark, self._transcript, engine, self._recording)
+                recording = self._new_recording()
+                live = Live(
+                    pair=pair,
+                    process=process,
+                    mark=mark,
+                    transcript=self._transcript,
+                    engine=engine,
+                    recording=recording,
+                    max_recorded=self._max_output,
+                )
                 live.begin()
                 undo.pop_all()
-            self._live = live
+            self._live, self._recording = live, recording
             # The thread knows nothing of this object, so that it can be forgotten, and is cleared away then or at exit.
             self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
 
@@ -211,6 +222,9 @@ class Session:
 
     def _end(self) -> None:
         self._started().end()
+
+    def _new_recording(self) -> Recording:
+        return Recording(self._cols, self._rows, term=self._term, command=shlex.join(self.command))
 
     @property
     def _questions(self) -> Questions:

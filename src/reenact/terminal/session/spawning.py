@@ -72,9 +72,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
     )
 
 
-def started(
-    spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int
-) -> Process:
+def started(spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
     """Start the program.
 
     Raises:
@@ -82,7 +80,9 @@ def started(
     """
     if cwd is not None and not cwd.is_dir():
         what = "is no directory" if cwd.exists() else "does not exist"
-        raise _failed(f"{argv[0]!r} was not started: the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`")
+        raise _failed(
+            f"{argv[0]!r} was not started: the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`"
+        )
     try:
         return spawner(argv, env, cwd, terminal)
     except (OSError, subprocess.SubprocessError) as error:
@@ -108,7 +108,9 @@ def _failed(message: str, cause: BaseException | None = None) -> TerminalTestErr
     return TerminalTestError(TerminalTestErrorType.PROCESS_START_FAILED, message, cause)
 
 
-def _why(error: OSError | subprocess.SubprocessError, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> str:
+def _why(
+    error: OSError | subprocess.SubprocessError, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None
+) -> str:
     name = argv[0]
     if not isinstance(error, OSError):
         return str(error)

@@ -21,7 +21,7 @@ class Kept(Generic[AnyStr]):
     """
 
     def __init__(self, empty: AnyStr, limit: int) -> None:
-        self._empty = empty
+        self._empty: AnyStr = empty
         self._limit = limit
         self._pieces: deque[AnyStr] = deque()
         self._held = 0
@@ -98,7 +98,7 @@ class Transcript:
             return self._raw.since(0)
 
     def output(self) -> str:
-        """Return what has arrived, as text: bytes that are no UTF-8 are replaced, a character not yet complete is left out."""
+        """Return what has arrived, as text: what is no UTF-8 is replaced, a character not yet complete is left out."""
         with self.lock:
             return codecs.getincrementaldecoder("utf-8")("replace").decode(self._raw.since(0), final=self._complete)
 
@@ -151,7 +151,7 @@ def compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     """
     if isinstance(pattern, str) and pattern:
         return re.compile("\r?\n".join(re.escape(line) for line in pattern.split("\n")))
-    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
+    if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
         return pattern
     raise TerminalTestError(
         TerminalTestErrorType.INVALID_CONFIG,

@@ -1,11 +1,11 @@
-"""Waiting for what a program does: a question is asked again whenever something has happened, until it has an answer."""
+"""Waiting for what a program does: a question is asked again whenever something has happened."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
@@ -16,14 +16,14 @@ T = TypeVar("T")
 class Moment(NamedTuple):
     """How much has happened so far, and whether that is all."""
 
-    count: int
+    happened: int
     over: bool
 
 
 class Pause(NamedTuple):
-    """How long a question rests: until more than `count` has happened, not before `earliest`, not after `latest`."""
+    """How long a question rests: until more has `happened`, not before `earliest`, not after `latest`."""
 
-    count: int
+    happened: int
     earliest: float
     latest: float
 
@@ -36,7 +36,7 @@ class Changes:
     """Counts what has happened, and wakes who waits for more."""
 
     def __init__(self) -> None:
-        # Reentrant, as all locks here: a forgotten emulator is cleared away wherever the garbage collector happens to run.
+        # Reentrant, as all locks here: the garbage collector clears forgotten terminals away wherever it comes to run.
         self._changed = threading.Condition(threading.RLock())
         self._listeners: list[Callable[[], None]] = []
         self._moment = Moment(0, over=False)
@@ -49,13 +49,13 @@ class Changes:
     def announce(self, *, over: bool = False) -> None:
         """Wake all who wait; `over` says that nothing more will happen."""
         with self._changed:
-            self._moment = Moment(self._moment.count + 1, self._moment.over or over)
+            self._moment = Moment(self._moment.happened + 1, self._moment.over or over)
             self._changed.notify_all()
             for listener in self._listeners:
                 listener()
 
     @contextmanager
-    def heard_by(self, listener: Callable[[], None]) -> Iterator[None]:
+    def heard_by(self, listener: Callable[[], None]) -> Generator[None]:
         """Have the listener called, on whatever thread, for each announcement; it must not block."""
         with self._changed:
             self._listeners.append(listener)
@@ -68,7 +68,7 @@ class Changes:
     def rest(self, pause: Pause) -> None:
         """Block for as long as the pause says."""
         with self._changed:
-            self._changed.wait_for(lambda: self._moment.count != pause.count, _left(pause.latest))
+            self._changed.wait_for(lambda: self._moment.happened != pause.happened, _left(pause.latest))
             # What is over is looked at in full once more, at once.
             self._changed.wait_for(lambda: self._moment.over, _left(pause.earliest))
 
@@ -107,7 +107,7 @@ def asking(changes: Changes, question: Question[T], timeout: float) -> Asking[T]
             raise question.ended()
         if now >= deadline:
             raise question.too_late()
-        yield Pause(moment.count, min(deadline, now + (now - begun)), min(deadline, question.again()))
+        yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, question.again()))
 
 
 def wait(changes: Changes, asking: Asking[T]) -> T:
@@ -123,4 +123,4 @@ def wait(changes: Changes, asking: Asking[T]) -> T:
 
 
 def _left(until: float) -> float | None:
-    return None if until == math.inf else max(0.0, until - time.monotonic())
+    return None if until == math.inf else min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
