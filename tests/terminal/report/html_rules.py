@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Final
 
 _VOID: Final = {"meta"}
-_WITHIN: Final = {
+_WITHIN: Final[dict[str, set[str | None]]] = {
     "html": {None},
     "head": {"html"},
     "body": {"html"},

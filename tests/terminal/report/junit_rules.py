@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -64,7 +63,7 @@ def _of_suite(suite: ET.Element) -> Iterator[str]:
     )
     if not _DECIMAL.fullmatch(suite.attrib["time"]):
         yield f"time is {suite.get('time')}"
-    if not _MOMENT.fullmatch(suite.attrib["timestamp"]) or not datetime.fromisoformat(suite.attrib["timestamp"]):
+    if not _MOMENT.fullmatch(suite.attrib["timestamp"]):
         yield f"timestamp is {suite.get('timestamp')}"
     tags = [child.tag for child in suite]
     cases = tags.count("testcase")

@@ -26,7 +26,7 @@ _ESCAPED_BYTES: Final = range(0xDC80, 0xDD00)
 
 def visible(text: str) -> str:
     """Return the text with only characters that XML 1.0 and HTML allow; none drives a terminal but tab, CR and LF."""
-    return _UNFIT.sub(_picture, text)
+    return _UNFIT.sub(_picture, text.replace("\x1b", "␛"))  # that one is in most output, and often
 
 
 def plain_lines(text: str) -> str:

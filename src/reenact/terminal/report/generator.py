@@ -52,7 +52,7 @@ class ReportGenerator:
         """
         path = None if options.output_path is None else Path(options.output_path)
         wanted = selected(results, include_output=options.include_output, include_stack=options.include_stack)
-        report = _made(options.format, wanted, Path.cwd() if path is None else path.resolve().parent)
+        report = _made(options.format, wanted, Path.cwd() if path is None else path.absolute().parent)
         if path is not None:
             write_report(path, report)
         return report

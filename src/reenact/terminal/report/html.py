@@ -144,14 +144,14 @@ class _Page:
 
     def _links(self, test: TestResult) -> list[str]:
         return [
-            f'<a href="{escape(link_from(self._directory, path))}">{_name(Path(path).name)}</a>'
+            f'<a href="{escape(link_from(self._directory, path))}">{_name(Path(path).name or path)}</a>'
             for path in test.attachments
         ]
 
 
 def link_from(directory: Path, path: str) -> str:
-    """Return a relative reference to the file; every character that has a meaning in one is quoted, `:` too."""
-    relative = os.path.relpath(path, directory)
+    """Return a relative reference to the file; every character that means something in one is quoted, `:` too."""
+    relative = os.path.relpath(path or ".", directory)
     try:
         name = os.fsencode(relative)
     except UnicodeEncodeError:

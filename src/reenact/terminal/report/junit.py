@@ -23,8 +23,7 @@ from reenact.terminal.report.totals import seconds
 LARGEST: Final = 1_000_000
 """Characters of one text in the file: common parsers take no text of more than ten million bytes."""
 _MESSAGE: Final = 2000
-_ESCAPED: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"}
-_IN_TEXT: Final = re.compile("[&<>\r]")
+_ESCAPED: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 _IN_ATTRIBUTE: Final = re.compile('[&<>"\r\n\t]')
 
 
@@ -114,7 +113,10 @@ def _name(text: str) -> str:
 def _text(text: str) -> str:
     end, missing = end_of(text, LARGEST)
     note = f"({missing} characters are left out before this)\n" if missing else ""
-    return _IN_TEXT.sub(lambda found: _ESCAPED[found[0]], note + visible(end))
+    text = note + visible(end)
+    for character, reference in _ESCAPED.items():
+        text = text.replace(character, reference)
+    return text
 
 
 def _attributes(**values: str) -> str:

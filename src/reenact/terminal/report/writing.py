@@ -20,13 +20,13 @@ def write_report(path: Path, text: str) -> None:
     """
     data = text.encode()
     try:
-        target = path.resolve()
-        if target.is_dir():
+        if path.is_dir():
             raise IsADirectoryError(0, "it is a directory")
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
             return
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = path.resolve()
+        _make(target.parent)
         _replace(target, data)
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, links that lead in a circle
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -35,6 +35,13 @@ def write_report(path: Path, text: str) -> None:
             f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file",
             error,
         ) from error
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(0, f"{directory} is not a directory") from error
 
 
 def _replace(target: Path, data: bytes) -> None:
