@@ -224,27 +224,45 @@ def test_a_step_may_be_done_alone_and_the_state_looked_at(shell: Shell) -> None:
 
 
 def test_a_script_takes_no_longer_than_its_limit(shell: Shell) -> None:
-    result = InteractionController(shell("read line")).execute(
-        script_of([{"wait": "never", "timeout": 60}, {"delay": 1}]), TimeLimit(0.05)
+    terminal = shell("read line")
+    terminal.start()
+
+    result = InteractionController(terminal).execute(
+        script_of([{"wait": "never", "timeout": 60}, {"delay": 1}]), TimeLimit(0.2)
     )
 
     assert [step.error_type for step in result.steps] == [TerminalTestErrorType.TIMEOUT]
-    assert (result.error or "").startswith("the 0.05 s that all may take are over: waited")
-    assert result.total_duration < 30
+    assert (result.error or "").startswith("the 0.2 s that all may take are over: waited")
+    assert 0.2 <= result.total_duration < 30
+
+
+def test_a_pause_is_no_longer_than_the_limit_either(shell: Shell) -> None:
+    terminal = shell("read line")
+    terminal.start()
+
+    result = InteractionController(terminal).execute(script_of([{"delay": 60}, {"sendLine": "x"}]), TimeLimit(0.2))
+
+    assert [step.error for step in result.steps] == ["the 0.2 s that all may take are over: the pause was cut short"]
+    assert 0.2 <= result.total_duration < 30
 
 
 def test_no_step_is_begun_when_the_time_is_over(shell: Shell) -> None:
-    result = InteractionController(shell("read line")).execute(
-        script_of([{"delay": 60}, {"sendLine": "x"}]), TimeLimit(0.05)
-    )
+    result = InteractionController(shell("read line")).execute(script_of([{"sendLine": "x"}]), TimeLimit(0))
 
-    assert [step.error for step in result.steps] == ["the 0.05 s that all may take are over: the pause was cut short"]
-    assert 0.05 <= result.total_duration < 30
+    assert [step.error for step in result.steps] == ["the 0 s that all may take are over: the step was not begun"]
+    assert result.output == ""
+
+
+class _CalledOff(TimeLimit):
+    """Is called off when something pauses."""
+
+    def pause(self, seconds: float) -> bool:
+        threading.Timer(0.02, self.call_off).start()
+        return super().pause(seconds)
 
 
 def test_a_pause_ends_when_it_is_called_off(shell: Shell) -> None:
-    limit = TimeLimit(60)
-    threading.Timer(0.02, limit.call_off).start()
+    limit = _CalledOff(60)
 
     result = InteractionController(shell("read line")).execute(script_of([{"delay": 50}, {"sendLine": "x"}]), limit)
 
