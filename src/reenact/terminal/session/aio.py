@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class AsyncTerminalEmulator(Session):
-    """`TerminalEmulator`, with everything awaitable that may wait. An `async with` block starts it; after it it is gone.
+    """`TerminalEmulator`, with everything awaitable that may wait. An `async with` block starts and ends it.
 
     A wait that is cancelled leaves nothing behind: of what was to be written, nothing more goes; of what was looked
     for, nothing was matched. A start that is cancelled has not happened, and an end is an end all the same.
