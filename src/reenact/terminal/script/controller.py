@@ -73,7 +73,7 @@ class InteractionController:
         try:
             self._start()
             if limit.is_over:
-                raise _too_late(limit)
+                raise WaitTimeoutError("the step was not begun")
             asserted = self._do(step, limit)
         except WaitTimeoutError as error:
             failure = _too_late(limit, error) if limit.is_over else error
@@ -115,7 +115,7 @@ class InteractionController:
                 return self._matcher.assert_(shown, step.assertion)  # noqa: PT009 - not that of unittest
             case "delay":
                 if not limit.pause(step.value):
-                    raise _too_late(limit)
+                    raise WaitTimeoutError("the pause was cut short")
             case _:
                 assert_never(step.type)
         return None
@@ -134,9 +134,9 @@ class InteractionController:
         return self._terminal.dropped + len(output)
 
 
-def _too_late(limit: TimeLimit, error: WaitTimeoutError | None = None) -> WaitTimeoutError:
+def _too_late(limit: TimeLimit, error: WaitTimeoutError) -> WaitTimeoutError:
     over = "it was called off" if limit.is_off else f"the {limit.seconds:g} s that all may take are over"
-    return WaitTimeoutError(over) if error is None else WaitTimeoutError(f"{over}: {error.message}", seen=error.seen)
+    return WaitTimeoutError(f"{over}: {error.message}", seen=error.seen)
 
 
 def _said(asserted: AssertionResult) -> str:
