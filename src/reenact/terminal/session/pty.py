@@ -33,6 +33,7 @@ class Pair:
             raise unavailable(error) from error
         self._is_open = True
         self._is_kept = True
+        self._path = _path_of(self._other)
         try:
             os.set_blocking(self._ours, False)
             self.resize(cols, rows)
@@ -92,6 +93,11 @@ class Pair:
             except OSError:
                 return None
 
+    def path(self) -> str | None:
+        """Return the path of the other end as long as it is this one's."""
+        with self._lock:
+            return self._path if self._is_open else None
+
     def release(self) -> None:
         """Keep the other end open no longer."""
         with self._lock:
@@ -106,6 +112,13 @@ class Pair:
             if self._is_open:
                 self._is_open = False
                 os.close(self._ours)
+
+
+def _path_of(terminal: int) -> str | None:
+    try:
+        return os.ttyname(terminal)
+    except OSError:  # /dev/pts is not that of the kernel, as in some sandboxes
+        return None
 
 
 def unavailable(error: OSError) -> TerminalTestError:
