@@ -69,7 +69,7 @@ class Document:
         raise self._wrong(key, f"is to be text or a list of texts, not {_kind(value)}")
 
     def hint(self, key: str) -> str | None:
-        """Return the text of a field in which `[…]` is meant as text, though YAML has it as a list; raises as `text`."""
+        """Return the text of a field in which `[…]` is meant as text, though YAML has a list; raises as `text`."""
         value = self._fields.get(key)
         return f"[{', '.join(value)}]" if _is_texts(value) else self.text(key)
 

@@ -78,7 +78,10 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     problems: list[Problem] = []
     for event, groups in events.items():
         line = _line_of(text, event)
-        for where, found in _found(ascii(event)[1:-1], groups):
+        if event not in EVENTS:
+            problems.append(Problem(path, line, _unknown(event)))
+            continue
+        for where, found in _found(event, groups):
             try:
                 hooks.append(_hook(event, *found, path=path, source=source))
             except MalformedError as error:
@@ -102,25 +105,27 @@ def _object(text: str) -> dict[str, Any]:
     return content
 
 
-def _found(shown: str, groups: object) -> Iterator[tuple[str, tuple[object, object]]]:
+def _unknown(event: str) -> str:
+    if event in _ELSEWHERE:
+        return f"hooks are not told of {event} here, but of {', '.join(EVENTS)}"
+    return f"there is no event {event!a:.80}; there are {', '.join(EVENTS)}"
+
+
+def _found(event: str, groups: object) -> Iterator[tuple[str, tuple[object, object]]]:
     """Yield each hook of an event, with its place and the group that it is in; what is none comes to light later."""
     if not is_array(groups):
-        yield shown, (groups, None)
+        yield event, (groups, None)
         return
     for number, group in enumerate(groups):
         hooks = group.get("hooks") if is_object(group) else None
         if not is_array(hooks):
-            yield f"{shown}[{number}]", (group, None)
+            yield f"{event}[{number}]", (group, None)
             continue
         for place, hook in enumerate(hooks):
-            yield f"{shown}[{number}].hooks[{place}]", (group, hook)
+            yield f"{event}[{number}].hooks[{place}]", (group, hook)
 
 
 def _hook(event: str, group: object, hook: object, *, path: str, source: str) -> Hook:
-    if event in _ELSEWHERE:
-        raise MalformedError(f"hooks are not told of {event} here; they are of {', '.join(EVENTS)}")
-    if event not in EVENTS:
-        raise MalformedError(f"there is no event {event!r:.80}; there are {', '.join(EVENTS)}")
     if hook is None:
         raise MalformedError('it is to be a list of {"matcher": …, "hooks": [{"type": "command", "command": …}]}')
     if not is_object(hook):
