@@ -58,6 +58,8 @@ def read_yaml(text: str) -> object:
         raise InvalidYAMLError(f"the character U+{error.character:04X} is not allowed in YAML", line, column) from error
     except YAMLError as error:
         raise InvalidYAMLError(str(error).strip().replace("\n", " ")) from error
+    except InvalidYAMLError:  # a ValueError, too
+        raise
     except (ValueError, RecursionError) as error:  # a date of the 31st of February
         raise InvalidYAMLError(str(error)) from error
     return content
