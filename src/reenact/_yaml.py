@@ -33,21 +33,12 @@ def read_yaml(text: str) -> object:
     """
     from ruamel.yaml import YAML  # noqa: PLC0415 - most runs read none
     from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415 - likewise
-    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent  # noqa: PLC0415
     from ruamel.yaml.reader import ReaderError  # noqa: PLC0415 - likewise
 
     if len(text) > LARGEST:
         raise InvalidYAMLError(f"it has {len(text):,} characters; {LARGEST:,} are read at most")
     try:
-        depth = 0
-        for event in YAML(typ="safe", pure=True).parse(text):
-            mark = event.start_mark
-            if isinstance(event, NodeEvent) and event.anchor is not None:
-                what = "an alias" if isinstance(event, AliasEvent) else "an anchor"
-                raise InvalidYAMLError(f"{what} is not read here; write what it stands for", *_place(mark))
-            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-            if depth > _DEEPEST:
-                raise InvalidYAMLError(f"it is nested more than {_DEEPEST} deep", *_place(mark))
+        _check_plain(text)
         content: object = YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:
         said = error.problem or error.context or "it cannot be read"
@@ -62,7 +53,27 @@ def read_yaml(text: str) -> object:
         raise
     except (ValueError, RecursionError) as error:  # a date of the 31st of February
         raise InvalidYAMLError(str(error)) from error
+    except (LookupError, TypeError) as error:  # a key that is a list with a mapping in it, say
+        raise InvalidYAMLError(f"it cannot be read: {error}") from error
     return content
+
+
+def _check_plain(text: str) -> None:
+    """Raise `InvalidYAMLError` if the text has more than data in it, or nests it too deeply."""
+    from ruamel.yaml import YAML  # noqa: PLC0415 - likewise
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent  # noqa: PLC0415
+
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        mark = event.start_mark
+        if isinstance(event, NodeEvent) and event.anchor is not None:
+            what = "an alias" if isinstance(event, AliasEvent) else "an anchor"
+            raise InvalidYAMLError(f"{what} is not read here; write what it stands for", *_place(mark))
+        if getattr(event, "tag", None) is not None:
+            raise InvalidYAMLError("a tag is not read here", *_place(mark))
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise InvalidYAMLError(f"it is nested more than {_DEEPEST} deep", *_place(mark))
 
 
 def _place(mark: object) -> tuple[int | None, int | None]:

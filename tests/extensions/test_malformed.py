@@ -333,3 +333,10 @@ def test_property_18_extension_error_handling(content: bytes) -> None:
     assert told | {one.path for named in (found.skills, found.commands, found.agents) for one in named.values()} >= {
         str(path) for path in paths[:3]
     }, "a file is loaded or told of"
+
+
+@pytest.mark.parametrize("header", ["x: !!bool maybe", "x: !!int", "? - [{a: b}, {c: d}]\n: e", "? {[a]: b}\n: c"])
+def test_yaml_that_no_constructor_expects_is_told_of_as_well(user: Written, project: Written, header: str) -> None:
+    project.command("bad", f"---\n{header}\n---\nbody")
+
+    assert "front matter" in only_problem(user, project).message
