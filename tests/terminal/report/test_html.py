@@ -15,7 +15,7 @@ from reenact.terminal.report.painting import INK, PALETTE, PAPER, Painter, color
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.style import NAMED
 from tests.terminal.report.html_rules import Page
-from tests.terminal.report.samples import broken, failing, passing, results, skipped, suite, texts
+from tests.terminal.report.samples import broken, failing, passing, skipped, suite, texts
 
 HERE = Path("/reports")
 
@@ -39,13 +39,6 @@ def test_requirement_10_5_a_page_for_people_says_of_each_test_what_became_of_it_
     assert "waited 1 s for 'Hello'" in shown.text("pre")
     assert shown.texts["td"][:8] == ["passed", "it starts", "12.5 ms", "", "skipped", "it flies", "0 ms", "no wings"]
     assert shown.links == ["#test-1-3", "#test-1-4"]
-
-
-@given(results)
-def test_any_results_make_a_valid_page_that_needs_nothing_else(some: tuple[TestSuiteResult, ...]) -> None:
-    shown = Page(html(some, HERE))
-
-    assert shown.wrong == []
 
 
 @given(texts)
