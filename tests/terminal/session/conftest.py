@@ -18,7 +18,7 @@ def start() -> Iterator[Start]:
     """Return what starts a program: `start("/bin/cat", cols=40)`."""
     with ExitStack() as terminals:
 
-        def start(*command: str, **options: Any) -> TerminalEmulator:
+        def start(*command: str, **options: Any) -> TerminalEmulator:  # noqa: ANN401 - those of the constructor
             return terminals.enter_context(TerminalEmulator(command, **options))
 
         yield start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -40,15 +39,13 @@ def exists(pid: int) -> bool:
 def holdings() -> tuple[list[str], set[threading.Thread], set[int]]:
     """Return what this process has: open descriptors, threads, and children."""
     descriptors: list[str] = []
-    for name in os.listdir("/proc/self/fd"):
+    for descriptor in Path("/proc/self/fd").iterdir():
         try:
-            descriptors.append(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+            descriptors.append(f"{descriptor.name} {descriptor.readlink()}")
         except OSError:
             continue  # the one that the list was read from
     children = {
-        int(child)
-        for task in Path("/proc/self/task").iterdir()
-        for child in (task / "children").read_text().split()
+        int(child) for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()
     }
     return sorted(descriptors), set(threading.enumerate()), children
 

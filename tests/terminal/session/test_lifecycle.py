@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.session.emulator import TerminalEmulator
+from reenact.terminal.session.session import EngineChoice
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
+
+ENGINES: list[EngineChoice] = ["ghostty", Blind]
 
 
 @settings(max_examples=15)
@@ -24,17 +27,21 @@ from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holding
     st.sampled_from([CAT, RAW_CAT, ("/bin/true",), shell("sleep 60 & exec cat"), shell("trap '' HUP; kill -9 $$")]),
     st.integers(1, 200),
     st.integers(1, 100),
-    st.sampled_from(["ghostty", Blind]),
+    st.sampled_from(ENGINES),
     st.booleans(),
 )
 def test_property_01_pty_session_lifecycle(
-    command: tuple[str, ...], cols: int, rows: int, engine: object, is_told_something: bool
+    command: tuple[str, ...],
+    cols: int,
+    rows: int,
+    engine: EngineChoice,
+    is_told_something: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """Property 01: PTY session lifecycle (requirements 1.1)."""
     with TerminalEmulator("/bin/true") as first:  # what is imported only now is no part of it
         first.wait_for_exit()
     before = holdings()
-    terminal = TerminalEmulator(command, cols=cols, rows=rows, engine=engine)  # type: ignore[arg-type] - either of them
+    terminal = TerminalEmulator(command, cols=cols, rows=rows, engine=engine)
 
     terminal.start()
     pid = terminal.pid
@@ -68,7 +75,7 @@ def test_a_terminal_is_not_running_before_its_start_and_says_so() -> None:
     assert (terminal.pid, terminal.is_running, terminal.exit_status) == (None, False, None)
     assert terminal.get_output() == terminal.get_stripped_output() == terminal.screen.text == ""
     assert terminal.get_terminal_state().screen.columns == 10
-    for use in (lambda: terminal.write("a"), lambda: terminal.wait_for("a"), lambda: terminal.kill()):
+    for use in (lambda: terminal.write("a"), lambda: terminal.wait_for("a"), terminal.kill):
         with pytest.raises(TerminalTestError, match="call `start`") as caught:
             use()
         assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
@@ -190,7 +197,7 @@ def test_a_forgotten_terminal_is_cleared_away() -> None:
     pid = terminal.pid
     assert pid is not None
 
-    with pytest.warns(ResourceWarning, match="not disposed of"):
+    with pytest.warns(ResourceWarning, match="not disposed of"):  # noqa: PT031 - it is collected with the last name
         del terminal
         gc.collect()
 

@@ -30,11 +30,7 @@ class Pair:
         try:
             self._ours, self._other = os.openpty()
         except OSError as error:
-            raise TerminalTestError(
-                TerminalTestErrorType.PTY_CREATE_FAILED,
-                f"no pseudo-terminal could be opened: {error.strerror}; {_what_to_do(error)}",
-                error,
-            ) from error
+            raise unavailable(error) from error
         self._is_open = True
         self._is_kept = True
         self._path = _path_of(self._other)
@@ -125,7 +121,14 @@ def _path_of(terminal: int) -> str | None:
         return None
 
 
-def _what_to_do(error: OSError) -> str:
+def unavailable(error: OSError) -> TerminalTestError:
+    """Return the error for when a terminal, or what it takes to serve one, cannot be had."""
     if error.errno in {errno.EMFILE, errno.ENFILE}:
-        return "too many files are open; dispose of emulators that are no longer needed, or raise `ulimit -n`"
-    return "see that /dev/ptmx and /dev/pts are there, and that fewer than kernel.pty.max are in use"
+        what_to_do = "dispose of terminals that are no longer needed, or raise `ulimit -n`"
+    else:
+        what_to_do = "see that /dev/ptmx and /dev/pts are there, and that fewer than kernel.pty.max are in use"
+    return TerminalTestError(
+        TerminalTestErrorType.PTY_CREATE_FAILED,
+        f"no pseudo-terminal could be opened: {error.strerror}; {what_to_do}",
+        error,
+    )
