@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from reenact.cli import auditing
+from reenact.cli import auditing, extensions
 from reenact.cli.arguments import Command, Database, Lines
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
@@ -368,3 +368,4 @@ def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
 
 
 auditing.add_to(app)
+extensions.add_to(app)

@@ -174,6 +174,21 @@ class ReplayOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExtensionsOptions:
+    """A look at the extensions."""
+
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustOptions:
+    """A project whose hooks may run, or, to `untrust` it, may not; the current directory if it is None."""
+
+    project: str | None = None
+    untrust: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionsOptions:
     """A look at the sessions."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,7 +82,7 @@ def _descriptors() -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
-            found.add((entry.name, os.readlink(entry)))
+            found.add((entry.name, str(entry.readlink())))
         except OSError:  # the one by which the directory is read
             continue
     return found

@@ -19,14 +19,18 @@ SOON = 0.2
 """Seconds after which there is no more hope of what never comes."""
 
 DAEMON = """
-import os, sys, time
+import os, time
+said, say = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         print("daemon", os.getpid(), flush=True)
+        os.close(say)
         time.sleep(1000)
     os._exit(0)
+os.close(say)
 os.wait()
+os.read(said, 1)
 print("parent is done", flush=True)
 """
 
@@ -136,6 +140,20 @@ def test_a_daemon_that_outlives_its_parent_is_ended_with_the_terminal(
     assert status.success
     assert f"daemon {daemon}" in terminal.get_output()
     assert left() == []
+
+
+def test_a_daemon_that_left_its_environment_too_is_known_by_the_terminal_it_still_has(opened: Opening) -> None:
+    forgetful = DAEMON.replace("time.sleep(1000)", "os.execve('/bin/sleep', ['sleep', '1000'], {})")
+    terminal = opened(sys.executable, "-S", "-c", forgetful)
+    terminal.wait_for("parent is done")
+    daemon = Path("/proc") / terminal.get_output().split()[1]
+    terminal.wait_for_exit()
+    command = (daemon / "cmdline").read_bytes()
+
+    terminal.dispose()
+
+    assert command == b"sleep\0001000\0"
+    assert not daemon.exists() or (daemon / "cmdline").read_bytes() == b""  # nobody has taken note of its end yet
 
 
 def test_what_others_still_say_when_a_program_has_ended_is_heard_for_a_while_only(opened: Opening) -> None:

@@ -35,7 +35,7 @@ class MendedScreen(pyte.Screen):
         self.alternate = False
         self._main: dict[int, StaticDefaultDict[int, Char]] | None = None
         self.tabstops: set[int] = set(range(_TAB, columns, _TAB))
-        self._last = " "
+        self._last = ""
 
     # --- what is written ---
 
@@ -77,6 +77,48 @@ class MendedScreen(pyte.Screen):
             self.scrollback.append(self.line(0))
         super().index()
 
+    def cursor_up(self, count: int | None = None) -> None:
+        top = 0 if self.margins is None or self.cursor.y < self.margins.top else self.margins.top
+        self.cursor.y = max(top, self.cursor.y - (count or 1))
+
+    def cursor_down(self, count: int | None = None) -> None:
+        last = self.lines - 1
+        bottom = last if self.margins is None or self.cursor.y > self.margins.bottom else self.margins.bottom
+        self.cursor.y = min(bottom, self.cursor.y + (count or 1))
+
+    def cursor_to_line(self, line: int | None = None) -> None:
+        top, bottom = 0, self.lines - 1
+        if self.margins is not None and pyte.modes.DECOM in self.mode:
+            top, bottom = self.margins
+        self.cursor.y = min(bottom, top + (line or 1) - 1)
+
+    def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
+        if not top and not bottom:
+            self.margins = None
+            self.cursor_position()
+        else:
+            super().set_margins(top, bottom or self.lines)
+
+    def delete_lines(self, count: int | None = None) -> None:
+        top, bottom = self.margins or Margins(0, self.lines - 1)
+        if top <= self.cursor.y <= bottom:
+            for row in range(self.cursor.y, bottom + 1):
+                below = self.buffer.pop(row + (count or 1), None) if row + (count or 1) <= bottom else None
+                self.buffer.pop(row, None)
+                if below is not None:
+                    self.buffer[row] = below
+            self.carriage_return()
+
+    def alignment_display(self) -> None:
+        super().alignment_display()
+        self.set_margins()
+
+    def soft_reset(self) -> None:
+        """Go back to what holds at the beginning, but for what is shown and the cursor's place (DECSTR)."""
+        self.margins = None
+        self.mode = {pyte.modes.DECAWM, pyte.modes.DECTCEM}
+        self.cursor.hidden = False
+
     def next_line(self) -> None:
         """Go to the beginning of the next line (NEL)."""
         self.index()
@@ -111,7 +153,11 @@ class MendedScreen(pyte.Screen):
     def restore_cursor(self) -> None:
         hidden, saved = self.cursor.hidden, self.savepoints[-1:]
         super().restore_cursor()
-        self.savepoints += [each._replace(cursor=copy.copy(each.cursor)) for each in saved]
+        for each in saved:
+            self.cursor = copy.copy(each.cursor)
+            self.savepoints.append(each)
+        self.ensure_hbounds()
+        self.ensure_vbounds()
         self.cursor.hidden = hidden
 
     def insert_characters(self, count: int | None = None) -> None:

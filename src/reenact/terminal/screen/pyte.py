@@ -76,8 +76,6 @@ _KEEP_POSITION: Final = "hlmnc"
 """Those that do not take the cursor back from behind the last column."""
 _MODES: Final = frozenset({4, 20})
 """Those that are not private: inserting, and newlines that go to the beginning of the line."""
-_SOFT_RESET: Final = (4, 6 << 5)
-"""As pyte keeps them, where a private mode is 32 times its number: inserting and origin."""
 _SAVING: Final = frozenset({1048, 1049})
 _TURNING: Final = frozenset({47, 1047, 1049})
 """Private modes that save the cursor, and those that turn to the second page."""
@@ -231,9 +229,7 @@ class PyteEngine:
                 count = max(1, *numbers, 1)
                 screen.scroll(count if final == "S" else -count)
             case "!p":
-                screen.set_margins()
-                screen.reset_mode(*_SOFT_RESET)
-                screen.set_mode(25, private=True)
+                screen.soft_reset()
             case "?J" | "?K":
                 _call(screen, _SEQUENCES[final], *numbers)
             case "b" | "I" | "Z":
