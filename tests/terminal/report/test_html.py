@@ -132,6 +132,19 @@ def test_a_diff_shows_what_was_added_and_what_is_missing() -> None:
     assert '\n<span class="removed">-b</span>\n<span class="added">+&lt;a&gt;</span>\n same</pre>' in document
 
 
+def test_a_diff_that_is_part_of_the_reason_is_shown_once_in_colours() -> None:
+    assertion = AssertionResult(
+        passed=False, actual="a", expected="b", type="exact", diff="-b\n+a", message="not alike"
+    )
+    test = replace(failing(error="step 1: not alike\n-b\n+a"), assertions=(assertion,))
+
+    shown = page(test)
+
+    assert shown.texts["h4"] == ["Why"]
+    assert shown.text("pre").count("-b") == 1
+    assert {"added", "removed"} <= shown.classes
+
+
 def test_links_to_attachments_are_relative_to_the_page_and_lead_to_the_file(tmp_path: Path) -> None:
     kept = tmp_path / "kept" / "50% <of> it?#1 \udcff.svg"
 
