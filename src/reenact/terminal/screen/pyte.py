@@ -97,6 +97,7 @@ class PyteEngine:
     hyperlinks (OSC 8)                      are not kept: `Cell.link` is always None
     margins at the left and the right       are not known (DECLRMM), nor protected characters (DECSCA)
     questions that are answered             status (DSR) and attributes (DA), and no others
+    a soft reset (DECSTR)                   resets margins and origin as well, which Ghostty keeps
     grapheme clusters (mode 2027)           each character has a width of its own, as Ghostty without that mode
     a sequence that never ends              is kept in memory until it does
     ======================================  ===============================================================
