@@ -88,7 +88,7 @@ _LARGEST: Final = 9999
 class PyteEngine:
     """A screen as pyte works it out, with at most `scrollback` lines above it.
 
-    It is slow (about a megabyte in a second), and differs from `GhosttyEngine` in these points, which no test should
+    It is slow (a few hundred kilobytes in a second), and differs from `GhosttyEngine` in these points, which no test should
     depend on:
 
     ======================================  ===============================================================
