@@ -88,8 +88,8 @@ _LARGEST: Final = 9999
 class PyteEngine:
     """A screen as pyte works it out, with at most `scrollback` lines above it.
 
-    It is slow (a few hundred kilobytes in a second), and differs from `GhosttyEngine` in these points, which no test should
-    depend on:
+    It is slow (a few hundred kilobytes in a second), and differs from `GhosttyEngine` in these points, which no test
+    should depend on:
 
     ======================================  ===============================================================
     a narrower screen                       cuts lines off; Ghostty breaks them anew
