@@ -214,6 +214,22 @@ class CheckpointOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
+@dataclass(frozen=True, kw_only=True)
+class TestTerminalOptions:
+    """Tests in files that are to be run; `reports` are `FORMAT=PATH`, and `command` is that of tests that name none."""
+
+    __test__ = False
+
+    files: tuple[str, ...]
+    config: str | None = None
+    workers: int | None = None
+    retries: int = 0
+    reports: tuple[str, ...] = ()
+    filter: str | None = None
+    command: str | None = None
+    keep: str | None = None
+
+
 def wants_json(arguments: Sequence[str]) -> bool:
     """Return whether a command line, which may be a bad one, asks for JSON on standard output."""
     asked = False

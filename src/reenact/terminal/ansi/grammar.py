@@ -1,0 +1,66 @@
+r"""What a sequence looks like: the grammar of ECMA-48, read as the parsers of DEC's VT500 and of xterm read it.
+
+- A sequence begins with ESC or with a character U+0080 to U+009F, and ends as its form says. The strings (OSC, DCS,
+  APC, PM, SOS) end with ST, which is `ESC \` or U+009C; OSC also with BEL.
+- CAN and SUB end it at once and belong to it. ESC and U+0080 to U+009F end it and begin the next one. A character from
+  U+00A0 on, where none can stand, ends it too and is text again: nothing that could be read is lost.
+- The other control characters, and DEL, change nothing about where it ends, and belong to it.
+- SS2 and SS3 (ESC N, ESC O) are sequences by themselves: the character behind them is shown.
+
+All quantifiers are possessive: no character is looked at more than a few times, whatever comes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+ESC: Final = "\x1b"
+BEL: Final = "\x07"
+ST: Final = "\x9c"
+ENDERS: Final = "\x18\x1a"
+"""CAN and SUB."""
+
+_IDLE = r"\x00-\x17\x19\x1c-\x1f\x7f"
+_IN_STRING = r"[^\x18\x1a\x1b\x80-\x9f]*+"
+_IN_OSC = r"[^\x07\x18\x1a\x1b\x80-\x9f]*+"
+_IN_CONTROL = rf"[{_IDLE} -?]*+"
+_IN_ESCAPE = rf"[{_IDLE} -/]*+"
+_ESCAPE = rf"\x1b[{_IDLE}]*+"
+_CSI = rf"(?:{_ESCAPE}\[|\x9b){_IN_CONTROL}"
+_OSC = rf"(?:{_ESCAPE}\]|\x9d){_IN_OSC}"
+_STRING = rf"(?:{_ESCAPE}[PX^_]|[\x90\x98\x9e\x9f]){_IN_STRING}"
+_TERMINATOR = r"(?:\x1b\\|\x9c)"
+_SETTLED = rf"""
+    (?P<csi> {_CSI}[@-~] )
+  | (?P<osc> {_OSC}(?:\x07|{_TERMINATOR}) )
+  | (?P<escape> {_ESCAPE}(?: [0-OQ-WYZ\\`-~] | [ -/]{_IN_ESCAPE}[0-~] ) )
+  | (?P<c1> [\x80-\x8f\x91-\x97\x99\x9a\x9c] )
+  | (?P<dcs> (?:{_ESCAPE}P|\x90){_IN_STRING}{_TERMINATOR} )
+  | (?P<apc> (?:{_ESCAPE}_|\x9f){_IN_STRING}{_TERMINATOR} )
+  | (?P<pm> (?:{_ESCAPE}\^|\x9e){_IN_STRING}{_TERMINATOR} )
+  | (?P<sos> (?:{_ESCAPE}X|\x98){_IN_STRING}{_TERMINATOR} )
+  | (?P<cancelled>
+        (?: {_OSC} | {_STRING} ) (?: [\x18\x1a] | (?= \x1b[^\\] | [\x80-\x9b\x9d-\x9f] ) )
+      | (?: {_CSI} | {_ESCAPE}(?:[ -/]{_IN_ESCAPE})?+ ) (?: [\x18\x1a] | (?= [\x1b\x80-\U0010ffff] ) )
+    )
+"""
+
+_TEXT = r"[^\x1b\x80-\x9f]++"
+_OPEN = r"[\x1b\x80-\x9f][\s\S]*+"
+
+TOKEN: Final = re.compile(rf"(?P<text> {_TEXT} ) | {_SETTLED} | (?P<open> {_OPEN} )", re.VERBOSE)
+"""A text, a sequence that nothing behind it can change, or a sequence that has begun and all behind it."""
+KEPT: Final = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _SETTLED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
+"""As `TOKEN`, with one group: what is left when the settled sequences are taken out."""
+
+WITHIN_ESCAPE: Final = re.compile(rf"[{_IDLE}]*+")
+WITHIN_INTERMEDIATE: Final = re.compile(_IN_ESCAPE)
+WITHIN_CONTROL: Final = re.compile(_IN_CONTROL)
+WITHIN_OSC: Final = re.compile(_IN_OSC)
+WITHIN_STRING: Final = re.compile(_IN_STRING)
+
+
+def is_introducer(character: str) -> bool:
+    """Whether a sequence begins with the character; no other has a meaning of its own where text stands."""
+    return character == ESC or "\x80" <= character <= "\x9f"

@@ -1,0 +1,99 @@
+"""What "select graphic rendition" does to a style (ECMA-48 8.3.117, ITU-T T.416 for colours, xterm for the rest)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from reenact.terminal.ansi.tokens import Parameters, parameters
+from reenact.terminal.style import PLAIN, ANSIStyle, Underline, palette_color, rgb_color
+
+_SHAPES: Final[tuple[Underline | bool, ...]] = (False, "single", "double", "curly", "dotted", "dashed")
+_COLORED: Final = {38: "foreground", 48: "background", 58: "underline_color"}
+_CHANGES: Final[dict[int, dict[str, object]]] = {
+    1: {"bold": True},
+    2: {"dim": True},
+    3: {"italic": True},
+    4: {"underline": "single"},
+    5: {"blink": True},
+    6: {"blink": True},
+    7: {"inverse": True},
+    8: {"hidden": True},
+    9: {"strikethrough": True},
+    21: {"underline": "double"},
+    22: {"bold": False, "dim": False},
+    23: {"italic": False},
+    24: {"underline": False},
+    25: {"blink": False},
+    27: {"inverse": False},
+    28: {"hidden": False},
+    29: {"strikethrough": False},
+    **{30 + index: {"foreground": palette_color(index)} for index in range(8)},
+    39: {"foreground": None},
+    **{40 + index: {"background": palette_color(index)} for index in range(8)},
+    49: {"background": None},
+    53: {"overline": True},
+    55: {"overline": False},
+    59: {"underline_color": None},
+    **{90 + index: {"foreground": palette_color(8 + index)} for index in range(8)},
+    **{100 + index: {"background": palette_color(8 + index)} for index in range(8)},
+}
+_UNDERLINE: Final = 4
+_DIRECT: Final = 2
+_INDEXED: Final = 5
+_LARGEST: Final = 255
+
+
+def after_sgr(style: ANSIStyle, text: str) -> ANSIStyle:
+    """Return the style after `CSI text m`.
+
+    What is unknown or malformed changes nothing: a colour with too few numbers or with one above 255, sub-parameters
+    where there are none, and all that stands behind 38, 48 or 58 as far as it would belong to the colour.
+    """
+    changes: dict[str, object] = {}
+    given = parameters(text) or ((None,),)
+    at = 0
+    while at < len(given):
+        code, *details = given[at]
+        code = code or 0
+        at += 1
+        if code in _COLORED:
+            color, taken = (_color(details), 0) if details else _color_behind(given, at)
+            at += taken
+            if color is not None:
+                changes[_COLORED[code]] = color
+        elif details:
+            if code == _UNDERLINE and len(details) == 1 and (shape := details[0]) is not None and shape < len(_SHAPES):
+                changes["underline"] = _SHAPES[shape]
+        elif code == 0:
+            style = PLAIN
+            changes.clear()
+        else:
+            changes.update(_CHANGES.get(code, {}))
+    return msgspec.structs.replace(style, **changes)
+
+
+def _color_behind(given: Parameters, at: int) -> tuple[str | None, int]:
+    """Return the colour in the parameters from there on, as in `38;5;1`, and how many of them belong to it."""
+    if at == len(given) or len(given[at]) > 1:
+        return None, 0
+    taken = {_DIRECT: 4, _INDEXED: 2}.get(given[at][0] or 0, 1)
+    belonging = given[at : at + taken]
+    if any(len(parameter) > 1 for parameter in belonging):
+        return None, taken
+    return _color([parameter[0] for parameter in belonging]), taken
+
+
+def _color(details: Sequence[int | None]) -> str | None:
+    """Return the colour that `5, index`, `2, red, green, blue` or `2, space, red, green, blue, ...` mean, if any."""
+    match details:
+        case [5, int(index)] if index <= _LARGEST:
+            return palette_color(index)
+        case [2, int(red), int(green), int(blue)] | [2, _, int(red), int(green), int(blue), *_] if (
+            max(red, green, blue) <= _LARGEST
+        ):
+            return rgb_color(red, green, blue)
+        case _:
+            return None

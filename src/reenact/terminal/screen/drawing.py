@@ -1,0 +1,142 @@
+"""A still picture of a screen, as SVG."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from reenact.terminal.screen.colors import BACKGROUND, FOREGROUND, shown_color
+from reenact.terminal.screen.model import Cell, Cursor, Screen
+from reenact.terminal.style import ANSIStyle, Underline
+
+_WIDE: Final = 9
+_HIGH: Final = 18
+_BASELINE: Final = 13
+_UNDER: Final = 15
+_MARGIN: Final = 9
+"""Pixels: a cell, where its text stands and is underlined, and the frame around all."""
+_UNWRITABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\t\n\r]")
+_STYLE: Final = (
+    "text{font:15px monospace;white-space:pre}"
+    ".b{font-weight:bold}.i{font-style:italic}.d{opacity:.6}"
+    "path{fill:none;stroke-width:1}"
+)
+_DASHES: Final[dict[Underline, str]] = {"dotted": "1 2", "dashed": "4 2"}
+
+
+class _Run(NamedTuple):
+    """Cells of a row that are drawn at once."""
+
+    row: int
+    column: int
+    width: int
+    text: str
+    style: ANSIStyle
+
+    @property
+    def x(self) -> int:
+        return self.column * _WIDE
+
+    @property
+    def y(self) -> int:
+        return self.row * _HIGH
+
+
+def svg(screen: Screen) -> str:
+    """Return a picture of the screen: well-formed XML that needs nothing else, whatever the screen holds.
+
+    Text stays text. It has a background of its own, so that it can be read on dark pages and on light ones. What XML
+    cannot hold is U+FFFD there. Hidden text is left out; what blinks stands still.
+    """
+    width, height = screen.columns * _WIDE, screen.rows * _HIGH
+    full = f'width="{width + 2 * _MARGIN}" height="{height + 2 * _MARGIN}"'
+    box = f"{-_MARGIN} {-_MARGIN} {width + 2 * _MARGIN} {height + 2 * _MARGIN}"
+    title = screen.title or f"A terminal of {screen.columns} columns and {screen.rows} rows"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {full} viewBox="{box}" role="img" xml:space="preserve">',
+        f"<title>{_written(title)}</title>",
+        f"<style>{_STYLE}</style>",
+        f'<rect x="{-_MARGIN}" y="{-_MARGIN}" {full} rx="6" fill="{BACKGROUND}"/>',
+    ]
+    for row, cells in enumerate(screen.cells):
+        runs = tuple(_runs(row, cells))
+        lines += (drawn for run in runs for drawn in _behind(run))
+        lines += (drawn for run in runs for drawn in _in_front(run))
+    lines += _cursor(screen.cursor, screen)
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_Run]:
+    """Yield cells of one style together, but by itself what fonts might draw in another width."""
+    run: _Run | None = None
+    column = 0
+    for cell in cells:
+        if cell.width:
+            joins = run is not None and run.style == cell.style and run.text.isascii() and len(cell.text) == 1
+            if run is not None and joins and cell.text.isascii() and cell.width == 1:
+                run = run._replace(width=run.width + 1, text=run.text + cell.text)
+            else:
+                if run is not None:
+                    yield run
+                run = _Run(row, column, cell.width, cell.text, cell.style)
+        column += cell.width
+    if run is not None:
+        yield run
+
+
+def _behind(run: _Run) -> Iterator[str]:
+    _, background = _colors(run.style)
+    if background != BACKGROUND:
+        yield f'<rect x="{run.x}" y="{run.y}" width="{run.width * _WIDE}" height="{_HIGH}" fill="{background}"/>'
+
+
+def _in_front(run: _Run) -> Iterator[str]:
+    style = run.style
+    color, _ = _colors(style)
+    if (text := run.text.strip(" ")) and not style.hidden:
+        classes = [name for name, on in (("b", style.bold), ("i", style.italic), ("d", style.dim)) if on]
+        look = f' class="{" ".join(classes)}"' if classes else ""
+        before = len(run.text) - len(run.text.lstrip(" "))
+        width = run.width - (len(run.text) - len(text))
+        yield (
+            f'<text x="{run.x + before * _WIDE}" y="{run.y + _BASELINE}" textLength="{width * _WIDE}" '
+            f'lengthAdjust="spacingAndGlyphs" fill="{color}"{look}>{_written(text)}</text>'
+        )
+    if style.underline:
+        yield from _underline(run, style.underline, shown_color(style.underline_color, color))
+    for on, y in ((style.strikethrough, _HIGH // 2), (style.overline, 1)):
+        if on:
+            yield _line(run, y, color)
+
+
+def _underline(run: _Run, shape: Underline, color: str) -> Iterator[str]:
+    if shape == "curly":
+        waves = "q1.125 -2 2.25 0t2.25 0" * (2 * run.width)
+        yield f'<path d="M{run.x} {run.y + _UNDER}.5{waves}" stroke="{color}"/>'
+        return
+    yield _line(run, _UNDER, color, _DASHES.get(shape))
+    if shape == "double":
+        yield _line(run, _UNDER + 2, color)
+
+
+def _line(run: _Run, y: int, color: str, dashes: str | None = None) -> str:
+    dashed = "" if dashes is None else f' stroke-dasharray="{dashes}"'
+    return f'<path d="M{run.x} {run.y + y}.5h{run.width * _WIDE}" stroke="{color}"{dashed}/>'
+
+
+def _cursor(cursor: Cursor, screen: Screen) -> Iterator[str]:
+    if cursor.visible and cursor.row < screen.rows and cursor.column < screen.columns:
+        width = max(screen.cells[cursor.row][cursor.column].width, 1) * _WIDE
+        x, y = cursor.column * _WIDE, cursor.row * _HIGH
+        yield f'<rect x="{x}" y="{y}" width="{width}" height="{_HIGH}" fill="{FOREGROUND}" fill-opacity=".5"/>'
+
+
+def _colors(style: ANSIStyle) -> tuple[str, str]:
+    foreground, background = shown_color(style.foreground, FOREGROUND), shown_color(style.background, BACKGROUND)
+    return (background, foreground) if style.inverse else (foreground, background)
+
+
+def _written(text: str) -> str:
+    return escape(_UNWRITABLE.sub("\ufffd", text))

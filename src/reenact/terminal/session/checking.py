@@ -1,0 +1,124 @@
+"""Arguments, checked before anything is started: each error names the argument and what it may be."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.screen.size import checked_size
+
+
+def seconds(value: object, name: str, *, positive: bool = False) -> float:
+    """Return the number of seconds.
+
+    Raises:
+        TerminalTestError: it is none (`INVALID_CONFIG`).
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        number = float(value)
+        if number > 0 or (number == 0 and not positive):
+            return number
+    least = "greater than 0" if positive else "0 (look once) or more"
+    raise invalid(f"{name}: a finite number of seconds is wanted, {least}, not {value!r}")
+
+
+def whole(value: object, name: str, least: int) -> int:
+    """Return the whole number, which is not to be less than `least`.
+
+    Raises:
+        TerminalTestError: it is none (`INVALID_CONFIG`).
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise invalid(f"{name}: a whole number is wanted, {least} or more, not {value!r}")
+    return value
+
+
+def size(cols: int, rows: int) -> tuple[int, int]:
+    """Return columns and rows.
+
+    Raises:
+        TerminalTestError: no terminal has this size (`INVALID_CONFIG`).
+    """
+    return checked_size(whole(cols, "cols", 1), whole(rows, "rows", 1))
+
+
+def command_line(command: str | os.PathLike[str] | Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
+    """Return the name of the program and its arguments. A text is one word: it is not split.
+
+    Raises:
+        TerminalTestError: they are none (`INVALID_CONFIG`).
+    """
+    if isinstance(args, str):
+        raise invalid(f"args: a sequence of texts is wanted, not the text {args!r}")
+    words = (command,) if isinstance(command, (str, os.PathLike)) else command
+    line = (*_words(words, "command"), *_words(args, "args"))
+    if not line or not line[0]:
+        raise invalid("command: the name of a program is wanted; it is empty")
+    return line
+
+
+def directory(cwd: str | os.PathLike[str] | None) -> Path | None:
+    """Return the working directory, absolute, so that it stays the same until the start.
+
+    Raises:
+        TerminalTestError: it is no path (`INVALID_CONFIG`).
+    """
+    if cwd is None:
+        return None
+    return Path(_word(cwd, "cwd")).absolute()
+
+
+def variables(env: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the variables.
+
+    Raises:
+        TerminalTestError: one cannot be in an environment (`INVALID_CONFIG`).
+    """
+    given: list[tuple[object, object]] = list((env or {}).items())
+    for name, value in given:
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise invalid(f"env: {name!r} cannot be the name of a variable; a text without `=` and NUL is wanted")
+        if not isinstance(value, str) or "\0" in value:
+            raise invalid(f"env: the value of {name} is to be a text without NUL, not {value!r}")
+    return dict(env or {})
+
+
+def signal_number(name: str | int) -> signal.Signals:
+    """Return the signal with this name, with or without its `SIG`, or this number.
+
+    Raises:
+        TerminalTestError: there is none (`INVALID_CONFIG`).
+    """
+    try:
+        if isinstance(name, int):
+            return signal.Signals(name)
+        return signal.Signals["SIG" + str(name).upper().removeprefix("SIG")]
+    except (KeyError, ValueError):
+        known = ", ".join(each.name for each in signal.Signals)
+        raise invalid(f"signal: there is no {name!r}; there are {known}") from None
+
+
+def invalid(message: str) -> TerminalTestError:
+    """Return an error about an argument."""
+    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message)
+
+
+def _words(words: Sequence[str | os.PathLike[str]], name: str) -> tuple[str, ...]:
+    try:
+        return tuple(_word(word, name) for word in words)
+    except TypeError:
+        raise invalid(f"{name}: a text, a path, or a sequence of those is wanted, not {words!r}") from None
+
+
+def _word(word: str | os.PathLike[str], name: str) -> str:
+    try:
+        text = os.fspath(word)
+        if "\0" not in text:
+            return text
+    except TypeError:
+        pass  # no text, and none in it
+    raise invalid(f"{name}: a text or a path, without NUL, is wanted, not {word!r}")

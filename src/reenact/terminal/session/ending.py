@@ -1,0 +1,202 @@
+"""How a program is ended with all that it has started, also what has left its session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from reenact.terminal.session.spawning import MARK
+
+GRACE: Final = 0.5
+"""Seconds that processes have to act on a signal before the next one comes."""
+GENTLY: Final = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
+AT_ONCE: Final = (signal.SIGKILL,)
+_PROC: Final = Path("/proc")
+_HAS_PROC: Final = sys.platform == "linux"
+_ROUNDS: Final = 20
+_FIRST_PAUSE: Final = 0.0005
+_LONGEST_PAUSE: Final = 0.02
+
+
+class Entry(NamedTuple):
+    """A process, as the kernel lists it; `started` is in ticks since the machine was."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    started: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs, and does not only wait for its parent to take note of its end."""
+        return self.state not in {"Z", "X", "x"}
+
+
+@dataclass
+class Family:
+    """The process that was started, and all that come from it.
+
+    Attributes:
+        pid: of the process, which leads a session of its own.
+        mark: what is in the environment of all of them.
+        has_ended: whether the process has ended, and its end was taken note of.
+        foreground: returns the process group in the foreground of the terminal.
+        terminal: returns the path of the terminal while it is open; another may have that path later.
+    """
+
+    pid: int
+    mark: str
+    has_ended: Callable[[], bool]
+    foreground: Callable[[], int | None]
+    terminal: Callable[[], str | None] = lambda: None
+    _born: int = field(init=False)
+    _known: set[tuple[int, int]] = field(init=False, default_factory=set[tuple[int, int]])
+
+    def __post_init__(self) -> None:
+        entry = _entry(self.pid) if _HAS_PROC else None
+        self._born = entry.started if entry is not None else 0
+
+    def end(self, signals: Iterable[signal.Signals] = GENTLY, grace: float = GRACE) -> None:
+        """Send all of them one signal after the other, until none is left."""
+        for number in signals:
+            # What is killed may have started another meanwhile.
+            for _ in range(_ROUNDS if number is signal.SIGKILL else 1):
+                if not self._send(number, grace):
+                    return
+
+    def remember(self) -> None:
+        """Take note of who belongs to it, while that can still be told by the terminal."""
+        if _HAS_PROC:
+            self._members()
+
+    def _send(self, number: signal.Signals, grace: float) -> bool:
+        members = self._members() if _HAS_PROC else None
+        if members is None:
+            return self._send_to_groups(number, grace)
+        for member in members:
+            _signal(member.pid, number)
+        _until(lambda: not any(_lives(member) for member in members), grace)
+        return bool(members)
+
+    def _send_to_groups(self, number: signal.Signals, grace: float) -> bool:
+        groups = {self.foreground(), None if self.has_ended() else self.pid} - {None, os.getpgrp()}
+        for group in groups:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group or self.pid, number)
+                os.killpg(group or self.pid, signal.SIGCONT)
+        return bool(groups) and not _until(self.has_ended, grace)
+
+    def _members(self) -> list[Entry]:
+        """Return those who live: the descendants, the session, the groups, who else has the mark or the terminal."""
+        entries = {entry.pid: entry for entry in _entries() if entry.started >= self._born and entry.pid != os.getpid()}
+        # The number of a process that has ended belongs to nobody or to a stranger, unless it still names a session.
+        is_reused = self.has_ended() and self.pid in entries
+        ids = set[int]() if is_reused else {self.pid}
+        groups = (ids | {self.foreground()}) - {os.getpgrp()}
+        found = {
+            entry.pid
+            for entry in entries.values()
+            if entry.pid in ids
+            or entry.session in ids
+            or entry.group in groups
+            or (entry.pid, entry.started) in self._known
+            or _is_marked(entry.pid, self.mark)
+        }
+        found |= self._at_the_terminal(entries)
+        found |= _descendants(found, entries.values())
+        members = [entries[pid] for pid in found]
+        self._known |= {(entry.pid, entry.started) for entry in members}
+        for entry in members:
+            if not entry.is_alive and entry.parent == os.getpid() and entry.pid != self.pid:
+                with suppress(ChildProcessError):  # an orphan that was given to us
+                    os.waitpid(entry.pid, os.WNOHANG)
+        return [entry for entry in members if entry.is_alive]
+
+    def _at_the_terminal(self, pids: Iterable[int]) -> set[int]:
+        """Return who has the terminal as a standard stream: it was started there, whatever else it has left."""
+        path = self.terminal()
+        found = set[int]() if path is None else {pid for pid in pids if _is_at(pid, path)}
+        return found if self.terminal() == path else set()
+
+
+def _descendants(ancestors: set[int], entries: Iterable[Entry]) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for entry in entries:
+        children.setdefault(entry.parent, []).append(entry.pid)
+    found: set[int] = set()
+    left = list(ancestors)
+    while left:
+        for child in children.get(left.pop(), ()):
+            if child not in found:
+                found.add(child)
+                left.append(child)
+    return found
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+        if number is not signal.SIGKILL:
+            os.kill(pid, signal.SIGCONT)  # what is stopped acts on nothing else
+
+
+def _lives(member: Entry) -> bool:
+    entry = _entry(member.pid)
+    return entry is not None and entry.started == member.started and entry.is_alive
+
+
+def _until(condition: Callable[[], bool], timeout: float) -> bool:
+    """Wait until it is so; return whether it is."""
+    deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE
+    while not condition():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, _LONGEST_PAUSE)
+    return True
+
+
+def _entries() -> Iterator[Entry]:
+    for name in os.listdir(_PROC):  # noqa: PTH208 - thousands of paths would be made for nothing
+        if name.isdecimal() and (entry := _entry(int(name))) is not None:
+            yield entry
+
+
+def _entry(pid: int) -> Entry | None:
+    try:
+        line = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything, also blanks and parentheses.
+    state, parent, group, session, *rest = line[line.rindex(b")") + 2 :].split()
+    return Entry(pid, state.decode(), int(parent), int(group), int(session), int(rest[15]))
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    try:
+        environ = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return any(
+        line.startswith(f"{MARK}=".encode()) and mark.encode() in line.split(b"=", 1)[1].split(b":")
+        for line in environ.split(b"\0")
+    )
+
+
+def _is_at(pid: int, terminal: str) -> bool:
+    """Whether one of its standard streams is the terminal. Forks of ours have it open as well, but not as these."""
+    for stream in ("0", "1", "2"):
+        with suppress(OSError):
+            if str((_PROC / str(pid) / "fd" / stream).readlink()) == terminal:
+                return True
+    return False

@@ -1,0 +1,271 @@
+"""What keys send: the tables of xterm, for what the program has asked of its terminal.
+
+After "XTerm Control Sequences" (PC-style and VT220-style function keys, bracketed paste) and ECMA-48. As there, a
+modifier is a parameter of a function key's sequence, and Alt a leading escape of all other keys.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.screen.model import Modes
+
+
+class SpecialKey(StrEnum):
+    """Keys, and what is pressed together, that are no characters."""
+
+    ENTER = "enter"
+    ESCAPE = "escape"
+    TAB = "tab"
+    SHIFT_TAB = "shift+tab"
+    BACKSPACE = "backspace"
+    SPACE = "space"
+    UP = "up"
+    DOWN = "down"
+    RIGHT = "right"
+    LEFT = "left"
+    HOME = "home"
+    END = "end"
+    INSERT = "insert"
+    DELETE = "delete"
+    PAGE_UP = "page_up"
+    PAGE_DOWN = "page_down"
+    F1 = "f1"
+    F2 = "f2"
+    F3 = "f3"
+    F4 = "f4"
+    F5 = "f5"
+    F6 = "f6"
+    F7 = "f7"
+    F8 = "f8"
+    F9 = "f9"
+    F10 = "f10"
+    F11 = "f11"
+    F12 = "f12"
+    CTRL_A = "ctrl+a"
+    CTRL_B = "ctrl+b"
+    CTRL_C = "ctrl+c"
+    CTRL_D = "ctrl+d"
+    CTRL_E = "ctrl+e"
+    CTRL_F = "ctrl+f"
+    CTRL_G = "ctrl+g"
+    CTRL_H = "ctrl+h"
+    CTRL_I = "ctrl+i"
+    CTRL_J = "ctrl+j"
+    CTRL_K = "ctrl+k"
+    CTRL_L = "ctrl+l"
+    CTRL_M = "ctrl+m"
+    CTRL_N = "ctrl+n"
+    CTRL_O = "ctrl+o"
+    CTRL_P = "ctrl+p"
+    CTRL_Q = "ctrl+q"
+    CTRL_R = "ctrl+r"
+    CTRL_S = "ctrl+s"
+    CTRL_T = "ctrl+t"
+    CTRL_U = "ctrl+u"
+    CTRL_V = "ctrl+v"
+    CTRL_W = "ctrl+w"
+    CTRL_X = "ctrl+x"
+    CTRL_Y = "ctrl+y"
+    CTRL_Z = "ctrl+z"
+    CTRL_SPACE = "ctrl+space"
+    CTRL_LEFT_BRACKET = "ctrl+["
+    CTRL_BACKSLASH = "ctrl+\\"
+    CTRL_RIGHT_BRACKET = "ctrl+]"
+    CTRL_CARET = "ctrl+^"
+    CTRL_UNDERSCORE = "ctrl+_"
+    KP_0 = "kp_0"
+    KP_1 = "kp_1"
+    KP_2 = "kp_2"
+    KP_3 = "kp_3"
+    KP_4 = "kp_4"
+    KP_5 = "kp_5"
+    KP_6 = "kp_6"
+    KP_7 = "kp_7"
+    KP_8 = "kp_8"
+    KP_9 = "kp_9"
+    KP_ADD = "kp_add"
+    KP_SUBTRACT = "kp_subtract"
+    KP_MULTIPLY = "kp_multiply"
+    KP_DIVIDE = "kp_divide"
+    KP_DECIMAL = "kp_decimal"
+    KP_SEPARATOR = "kp_separator"
+    KP_EQUAL = "kp_equal"
+    KP_ENTER = "kp_enter"
+
+
+def encode(key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> bytes:
+    """Return what the key sends: one with a name, a character, or either with modifiers before it, as `alt+x`.
+
+    A modifier that makes no difference to xterm makes none here: Shift+Enter is Enter.
+
+    Raises:
+        TerminalTestError: there is no such key, or it sends nothing with these modifiers (`INVALID_CONFIG`).
+    """
+    name, held = _read(key)
+    held = _Held(held.shift or shift, held.alt or alt, held.ctrl or ctrl)
+    if name in _CURSOR:
+        introducer = b"\x1bO" if modes.application_cursor else b"\x1b["
+        return _function(b"1", _CURSOR[name], held) if any(held) else introducer + _CURSOR[name]
+    if name in _SS3:
+        return _function(b"1", _SS3[name], held) if any(held) else b"\x1bO" + _SS3[name]
+    if name in _NUMBERED:
+        return _function(_NUMBERED[name], b"~", held)
+    if name == SpecialKey.TAB and held.shift:
+        sent = b"\x1b[Z"
+    elif name in _KEYPAD:
+        character, final = _KEYPAD[name]
+        sent = b"\x1bO" + final if modes.application_keypad else character
+    elif name in _PLAIN:
+        sent = _WITH_CTRL.get(name, _PLAIN[name]) if held.ctrl else _PLAIN[name]
+    else:
+        sent = _character(name, held)
+    return b"\x1b" + sent if held.alt else sent
+
+
+def paste(text: str, modes: Modes) -> bytes:
+    """Return what a pasted text sends: ends of lines as the Enter key does, in brackets if the program asked for them.
+
+    Raises:
+        TerminalTestError: the text holds the closing bracket, or cannot be encoded (`INVALID_CONFIG`).
+    """
+    sent = encoded(text.replace("\r\n", "\r").replace("\n", "\r"))
+    if not modes.bracketed_paste:
+        return sent
+    if _PASTE_END in sent:
+        raise _invalid(f"the text holds {_PASTE_END!r}, which would end the paste; no terminal pastes that")
+    return b"\x1b[200~" + sent + _PASTE_END
+
+
+def encoded(text: str) -> bytes:
+    """Return the text as UTF-8.
+
+    Raises:
+        TerminalTestError: it has lone surrogates (`INVALID_CONFIG`).
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise _invalid(
+            f"{text[error.start]!r} at {error.start} is no character and cannot be sent as text; pass bytes"
+        ) from error
+
+
+class _Held(NamedTuple):
+    shift: bool = False
+    alt: bool = False
+    ctrl: bool = False
+
+
+_PASTE_END: Final = b"\x1b[201~"
+_CURSOR: Final = {"up": b"A", "down": b"B", "right": b"C", "left": b"D", "home": b"H", "end": b"F"}
+_SS3: Final = {"f1": b"P", "f2": b"Q", "f3": b"R", "f4": b"S"}
+_NUMBERED: Final = {
+    "insert": b"2",
+    "delete": b"3",
+    "page_up": b"5",
+    "page_down": b"6",
+    "f5": b"15",
+    "f6": b"17",
+    "f7": b"18",
+    "f8": b"19",
+    "f9": b"20",
+    "f10": b"21",
+    "f11": b"23",
+    "f12": b"24",
+}
+_PLAIN: Final = {"enter": b"\r", "tab": b"\t", "escape": b"\x1b", "backspace": b"\x7f", "space": b" "}
+_WITH_CTRL: Final = {"backspace": b"\b", "space": b"\0"}
+_KEYPAD: Final = {
+    **{f"kp_{digit}": (str(digit).encode(), bytes([ord("p") + digit])) for digit in range(10)},
+    "kp_add": (b"+", b"k"),
+    "kp_subtract": (b"-", b"m"),
+    "kp_multiply": (b"*", b"j"),
+    "kp_divide": (b"/", b"o"),
+    "kp_decimal": (b".", b"n"),
+    "kp_separator": (b",", b"l"),
+    "kp_equal": (b"=", b"X"),
+    "kp_enter": (b"\r", b"M"),
+}
+"""What is sent in the normal mode, and the final character of the application mode's sequence."""
+_CONTROL: Final = {
+    **{chr(code + 0x60): code for code in range(1, 27)},
+    **dict(zip("@[\\]^_?", (0, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F, 0x7F), strict=True)),
+    **dict(zip("2345678", (0, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F, 0x7F), strict=True)),
+    "/": 0x1F,
+}
+_NAMES: Final = frozenset({*_CURSOR, *_SS3, *_NUMBERED, *_PLAIN, *_KEYPAD})
+_BY_LETTERS: Final = {name.replace("_", ""): name for name in _NAMES} | {
+    "esc": "escape",
+    "return": "enter",
+    "del": "delete",
+    "ins": "insert",
+    "pgup": "page_up",
+    "pgdn": "page_down",
+}
+_MODIFIERS: Final = {
+    "shift": _Held(shift=True),
+    "alt": _Held(alt=True),
+    "meta": _Held(alt=True),
+    "ctrl": _Held(ctrl=True),
+    "control": _Held(ctrl=True),
+}
+
+
+def _read(key: object) -> tuple[str, _Held]:
+    """Return the name of a key, or a character, and what is held while it is pressed."""
+    if not isinstance(key, str) or not key:
+        raise _unknown(key)
+    # The last key may be the plus itself.
+    *modifiers, last = key[:-1].split("+") if len(key) > 1 else [""]
+    last += key[-1]
+    if last == "+" and len(key) > 1 and modifiers == []:
+        raise _unknown(key)
+    held = _Held()
+    for modifier in modifiers:
+        more = _MODIFIERS.get(modifier.strip().lower())
+        if more is None:
+            raise _unknown(key)
+        held = _Held(held.shift or more.shift, held.alt or more.alt, held.ctrl or more.ctrl)
+    if len(last) == 1:
+        return last, held
+    name = _BY_LETTERS.get("".join(character for character in last.lower() if character not in "_- "))
+    if name is None:
+        raise _unknown(key)
+    return name, held
+
+
+def _function(number: bytes, final: bytes, held: _Held) -> bytes:
+    """Return the sequence of a function key; 1 and a bit for each modifier is its second parameter, if one is held."""
+    modifier = 1 + held.shift + 2 * held.alt + 4 * held.ctrl
+    return b"\x1b[" + number + (b";%d" % modifier if modifier > 1 else b"") + final
+
+
+def _character(character: str, held: _Held) -> bytes:
+    if held.ctrl:
+        code = _CONTROL.get(character.lower())
+        if code is None:
+            raise _invalid(
+                f"Ctrl and {character!r} send nothing of their own; there are control codes for a to z and @[\\]^_?/"
+            )
+        return bytes([code])
+    if held.shift:
+        upper = character.upper()
+        if not character.isalpha() or len(upper) > 1:
+            raise _invalid(f"what Shift makes of {character!r} depends on the keyboard; name the character itself")
+        return encoded(upper)
+    return encoded(character)
+
+
+def _unknown(key: object) -> TerminalTestError:
+    names = ", ".join(sorted(_NAMES, key=lambda name: (name.startswith("kp_"), name)))
+    return _invalid(
+        f"there is no key {key!r}; say a character, or one of {names}, with shift+, alt+ or ctrl+ before it; "
+        "`write` sends text"
+    )
+
+
+def _invalid(message: str) -> TerminalTestError:
+    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, f"key: {message}")

@@ -1,0 +1,273 @@
+"""A program at its terminal, while it lives: what one thread reads, writes, and sees of it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from typing import Final
+
+from reenact.terminal.screen.model import Engine, Modes, Screen
+from reenact.terminal.screen.recording import Recording
+from reenact.terminal.session.ending import AT_ONCE, Family
+from reenact.terminal.session.outbox import Outbox, Outgoing, Waker
+from reenact.terminal.session.pty import Pair
+from reenact.terminal.session.spawning import Process
+from reenact.terminal.session.transcript import Transcript
+from reenact.terminal.session.waiting import Changes
+from reenact.terminal.status import ExitStatus
+
+QUIET: Final = 0.1
+"""Seconds of silence after which nothing more is expected, when the program has ended and others have its terminal."""
+LONGEST: Final = 2.0
+"""Seconds for which those others are heard at most."""
+_GLANCE: Final = 0.01
+"""Seconds between two looks at a process whose end the kernel does not announce."""
+_RETRY: Final = 0.05
+"""Seconds between two tries to write, should the kernel not say that there is room again."""
+_LEAVE: Final = 5.0
+_REAP: Final = 1.0
+_numbers = itertools.count(1)
+
+
+class Live:
+    """The program, its terminal, and all that comes of it.
+
+    Attributes:
+        failure: what the thread has failed with.
+        last_arrival: when something arrived last, on the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        *,
+        pair: Pair,
+        process: Process,
+        mark: str,
+        transcript: Transcript,
+        engine: Engine,
+        recording: Recording,
+        max_recorded: int,
+    ) -> None:
+        self.process = process
+        self.transcript = transcript
+        self.recording = recording
+        self.changes = Changes()
+        self.status: ExitStatus | None = None
+        self.failure: Exception | None = None
+        self.owner = os.getpid()
+        self.last_arrival = self._began = time.monotonic()
+        self._pair = pair
+        self._engine = engine
+        self._may_record = max_recorded
+        self._engine_lock = threading.RLock()
+        self._screen: tuple[int, Screen] | None = None
+        self._drawn = 0
+        self._status_lock = threading.RLock()
+        self._outbox = Outbox()
+        self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.path)
+        self._is_stopping = False
+        self._is_closed = False
+        self._waker = Waker()
+        self._thread = threading.Thread(target=self._run, name=f"reenact-terminal-{next(_numbers)}", daemon=True)
+
+    def begin(self) -> None:
+        """Start the thread; it closes the terminal when all is over."""
+        self._thread.start()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the program was started."""
+        return time.monotonic() - self._began
+
+    def has_ended(self) -> bool:
+        """Whether the program has ended; look, if that is not known yet."""
+        with self._status_lock:
+            if self.status is None and (code := self.process.poll()) is not None:
+                self.status = ExitStatus.of(code)
+            return self.status is not None
+
+    def send(self, outgoing: Outgoing) -> None:
+        """Have the bytes written, behind those that wait already."""
+        self._outbox.put(outgoing)
+        self._waker.wake()
+
+    def take_back(self, outgoing: Outgoing) -> None:
+        """Do not write what of them has not been written."""
+        self._outbox.take_back(outgoing)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the signal to the process group, unless the program has ended."""
+        with self._status_lock, suppress(ProcessLookupError):
+            if not self.has_ended():
+                os.killpg(self.process.pid, number)
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Give the screen and the terminal another size; the kernel tells the program."""
+        with self._engine_lock:
+            self._engine.resize(cols, rows)
+            self._drawn += 1
+            self.recording.add_resize(self.now, cols, rows)
+            self._pair.resize(cols, rows)
+        self.changes.announce()
+
+    def screen(self) -> Screen:
+        """Return the screen as it is now, or was when all was closed."""
+        with self._engine_lock:
+            if self._screen is None or self._screen[0] != self._drawn:
+                self._screen = self._drawn, self._engine.screen()
+            return self._screen[1]
+
+    def screen_text(self) -> str:
+        """Return the text of the screen."""
+        with self._engine_lock:
+            return self.screen().text if self._is_closed else self._engine.text()
+
+    def modes(self) -> Modes:
+        """Return what the program has asked of its terminal."""
+        with self._engine_lock:
+            return self.screen().modes if self._is_closed else self._engine.modes()
+
+    def end(self) -> None:
+        """End the program with all that it has started; what they say at last is heard."""
+        self._family.end()
+        self._join()
+
+    def abandon(self) -> None:
+        """End all of it at once, on whatever thread."""
+        self._family.end(AT_ONCE)
+        self.close()
+
+    def close(self) -> None:
+        """Stop the thread, and release what is held. Idempotent."""
+        self._is_stopping = True
+        self._waker.wake()
+        self._join()
+        with self._status_lock:
+            if self.status is None:
+                with suppress(subprocess.TimeoutExpired):
+                    self.status = ExitStatus.of(self.process.wait(_REAP))
+        with self._engine_lock:
+            self._pair.close()
+            self._waker.close()
+            if not self._is_closed:
+                self.screen()
+                self._is_closed = True
+                self._engine.close()
+
+    def _join(self) -> None:
+        # The garbage collector may have brought us here on the thread itself; it goes on to its end afterwards.
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(_LEAVE)
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:  # noqa: BLE001 - an engine may be anybody's; whoever waits is told
+            self.failure = error
+        finally:
+            self.transcript.complete()
+            self._pair.close()
+            if self.status is not None:
+                with self._engine_lock:
+                    self.recording.add_exit(self.now, self.status)
+            self.changes.announce(over=True)
+
+    def _serve(self) -> None:
+        ending = _descriptor_of(self.process.pid)
+        try:
+            is_connected = self._serve_until_it_ends(ending)
+        finally:
+            if ending is not None:
+                os.close(ending)
+        self._pair.release()
+        if is_connected and self._hear_the_rest():
+            self._family.remember()
+
+    def _serve_until_it_ends(self, ending: int | None) -> bool:
+        """Return whether there may be more to read."""
+        poll = select.poll()
+        poll.register(self._waker.descriptor, select.POLLIN)
+        if ending is not None:
+            poll.register(ending, select.POLLIN)
+        is_connected = True
+        while not self._is_stopping:
+            if is_connected:
+                poll.register(self._pair.ours, select.POLLIN | (select.POLLOUT if self._outbox else 0))
+            patience = _GLANCE if ending is None else _RETRY if self._outbox else None
+            ready = dict(poll.poll(None if patience is None else patience * 1000))
+            if self._waker.descriptor in ready:
+                self._waker.clear()
+            if is_connected and not self._read():
+                is_connected = False  # the kernel has hung up; that is told again and again
+                poll.unregister(self._pair.ours)
+            if is_connected and self._outbox:
+                self._write()
+            if ending is None or ending in ready:
+                if self.has_ended():
+                    break
+                if ending is not None:
+                    # Who started the program does not know of its end yet.
+                    poll.unregister(ending)
+                    ending = None
+        return is_connected
+
+    def _hear_the_rest(self) -> bool:
+        """Read until nobody has the terminal, or those who still do say no more; return whether there are such."""
+        poll = select.poll()
+        poll.register(self._pair.ours, select.POLLIN)
+        poll.register(self._waker.descriptor, select.POLLIN)
+        latest = time.monotonic() + LONGEST
+        while not self._is_stopping and time.monotonic() < latest:
+            ready = dict(poll.poll(QUIET * 1000))
+            if self._waker.descriptor in ready:
+                self._waker.clear()
+            if not ready or not self._read():
+                return not ready
+        return True
+
+    def _read(self) -> bool:
+        data = self._pair.read()
+        if data:
+            self._take(data)
+        return data is not None
+
+    def _take(self, data: bytes) -> None:
+        self.transcript.add(data)
+        with self._engine_lock:
+            reply = self._engine.feed(data)
+            self._drawn += 1
+            self._record(data)
+        if reply:
+            self._outbox.put_reply(reply)
+        self.last_arrival = time.monotonic()
+        self.changes.announce()
+
+    def _record(self, data: bytes) -> None:
+        if self._may_record > 0:
+            self.recording.add_output(self.now, data)
+            self._may_record -= len(data)
+            if self._may_record <= 0:
+                self.recording.mark("what follows was too much to be recorded", self.now)
+
+    def _write(self) -> None:
+        went = self._outbox.write_with(self._pair.write)
+        if went:
+            with self._engine_lock:
+                self.recording.add_input(self.now, went)
+            self.changes.announce()
+
+
+def _descriptor_of(pid: int) -> int | None:
+    """Return a descriptor that can be read when the process has ended, where the kernel has such."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # an older kernel, a sandbox, or already gone
+        return None

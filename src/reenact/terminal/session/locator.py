@@ -1,0 +1,369 @@
+"""Finding things on a screen as a person does: by their text, by their look; and waiting until they are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
+
+import msgspec
+
+from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.matching.options import Pattern
+from reenact.terminal.screen.model import Cell, Screen
+from reenact.terminal.style import ANSIStyle, Underline
+
+_LISTED: Final = 10
+"""Matches that an error lists at most."""
+_SEEN_ON_BLANKS: Final = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
+
+
+class Viewed(Protocol):
+    """What has a screen, and can wait for it to change; as a terminal emulator does."""
+
+    @property
+    def screen(self) -> Screen:
+        """The screen as it is now."""
+        ...
+
+    def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
+        """Return the first screen, from now on, that the condition holds of.
+
+        Raises:
+            WaitTimeoutError: none came in time.
+        """
+        ...
+
+
+class StyleFields(TypedDict, total=False):
+    """Fields of `ANSIStyle`, of which those that are named count; `underline=True` is any shape of it."""
+
+    bold: bool
+    dim: bool
+    italic: bool
+    underline: Underline | bool
+    blink: bool
+    inverse: bool
+    hidden: bool
+    strikethrough: bool
+    overline: bool
+    foreground: str | None
+    background: str | None
+    underline_color: str | None
+
+
+class Match(msgspec.Struct, frozen=True):
+    """Cells of one row that were found: where they begin, and what they show."""
+
+    row: int
+    column: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def text(self) -> str:
+        """What stands there."""
+        return "".join(cell.text for cell in self.cells)
+
+    @property
+    def end(self) -> int:
+        """The column behind it."""
+        return self.column + len(self.cells)
+
+    def __str__(self) -> str:
+        """Return what it is and where, for people."""
+        return f"row {self.row}, column {self.column}: {self.text!r}"
+
+
+Find: TypeAlias = Callable[[Screen], tuple[Match, ...]]
+
+
+class Locator:
+    """What is found on the screen whenever it is asked for: nothing is kept from one question to the next.
+
+    Questions for one thing (`text`, `row`, `column`, `style`, `cells`) and expectations of one wait until it is there,
+    and are strict: if there are more, `ExpectationError` says where each of them is. Say which one is meant with
+    `first`, `last`, `nth` or `in_row`.
+
+    A match lies within one row: a text that goes on in the next row because the first one was full is found piece by
+    piece, or on a terminal with more columns, or with `wait_for`, which knows no rows. Rows and columns count from 0;
+    a wide character takes two columns.
+
+    Timeouts are in seconds; None is the terminal's own.
+    """
+
+    def __init__(self, viewed: Viewed, find: Find, what: str) -> None:
+        self._viewed = viewed
+        self._find = find
+        self._what = what
+
+    @classmethod
+    def by_text(cls, viewed: Viewed, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Self:
+        """Return what finds a text, or a regular expression, in the rows.
+
+        A text is looked for in the whole row, blanks and all; an expression in the row without the blanks at its end,
+        so that `$` is where its text ends. `exact`: the row without the blanks around it is the text, or matches the
+        expression from end to end.
+
+        Raises:
+            TerminalTestError: `INVALID_CONFIG`; the text is empty, or longer than a row can be.
+        """
+        return cls(viewed, _by_text(text, exact=exact, ignore_case=ignore_case), _named(text, exact=exact))
+
+    @classmethod
+    def by_style(cls, viewed: Viewed, **fields: Unpack[StyleFields]) -> Self:
+        """Return what finds neighbouring cells of a row whose styles all have these fields.
+
+        Blanks count as far as the fields can be seen on them, as a background can.
+
+        Raises:
+            TerminalTestError: `INVALID_CONFIG`; no field is given, or one that styles do not have.
+        """
+        wanted = _checked(fields)
+        return cls(viewed, _by_style(wanted), f"the style {_described(wanted)}")
+
+    # --- which of them ---
+
+    @property
+    def first(self) -> Locator:
+        """The first match, from the top left."""
+        return self._narrowed(lambda matches: matches[:1], "the first of")
+
+    @property
+    def last(self) -> Locator:
+        """The last match."""
+        return self._narrowed(lambda matches: matches[-1:], "the last of")
+
+    def nth(self, index: int) -> Locator:
+        """Return the match with this index, counted from 0; from the end if it is negative."""
+
+        def pick(matches: tuple[Match, ...]) -> tuple[Match, ...]:
+            return matches[index : index + 1 or None]
+
+        return self._narrowed(pick, f"number {index} of")
+
+    def in_row(self, row: int | Locator) -> Locator:
+        """Return the matches in this row, or in the rows in which another locator finds something."""
+        if isinstance(row, int):
+            return self._narrowed(lambda matches: tuple(each for each in matches if each.row == row), f"in row {row},")
+        other, find = row, self._find
+
+        def beside(screen: Screen) -> tuple[Match, ...]:
+            rows = {match.row for match in other.matches(screen)}
+            return tuple(match for match in find(screen) if match.row in rows)
+
+        return Locator(self._viewed, beside, f"in a row of {row}, {self}")
+
+    # --- what is there ---
+
+    def matches(self, screen: Screen | None = None) -> tuple[Match, ...]:
+        """Return what is found on a screen, from the top left; None for the one that is shown now."""
+        return self._find(self._viewed.screen if screen is None else screen)
+
+    def count(self) -> int:
+        """Return how many there are now."""
+        return len(self.matches())
+
+    def is_visible(self) -> bool:
+        """Tell whether there is one now, or more."""
+        return bool(self.matches())
+
+    @property
+    def text(self) -> str:
+        """What stands there."""
+        return self._one().text
+
+    @property
+    def row(self) -> int:
+        """The row where it is."""
+        return self._one().row
+
+    @property
+    def column(self) -> int:
+        """The column where it begins."""
+        return self._one().column
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells that it takes, one for each column."""
+        return self._one().cells
+
+    @property
+    def style(self) -> ANSIStyle:
+        """The style of its cells; raises `ExpectationError` if they have several."""
+        first, *others = dict.fromkeys(cell.style for cell in self._one().cells)
+        if others:
+            listed = "\n".join(f"  {style}" for style in (first, *others)[:_LISTED])
+            raise ExpectationError(f"{self} has more than one style; `cells` tells where:\n{listed}")
+        return first
+
+    # --- expectations ---
+
+    def expect_visible(self, timeout: float | None = None) -> Self:
+        """Wait until it is there."""
+        return self._expect("to be visible", lambda _match, _screen: True, timeout)
+
+    def expect_hidden(self, timeout: float | None = None) -> Self:
+        """Wait until there is none."""
+        self._wait("to be hidden", lambda screen: not self._find(screen), timeout)
+        return self
+
+    def expect_count(self, count: int, timeout: float | None = None) -> Self:
+        """Wait until there are so many."""
+        self._wait(f"to be there {count} times", lambda screen: len(self._find(screen)) == count, timeout)
+        return self
+
+    def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
+        """Wait until the text is in it, or the expression matches somewhere in it."""
+        expression = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
+        shown = pattern if isinstance(pattern, str) else pattern.pattern
+        return self._expect(
+            f"to have the text {shown!r}", lambda match, _: expression.search(match.text) is not None, timeout
+        )
+
+    def expect_style(self, timeout: float | None = None, **fields: Unpack[StyleFields]) -> Self:
+        """Wait until all its cells have these fields of a style."""
+        wanted = _checked(fields)
+
+        def styled(match: Match, _: Screen) -> bool:
+            return all(_has(cell.style, wanted) for cell in match.cells)
+
+        return self._expect(f"to have the style {_described(wanted)}", styled, timeout)
+
+    def expect_cursor(self, timeout: float | None = None) -> Self:
+        """Wait until the cursor stands on it, or right behind it."""
+
+        def under(match: Match, screen: Screen) -> bool:
+            return screen.cursor.row == match.row and match.column <= screen.cursor.column <= match.end
+
+        return self._expect("to have the cursor", under, timeout)
+
+    def __str__(self) -> str:
+        """Return what is looked for, in words."""
+        return self._what
+
+    def _narrowed(self, pick: Callable[[tuple[Match, ...]], tuple[Match, ...]], words: str) -> Locator:
+        find = self._find
+        return Locator(self._viewed, lambda screen: pick(find(screen)), f"{words} {self}")
+
+    def _one(self) -> Match:
+        screen = self._viewed.wait_until(lambda screen: bool(self._find(screen)), what=f"{self} to be visible")
+        return self._only(screen)
+
+    def _only(self, screen: Screen) -> Match:
+        matches = self._find(screen)
+        if len(matches) != 1:
+            raise ExpectationError(
+                f"{self} is there {len(matches)} times; say which one with `first`, `last`, `nth` or `in_row`:"
+                f"{_listed(matches)}",
+                seen=screen.text,
+            )
+        return matches[0]
+
+    def _expect(self, expected: str, holds: Callable[[Match, Screen], bool], timeout: float | None) -> Self:
+        def decided(screen: Screen) -> bool:
+            matches = self._find(screen)
+            return len(matches) > 1 or any(holds(match, screen) for match in matches)
+
+        self._only(self._wait(expected, decided, timeout))
+        return self
+
+    def _wait(self, expected: str, condition: Callable[[Screen], bool], timeout: float | None) -> Screen:
+        try:
+            return self._viewed.wait_until(condition, timeout, what=f"{self} {expected}")
+        except WaitTimeoutError as error:
+            screen = self._viewed.screen
+            found, cursor = self._find(screen), screen.cursor
+            there = f"it is there {len(found)} times:{_listed(found)}" if found else "it is not there"
+            raise ExpectationError(
+                f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}",
+                seen=screen.text,
+            ) from error
+
+
+def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
+    flags = re.IGNORECASE if ignore_case else 0
+    literal = isinstance(text, str)
+    if isinstance(text, str):
+        if not text.strip() or "\n" in text or "\r" in text:
+            message = f"text is {text!r}: say what stands in one row, and more than blanks"
+            raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message)
+        expression = re.compile(re.escape(text.strip(" ") if exact else text), flags)
+    else:
+        expression = re.compile(text.pattern, text.flags | flags)
+
+    def spans(line: str) -> Iterator[tuple[int, int]]:
+        if not exact:
+            yield from (found.span() for found in expression.finditer(line if literal else line.rstrip(" ")))
+        elif (found := expression.fullmatch(line.strip(" "))) is not None:
+            blanks = len(line) - len(line.lstrip(" "))
+            yield blanks + found.start(), blanks + found.end()
+
+    def find(screen: Screen) -> tuple[Match, ...]:
+        return tuple(
+            _match(row, cells, start, end)
+            for row, cells in enumerate(screen.cells)
+            for start, end in spans("".join([cell.text for cell in cells]))
+            if start < end
+        )
+
+    return find
+
+
+def _match(row: int, cells: tuple[Cell, ...], start: int, end: int) -> Match:
+    """Return the match of the characters from `start` to `end` of the row."""
+    columns = [column for column, cell in enumerate(cells) for _ in cell.text]
+    first, last = columns[start], columns[end - 1]
+    return Match(row, first, cells[first : last + cells[last].width])
+
+
+def _by_style(wanted: Mapping[str, object]) -> Find:
+    on_blanks = not _SEEN_ON_BLANKS.isdisjoint(wanted)
+
+    def find(screen: Screen) -> tuple[Match, ...]:
+        found: list[Match] = []
+        for row, cells in enumerate(screen.cells):
+            places = ((column, cell) for column, cell in enumerate(cells))
+            for fits, run in groupby(places, key=lambda place: _has(place[1].style, wanted)):
+                if fits:
+                    column, *_ = (several := tuple(run))[0]
+                    match = Match(row, column, tuple(cell for _, cell in several))
+                    if on_blanks or match.text.strip():
+                        found.append(match)
+        return tuple(found)
+
+    return find
+
+
+def _has(style: ANSIStyle, wanted: Mapping[str, object]) -> bool:
+    for name, value in wanted.items():
+        is_so: object = getattr(style, name)
+        if (bool(is_so) if value is True else is_so) != value:
+            return False
+    return True
+
+
+def _checked(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields if styles have them."""
+    known = ANSIStyle.__struct_fields__
+    unknown = [name for name in fields if name not in known]
+    if unknown or not fields:
+        problem = f"a style has no {', '.join(unknown)}" if unknown else "no field of a style is given"
+        message = f"{problem}; it has {', '.join(known)}"
+        raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message)
+    return fields
+
+
+def _described(fields: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in fields.items())
+
+
+def _named(text: Pattern, *, exact: bool) -> str:
+    whole = "the row " if exact else ""
+    return f"{whole}{text!r}" if isinstance(text, str) else f"{whole}/{text.pattern}/"
+
+
+def _listed(matches: tuple[Match, ...]) -> str:
+    lines = [f"\n  {match}" for match in matches[:_LISTED]]
+    more = len(matches) - len(lines)
+    return "".join(lines) + (f"\n  and {more} more" if more else "")

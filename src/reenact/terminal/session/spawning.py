@@ -1,0 +1,168 @@
+"""How a program is started with a terminal as its own."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import operator
+import os
+import signal
+import subprocess
+import termios
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+
+INHERITED: Final = ("PATH", "LANG", "HOME", "TMPDIR")
+"""What a program gets of our environment, besides all names that begin with `LC_`."""
+MARK: Final = "REENACT_TERMINAL"
+"""The variable by which processes are known again that have left the session; it is in every environment."""
+_ABOUT_OUR_TERMINAL: Final = ("COLUMNS", "LINES")
+_FROM_TERMINALS: Final = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGWINCH,
+    signal.SIGCHLD,
+)
+
+
+class Process(Protocol):
+    """What must be known of a program that was started; `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """As `poll` returned it last."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return None while it runs, then its exit code, negative for a signal."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return what `poll` returns then."""
+        ...
+
+
+class Spawner(Protocol):
+    """Starts a program.
+
+    It is to be the leader of a session of its own, with the descriptor `terminal`, open until the call returns, as its
+    standard input, output and error, and as its controlling terminal.
+    """
+
+    def __call__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+        """Start it, or raise an `OSError`."""
+        ...
+
+
+def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+    """Start the program as a process of its own."""
+    return subprocess.Popen(  # noqa: S603 - what is run is the caller's choice
+        argv,
+        env=env,
+        cwd=cwd,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=_in_the_child(),  # noqa: PLW1509 - see there
+    )
+
+
+def started(spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+    """Start the program.
+
+    Raises:
+        TerminalTestError: it cannot be started; the message says what to do about it (`PROCESS_START_FAILED`).
+    """
+    if cwd is not None and not cwd.is_dir():
+        what = "is no directory" if cwd.exists() else "does not exist"
+        raise _failed(
+            f"{argv[0]!r} was not started: the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`"
+        )
+    try:
+        return spawner(argv, env, cwd, terminal)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _failed(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error) from error
+
+
+def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) -> dict[str, str]:
+    """Return what the program finds in its environment; `env` has the last word.
+
+    `COLUMNS` and `LINES` of ours are never in it: they are about our own terminal.
+    """
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _ABOUT_OUR_TERMINAL and (inherit or name in INHERITED or name.startswith("LC_"))
+    }
+    # A test of terminals may be under test itself: who started that one is to find what this one has left.
+    outer = os.environ.get(MARK)
+    return {**ours, "TERM": term, **env, MARK: f"{outer}:{mark}" if outer else mark}
+
+
+def _in_the_child() -> Callable[[], object]:
+    """Return what the child does before it becomes the program.
+
+    Only it can make the terminal its controlling one, and only after `setsid`. It is a copy of a process in which other
+    threads may have held any lock, so no code of ours is run there, but a function in C. (`subprocess` forks by itself
+    for that, without the warning of `os.fork` in a process with threads.)
+    """
+    take_terminal = functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
+    # As from a login: what is started behind `nohup`, or with `&` by a script, would be deaf to a hang-up or to Ctrl+C.
+    ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    if not ignored and not blocked:
+        return take_terminal
+    steps: list[Callable[[], object]] = [
+        take_terminal,
+        *(functools.partial(signal.signal, number, signal.SIG_DFL) for number in ignored),
+        functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK, []),
+    ]
+    call: Callable[[Callable[[], object]], object] = operator.call
+    return functools.partial(deque[object], map(call, steps))
+
+
+def _failed(message: str, cause: BaseException | None = None) -> TerminalTestError:
+    return TerminalTestError(TerminalTestErrorType.PROCESS_START_FAILED, message, cause)
+
+
+def _why(
+    error: OSError | subprocess.SubprocessError, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None
+) -> str:
+    name = argv[0]
+    if not isinstance(error, OSError):
+        return str(error)
+    if cwd is not None and not os.access(cwd, os.X_OK):
+        return f"the working directory {str(cwd)!r} cannot be entered ({error.strerror}); pass another `cwd`"
+    match error.errno:
+        case errno.ENOENT if "/" in name and (cwd or Path()).joinpath(name).exists():
+            return "the interpreter named in its first line does not exist; correct that line"
+        case errno.ENOENT if "/" in name:
+            return f"there is no such file, seen from {str(cwd or Path.cwd())!r}; correct the path"
+        case errno.ENOENT if " " in name:
+            return "there is no such command; a command line is not split here: pass the arguments as `args`, or a list"
+        case errno.ENOENT:
+            return f"there is no such command in PATH ({env.get('PATH', os.defpath)}); install it, or pass its path"
+        case errno.EACCES:
+            return "it is no file that may be executed; pass another, or set its mode (`chmod +x`)"
+        case errno.ENOEXEC:
+            return "it is neither a program nor a script with a first line like `#!/bin/sh`; pass it to its interpreter"
+        case errno.E2BIG:
+            return "its arguments and environment are too long; pass less"
+        case _:
+            return error.strerror or str(error)

@@ -1,0 +1,159 @@
+"""What a program has written: bytes, text, and text without sequences; and how far it has been matched."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import threading
+from collections import deque
+from typing import AnyStr, Final, Generic
+
+from reenact.terminal.ansi.stripper import ANSIStripper
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+
+_PIECE: Final = 4096
+
+
+class Kept(Generic[AnyStr]):
+    """The last `limit` characters or bytes of what was added, at places that are counted from the beginning of it all.
+
+    To add takes time in proportion to what is added, to read in proportion to what is read.
+    """
+
+    def __init__(self, empty: AnyStr, limit: int) -> None:
+        self._empty: AnyStr = empty
+        self._limit = limit
+        self._pieces: deque[AnyStr] = deque()
+        self._held = 0
+        self.end = 0
+
+    @property
+    def start(self) -> int:
+        """Where what is kept begins: as much was dropped."""
+        return max(self.end - self._limit, self.end - self._held)
+
+    def add(self, more: AnyStr) -> None:
+        """Add it at the end; what is then too much is dropped at the beginning."""
+        if not more:
+            return
+        # Programs write in small pieces. Joined ones are cheaper to keep, and there are fewer of them.
+        if self._pieces and len(self._pieces[-1]) + len(more) <= _PIECE:
+            self._pieces[-1] += more
+        else:
+            self._pieces.append(more)
+        self.end += len(more)
+        self._held += len(more)
+        while self._held - len(self._pieces[0]) >= self._limit:
+            self._held -= len(self._pieces.popleft())
+
+    def since(self, place: int) -> AnyStr:
+        """Return what is kept from this place on."""
+        wanted = self.end - max(place, self.start)
+        found: list[AnyStr] = []
+        length = 0
+        for piece in reversed(self._pieces):
+            if length >= wanted:
+                break
+            found.append(piece)
+            length += len(piece)
+        return self._empty.join(reversed(found))[length - wanted :]
+
+
+class Transcript:
+    """What has arrived, the last `limit` bytes of it. Any thread may ask, one adds."""
+
+    def __init__(self, limit: int) -> None:
+        self.lock = threading.RLock()
+        self.stripped: Kept[str] = Kept("", limit)
+        self.matched = 0
+        """Up to where in `stripped` it was matched; what follows is new."""
+        self.match: re.Match[str] | None = None
+        """The last match of anything."""
+        self._raw: Kept[bytes] = Kept(b"", limit)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stripper = ANSIStripper()
+        self._complete = False
+
+    @property
+    def dropped(self) -> int:
+        """How many bytes were dropped, at the beginning, since there was more than is kept."""
+        return self._raw.start
+
+    def add(self, data: bytes) -> None:
+        """Add what has arrived: characters and sequences may be cut anywhere."""
+        with self.lock:
+            self._raw.add(data)
+            self.stripped.add(self._stripper.feed(self._decoder.decode(data)))
+
+    def complete(self) -> None:
+        """Take note that nothing more comes: a character that was cut stays cut."""
+        with self.lock:
+            if not self._complete:
+                self._complete = True
+                self.stripped.add(self._stripper.feed(self._decoder.decode(b"", final=True)))
+
+    def output_bytes(self) -> bytes:
+        """Return what has arrived."""
+        with self.lock:
+            return self._raw.since(0)
+
+    def output(self) -> str:
+        """Return what has arrived, as text: what is no UTF-8 is replaced, a character not yet complete is left out."""
+        with self.lock:
+            return codecs.getincrementaldecoder("utf-8")("replace").decode(self._raw.since(0), final=self._complete)
+
+    def stripped_output(self) -> str:
+        """Return what has arrived, as text without sequences."""
+        with self.lock:
+            return self.stripped.since(0)
+
+    def new_output(self) -> str:
+        """Return what of it was not yet matched."""
+        with self.lock:
+            return self.stripped.since(self.matched)
+
+
+class Search:
+    """A pattern that is looked for in what arrives."""
+
+    def __init__(self, transcript: Transcript, pattern: str | re.Pattern[str], *, only_new: bool) -> None:
+        self._transcript = transcript
+        self._pattern = compiled(pattern)
+        self._only_new = only_new
+        # Of a text it is known how long its matches are: what was looked at need not be looked at again.
+        self._overlap = 2 * len(pattern) if isinstance(pattern, str) else None
+        self._searched = 0
+
+    def __call__(self) -> str | None:
+        """Return what is there from the beginning of the searched part to the end of the match, or None."""
+        with self._transcript.lock:
+            kept = self._transcript.stripped
+            start = max(kept.start, self._transcript.matched if self._only_new else 0)
+            begin = start if self._overlap is None else max(start, self._searched - self._overlap)
+            self._searched = kept.end
+            if begin > start and self._pattern.search(kept.since(begin)) is None:
+                return None
+            part = kept.since(start)
+            match = self._pattern.search(part, begin - start)
+            if match is None:
+                return None
+            self._transcript.match = match
+            if self._only_new:
+                self._transcript.matched = start + match.end()
+            return part[: match.end()]
+
+
+def compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    r"""Return the pattern as a regular expression; the `\n` of a text matches `\r\n` as well, as terminals write it.
+
+    Raises:
+        TerminalTestError: it is no pattern, or an empty text, which is everywhere (`INVALID_CONFIG`).
+    """
+    if isinstance(pattern, str) and pattern:
+        return re.compile("\r?\n".join(re.escape(line) for line in pattern.split("\n")))
+    if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
+        return pattern
+    raise TerminalTestError(
+        TerminalTestErrorType.INVALID_CONFIG,
+        f"pattern: a text that is not empty or a compiled pattern for text is wanted, not {pattern!r}",
+    )

@@ -1,0 +1,126 @@
+"""Waiting for what a program does: a question is asked again whenever something has happened."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class Moment(NamedTuple):
+    """How much has happened so far, and whether that is all."""
+
+    happened: int
+    over: bool
+
+
+class Pause(NamedTuple):
+    """How long a question rests: until more has `happened`, not before `earliest`, not after `latest`."""
+
+    happened: int
+    earliest: float
+    latest: float
+
+
+Asking: TypeAlias = Generator[Pause, None, T]
+"""A question that is being asked: it says how long it rests, and returns its answer or raises."""
+
+
+class Changes:
+    """Counts what has happened, and wakes who waits for more."""
+
+    def __init__(self) -> None:
+        # Reentrant, as all locks here: the garbage collector clears forgotten terminals away wherever it comes to run.
+        self._changed = threading.Condition(threading.RLock())
+        self._listeners: list[Callable[[], None]] = []
+        self._moment = Moment(0, over=False)
+
+    @property
+    def moment(self) -> Moment:
+        """How much has happened until now."""
+        return self._moment
+
+    def announce(self, *, over: bool = False) -> None:
+        """Wake all who wait; `over` says that nothing more will happen."""
+        with self._changed:
+            self._moment = Moment(self._moment.happened + 1, self._moment.over or over)
+            self._changed.notify_all()
+            for listener in self._listeners:
+                listener()
+
+    @contextmanager
+    def heard_by(self, listener: Callable[[], None]) -> Generator[None]:
+        """Have the listener called, on whatever thread, for each announcement; it must not block."""
+        with self._changed:
+            self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._listeners.remove(listener)
+
+    def rest(self, pause: Pause) -> None:
+        """Block for as long as the pause says."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._moment.happened != pause.happened, _left(pause.latest))
+            # What is over is looked at in full once more, at once.
+            self._changed.wait_for(lambda: self._moment.over, _left(pause.earliest))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Generic[T]):
+    """Something to wait for.
+
+    Attributes:
+        ask: returns the answer, or None as long as there is none.
+        ended: makes the error for when all is over without an answer.
+        too_late: likewise for when the time is over.
+        again: the moment, on the monotonic clock, at which time alone may bring the answer.
+    """
+
+    ask: Callable[[], T | None]
+    ended: Callable[[], Exception]
+    too_late: Callable[[], Exception]
+    again: Callable[[], float] = lambda: math.inf
+
+
+def asking(changes: Changes, question: Question[T], timeout: float) -> Asking[T]:
+    """Ask until there is an answer, and return it.
+
+    A question that takes long to ask rests for as long again, so that a flood of output cannot keep it busy for ever:
+    what it is asked about has grown in proportion by then. It is asked for the last time when the time is over.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        moment, begun = changes.moment, time.monotonic()
+        answer = question.ask()
+        if answer is not None:
+            return answer
+        now = time.monotonic()
+        if moment.over:
+            raise question.ended()
+        if now >= deadline:
+            raise question.too_late()
+        yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, question.again()))
+
+
+def wait(changes: Changes, asking: Asking[T]) -> T:
+    """Block until the question has its answer, and return it, or raise what it raises."""
+    try:
+        while True:
+            changes.rest(next(asking))
+    except StopIteration as answered:
+        answer: T = answered.value
+        return answer
+    finally:
+        asking.close()
+
+
+def _left(until: float) -> float | None:
+    return None if until == math.inf else min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)

@@ -1,0 +1,1 @@
+"""Tests of what takes sequences out of text, or makes tokens of them."""

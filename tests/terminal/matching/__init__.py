@@ -1,0 +1,1 @@
+"""Tests of what compares text with what was expected."""
