@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -164,6 +166,18 @@ def test_nothing_is_said_and_nothing_added_where_there_are_no_extensions(
     assert api.requests[0].system is None
 
 
+def test_without_extensions_nobody_waits_for_what_reads_them(environ: Mapping[str, str], tmp_path: Path) -> None:
+    code = "import sys; from reenact.cli import main; main(['-p', 'Hello']); print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environ, cwd=tmp_path, check=True
+    )
+
+    modules = done.stdout.split()
+    assert "reenact.cli.extending" in modules
+    assert [name for name in modules if name.startswith(("ruamel", "reenact.extensions", "prompt_toolkit"))] == []
+
+
 def test_a_session_that_goes_on_keeps_the_skills_it_was_created_with(
     run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
 ) -> None:
@@ -224,6 +238,15 @@ def test_a_prompt_that_a_hook_refuses_is_not_asked(
     assert refused.result["session_id"] is None
     assert asked_too.code == 2
     assert [asked(api, number) for number in range(len(api.requests))] == [["hello"]]
+
+
+def test_ctrl_c_ends_a_hook_and_the_prompt_is_not_asked(run: Run, home: Written) -> None:
+    home.hook("UserPromptSubmit", "kill -INT $PPID; sleep 60")
+
+    done = run("-p", "Hello", "--output-format", "json")
+
+    assert (done.code, done.result["error"]["type"]) == (130, "interrupted")
+    assert accepted(run) == []
 
 
 def test_what_hooks_add_is_told_apart_from_what_was_typed(
