@@ -165,6 +165,19 @@ def test_what_others_still_say_when_a_program_has_ended_is_heard_for_a_while_onl
     assert "child" in terminal.get_output()
 
 
+def test_who_prints_when_all_is_over_is_not_heard_and_harms_nothing(opened: Opening, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    terminal = opened(*shell(f"(trap '' HUP; read word < {go}; echo later) & echo now"))
+    terminal.wait_for("now")
+
+    status = terminal.wait_for_exit()
+    go.write_text("go\n")
+
+    assert status.success
+    assert terminal.get_output() == "now\r\n"
+
+
 def test_a_program_that_closes_its_streams_and_goes_on_has_not_ended(opened: Opening, tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
