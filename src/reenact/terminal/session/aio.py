@@ -27,10 +27,11 @@ T = TypeVar("T")
 
 
 class AsyncTerminalEmulator(Session):
-    """`TerminalEmulator`, with everything awaitable that may wait. An `async with` block starts it; after it it is gone.
+    """`TerminalEmulator`, with everything awaitable that may wait.
 
-    A wait that is cancelled leaves nothing behind: of what was to be written, nothing more goes; of what was looked
-    for, nothing was matched. A start that is cancelled has not happened, and an end is an end all the same.
+    An `async with` block starts it, if that was not done, and ends it. A wait that is cancelled leaves nothing behind: of
+    what was to be written, nothing more goes; of what was looked for, nothing was matched. A start that is cancelled has
+    not happened, and an end is an end all the same.
     """
 
     async def start(self) -> Self:
@@ -47,7 +48,7 @@ class AsyncTerminalEmulator(Session):
         await _off_the_loop(self._dispose)
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        return self if self._live is not None and not self._is_disposed else await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

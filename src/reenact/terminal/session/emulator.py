@@ -23,9 +23,10 @@ T = TypeVar("T")
 
 
 class TerminalEmulator(Session):
-    """A program at a terminal of its own, driven as a person would. A `with` block starts it, and it is gone after it.
+    """A program at a terminal of its own, driven as a person would.
 
-    Times are in seconds; a `timeout` of None is the terminal's own, one of 0 looks once. Several threads may use it.
+    A `with` block starts it, if that was not done, and ends it. Times are in seconds; a `timeout` of None is the
+    terminal's own, one of 0 looks once. Several threads may use it.
     """
 
     def start(self) -> Self:
@@ -46,7 +47,7 @@ class TerminalEmulator(Session):
         self._dispose()
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self if self._live is not None and not self._is_disposed else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

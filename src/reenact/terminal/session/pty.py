@@ -30,13 +30,10 @@ class Pair:
         try:
             self._ours, self._other = os.openpty()
         except OSError as error:
-            raise TerminalTestError(
-                TerminalTestErrorType.PTY_CREATE_FAILED,
-                f"no pseudo-terminal could be opened: {error.strerror}; {_what_to_do(error)}",
-                error,
-            ) from error
+            raise unavailable(error) from error
         self._is_open = True
         self._is_kept = True
+        self._path = _path_of(self._other)
         try:
             os.set_blocking(self._ours, False)
             self.resize(cols, rows)
@@ -96,6 +93,11 @@ class Pair:
             except OSError:
                 return None
 
+    def path(self) -> str | None:
+        """Return the path of the other end as long as it is this one's."""
+        with self._lock:
+            return self._path if self._is_open else None
+
     def release(self) -> None:
         """Keep the other end open no longer."""
         with self._lock:
@@ -112,7 +114,21 @@ class Pair:
                 os.close(self._ours)
 
 
-def _what_to_do(error: OSError) -> str:
+def _path_of(terminal: int) -> str | None:
+    try:
+        return os.ttyname(terminal)
+    except OSError:  # /dev/pts is not that of the kernel, as in some sandboxes
+        return None
+
+
+def unavailable(error: OSError) -> TerminalTestError:
+    """Return the error for when a terminal, or what it takes to serve one, cannot be had."""
     if error.errno in {errno.EMFILE, errno.ENFILE}:
-        return "too many files are open; dispose of emulators that are no longer needed, or raise `ulimit -n`"
-    return "see that /dev/ptmx and /dev/pts are there, and that fewer than kernel.pty.max are in use"
+        what_to_do = "dispose of terminals that are no longer needed, or raise `ulimit -n`"
+    else:
+        what_to_do = "see that /dev/ptmx and /dev/pts are there, and that fewer than kernel.pty.max are in use"
+    return TerminalTestError(
+        TerminalTestErrorType.PTY_CREATE_FAILED,
+        f"no pseudo-terminal could be opened: {error.strerror}; {what_to_do}",
+        error,
+    )

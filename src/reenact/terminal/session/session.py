@@ -24,7 +24,7 @@ from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
 from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.live import Live
-from reenact.terminal.session.pty import Pair
+from reenact.terminal.session.pty import Pair, unavailable
 from reenact.terminal.session.questions import Questions
 from reenact.terminal.session.spawning import Process, Spawner, environment, spawn, started
 from reenact.terminal.session.transcript import Transcript
@@ -196,15 +196,19 @@ class Session:
                 process = started(self._spawner, self.command, env, self._cwd, pair.other)
                 undo.callback(_undo_start, process, mark)
                 recording = self._new_recording()
-                live = Live(
-                    pair=pair,
-                    process=process,
-                    mark=mark,
-                    transcript=self._transcript,
-                    engine=engine,
-                    recording=recording,
-                    max_recorded=self._max_output,
-                )
+                try:
+                    live = Live(
+                        pair=pair,
+                        process=process,
+                        mark=mark,
+                        transcript=self._transcript,
+                        engine=engine,
+                        recording=recording,
+                        max_recorded=self._max_output,
+                    )
+                except OSError as error:
+                    raise unavailable(error) from error
+                undo.callback(live.abandon)
                 live.begin()
                 undo.pop_all()
             self._live, self._recording = live, recording

@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import functools
+import operator
 import os
+import signal
 import subprocess
 import termios
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,6 +22,17 @@ INHERITED: Final = ("PATH", "LANG", "HOME", "TMPDIR")
 MARK: Final = "REENACT_TERMINAL"
 """The variable by which processes are known again that have left the session; it is in every environment."""
 _ABOUT_OUR_TERMINAL: Final = ("COLUMNS", "LINES")
+_FROM_TERMINALS: Final = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGWINCH,
+    signal.SIGCHLD,
+)
 
 
 class Process(Protocol):
@@ -57,9 +71,6 @@ class Spawner(Protocol):
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
     """Start the program as a process of its own."""
-    # Only the child can make the terminal its controlling one, and only after `setsid`. It has a copy of a process in
-    # which other threads may have held any lock, so nothing of Python's is run there but this one function in C.
-    take_terminal = functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
     return subprocess.Popen(  # noqa: S603 - what is run is the caller's choice
         argv,
         env=env,
@@ -68,7 +79,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
         stdout=terminal,
         stderr=terminal,
         start_new_session=True,
-        preexec_fn=take_terminal,  # noqa: PLW1509 - see above
+        preexec_fn=_in_the_child(),  # noqa: PLW1509 - see there
     )
 
 
@@ -104,6 +115,28 @@ def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) 
     return {**ours, "TERM": term, **env, MARK: f"{outer}:{mark}" if outer else mark}
 
 
+def _in_the_child() -> Callable[[], object]:
+    """Return what the child does before it becomes the program.
+
+    Only it can make the terminal its controlling one, and only after `setsid`. It is a copy of a process in which other
+    threads may have held any lock, so no code of ours is run there, but a function in C. (`subprocess` forks by itself
+    for that, without the warning of `os.fork` in a process with threads.)
+    """
+    take_terminal = functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
+    # As from a login: what is started behind `nohup`, or with `&` by a script, would be deaf to a hang-up or to Ctrl+C.
+    ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    if not ignored and not blocked:
+        return take_terminal
+    steps: list[Callable[[], object]] = [
+        take_terminal,
+        *(functools.partial(signal.signal, number, signal.SIG_DFL) for number in ignored),
+        functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK, []),
+    ]
+    call: Callable[[Callable[[], object]], object] = operator.call
+    return functools.partial(deque[object], map(call, steps))
+
+
 def _failed(message: str, cause: BaseException | None = None) -> TerminalTestError:
     return TerminalTestError(TerminalTestErrorType.PROCESS_START_FAILED, message, cause)
 
@@ -114,7 +147,7 @@ def _why(
     name = argv[0]
     if not isinstance(error, OSError):
         return str(error)
-    if cwd is not None and error.filename in {str(cwd), cwd}:
+    if cwd is not None and not os.access(cwd, os.X_OK):
         return f"the working directory {str(cwd)!r} cannot be entered ({error.strerror}); pass another `cwd`"
     match error.errno:
         case errno.ENOENT if "/" in name and (cwd or Path()).joinpath(name).exists():

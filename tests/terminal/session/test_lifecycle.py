@@ -1,0 +1,245 @@
+"""A terminal serves one program, from its start to its end, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.session.emulator import TerminalEmulator
+from reenact.terminal.session.session import EngineChoice
+from reenact.terminal.status import ExitStatus
+from tests.terminal.session.conftest import Start
+from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
+
+ENGINES: list[EngineChoice] = ["ghostty", Blind]
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from([CAT, RAW_CAT, ("/bin/true",), shell("sleep 60 & exec cat"), shell("trap '' HUP; kill -9 $$")]),
+    st.integers(1, 200),
+    st.integers(1, 100),
+    st.sampled_from(ENGINES),
+    st.booleans(),
+)
+def test_property_01_pty_session_lifecycle(
+    command: tuple[str, ...],
+    cols: int,
+    rows: int,
+    engine: EngineChoice,
+    is_told_something: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Property 01: PTY session lifecycle (requirements 1.1)."""
+    with TerminalEmulator("/bin/true") as first:  # what is imported only now is no part of it
+        first.wait_for_exit()
+    before = holdings()
+    terminal = TerminalEmulator(command, cols=cols, rows=rows, engine=engine)
+
+    terminal.start()
+    pid = terminal.pid
+    assert pid is not None
+    assert terminal.is_running == is_alive(pid) or not exists(pid)
+    assert (terminal.screen.columns, terminal.screen.rows) == (cols, rows)
+    if is_told_something and command in {CAT, RAW_CAT}:
+        terminal.send_line("Hello")
+        terminal.wait_for("Hello")
+    terminal.dispose()
+
+    assert not exists(pid)
+    assert not terminal.is_running
+    assert terminal.exit_status is not None
+    assert holdings() == before
+
+
+def test_requirement_1_1_a_program_runs_at_a_terminal_of_its_own(start: Start) -> None:
+    script = 'test -t 0 && test -t 1 && test -t 2 && : </dev/tty && echo "$$ leads $(ps -o sid= -p $$)"'
+
+    terminal = start(*shell(script))
+
+    assert terminal.wait_for_exit() == ExitStatus(code=0)
+    leader, _, session = terminal.get_output().split()
+    assert int(leader) == int(session) == terminal.pid
+
+
+def test_a_terminal_is_not_running_before_its_start_and_says_so() -> None:
+    terminal = TerminalEmulator(CAT, cols=10, rows=3)
+
+    assert (terminal.pid, terminal.is_running, terminal.exit_status) == (None, False, None)
+    assert terminal.get_output() == terminal.get_stripped_output() == terminal.screen.text == ""
+    assert terminal.get_terminal_state().screen.columns == 10
+    for use in (lambda: terminal.write("a"), lambda: terminal.wait_for("a"), terminal.kill):
+        with pytest.raises(TerminalTestError, match="call `start`") as caught:
+            use()
+        assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
+
+
+def test_a_terminal_is_started_once(start: Start) -> None:
+    terminal = start(*CAT)
+
+    with pytest.raises(TerminalTestError, match="started before") as caught:
+        terminal.start()
+    assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
+
+    terminal.dispose()
+    with pytest.raises(TerminalTestError, match="started before"):
+        terminal.start()
+
+
+def test_what_was_shown_can_be_read_after_the_end(start: Start) -> None:
+    terminal = start(*CAT)
+    terminal.send_line("Hello")
+    terminal.wait_for("Hello\nHello\n")
+
+    terminal.dispose()
+    terminal.dispose()
+
+    state = terminal.get_terminal_state()
+    assert state.stripped_output == "Hello\r\nHello\r\n"
+    assert state.screen.text == "Hello\nHello"
+    assert (state.running, state.exit_status) == (False, ExitStatus(signal=1))
+    assert terminal.wait_for("Hello", scope="all") == "Hello"
+    with pytest.raises(TerminalTestError) as caught:
+        terminal.write("more")
+    assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
+
+
+def test_a_program_is_ended_when_its_block_fails() -> None:
+    with pytest.raises(ZeroDivisionError), TerminalEmulator(CAT) as terminal:
+        raise ZeroDivisionError
+
+    assert terminal.exit_status == ExitStatus(signal=1)
+
+
+def test_the_terminal_may_be_closed_and_opened_again(start: Start) -> None:
+    script = "exec 3>&- </dev/null >/dev/null 2>&1; setsid true; exec >/dev/tty 2>&1; echo again"
+
+    terminal = start(*shell(script))
+
+    assert terminal.wait_for("again") == "again"
+
+
+def test_many_terminals_at_once_do_not_hear_each_other() -> None:
+    before = holdings()
+    with ExitStack() as stack:
+        terminals = [stack.enter_context(TerminalEmulator(CAT, engine=Blind)) for _ in range(20)]
+
+        for number, terminal in enumerate(terminals):
+            terminal.send_line(f"I am {number}.")
+
+        for number, terminal in enumerate(terminals):
+            terminal.wait_for(f"I am {number}.\nI am {number}.\n")
+            assert terminal.get_output().count("I am") == 2
+    assert holdings() == before
+
+
+def test_the_program_is_told_of_another_size(start: Start) -> None:
+    terminal = start(*shell("trap 'stty size' WINCH; stty size; while :; do read line; done"), cols=90, rows=30)
+    terminal.wait_for("30 90")
+
+    terminal.resize(100, 40)
+
+    terminal.wait_for("40 100")
+    assert (terminal.screen.columns, terminal.screen.rows) == (100, 40)
+    with pytest.raises(TerminalTestError, match="rows") as caught:
+        terminal.resize(80, 0)
+    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+def test_how_a_program_ended_is_told_by_code_or_signal(start: Start) -> None:
+    by_code = start(*shell("exit 3"))
+    by_signal = start(*CAT)
+
+    by_signal.kill("SIGUSR1")
+
+    assert by_code.wait_for_exit() == by_code.exit_status == ExitStatus(code=3)
+    assert by_signal.wait_for_exit() == ExitStatus(signal=10)
+    by_signal.kill()
+    assert by_signal.exit_status == ExitStatus(signal=10)
+
+
+def test_a_signal_that_there_is_not_is_named(start: Start) -> None:
+    terminal = start(*CAT)
+
+    for wrong in ("SIGNOTHING", 99):
+        with pytest.raises(TerminalTestError, match="there are SIG") as caught:
+            terminal.kill(wrong)
+        assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+    terminal.kill("int")
+    assert terminal.wait_for_exit() == ExitStatus(signal=2)
+
+
+def test_what_happened_is_recorded(start: Start) -> None:
+    terminal = start(*CAT)
+    terminal.send_line("Hello")
+    terminal.wait_for("Hello\nHello")
+    terminal.resize(100, 30)
+    terminal.write("\x04")
+    terminal.wait_for_exit()
+
+    events = terminal.recording.events
+
+    assert "".join(event.data for event in events if event.code == "o") == terminal.get_output()
+    assert [event.data for event in events if event.code == "i"] == ["Hello\r", "\x04"]
+    assert [(event.code, event.data) for event in events if event.code in "rx"] == [("r", "100x30"), ("x", "0")]
+
+
+def test_a_forgotten_terminal_is_cleared_away() -> None:
+    before = holdings()
+    terminal = TerminalEmulator(CAT).start()
+    pid = terminal.pid
+    assert pid is not None
+
+    with pytest.warns(ResourceWarning, match="not disposed of"):  # noqa: PT031 - it is collected with the last name
+        del terminal
+        gc.collect()
+
+    assert not exists(pid)
+    assert holdings() == before
+
+
+def test_a_terminal_that_is_in_use_does_not_hold_up_the_end_of_the_interpreter() -> None:
+    program = """
+        from reenact.terminal.session.emulator import TerminalEmulator
+        terminal = TerminalEmulator("/bin/cat").start()
+        print(terminal.pid)
+    """
+    path = [entry for entry in sys.path if entry]
+
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(line.strip() for line in program.splitlines())],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={"PYTHONPATH": ":".join(path)},
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not exists(int(done.stdout))
+
+
+def test_an_engine_that_fails_is_told_to_who_waits(start: Start) -> None:
+    class Broken(Blind):
+        def feed(self, data: bytes) -> bytes:
+            raise RuntimeError("no such glyph")
+
+    terminal = start(*CAT, engine=Broken)
+    terminal.write("a")
+
+    with pytest.raises(TerminalTestError, match="no such glyph") as caught:
+        terminal.wait_for("b")
+    assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
+
+
+def test_the_thread_has_a_name_that_says_whose_it_is(start: Start) -> None:
+    start(*CAT)
+
+    assert any(thread.name.startswith("reenact-terminal-") for thread in threading.enumerate())

@@ -1,0 +1,230 @@
+"""A program that cannot be started is an error in the parent, that says what to do; one that can finds what it is given."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.session.emulator import TerminalEmulator
+from reenact.terminal.session.spawning import Process, spawn
+from reenact.terminal.status import ExitStatus
+from tests.started.programs import Programs
+from tests.terminal.session.conftest import Start
+from tests.terminal.session.programs import CAT, Blind, holdings
+
+ENVIRONMENT = ("/usr/bin/env", "-0")
+
+
+def variables(terminal: TerminalEmulator) -> dict[str, str]:
+    terminal.wait_for_exit()
+    return dict(line.split("=", 1) for line in terminal.get_output().split("\0") if line)
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "expected"),
+    [
+        ("no-such-command", None, "there is no such command in PATH (/bin:/usr/bin)"),
+        ("ls -l", None, "a command line is not split"),
+        ("./missing", None, "there is no such file, seen from"),
+        ("plain", None, "no file that may be executed"),
+        (".", None, "no file that may be executed"),
+        ("binary", None, "neither a program nor a script"),
+        ("orphan", None, "the interpreter named in its first line does not exist"),
+        ("/bin/cat", "missing", "missing' does not exist; create it"),
+        ("/bin/cat", "plain", "plain' is no directory"),
+    ],
+)
+def test_requirement_1_1_what_cannot_be_started_raises_in_the_parent(
+    tmp_path: Path, command: str, cwd: str | None, expected: str
+) -> None:
+    (tmp_path / "plain").write_text("no program")
+    for name, content in (("binary", b"\1\2\3\4"), ("orphan", b"#!/no/such/interpreter\n")):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(0o755)
+    name = str(tmp_path / command) if (tmp_path / command).exists() else command
+    before = holdings()
+
+    with pytest.raises(TerminalTestError) as caught:
+        TerminalEmulator(
+            name, cwd=tmp_path if cwd is None else tmp_path / cwd, env={"PATH": "/bin:/usr/bin"}, engine=Blind
+        ).start()
+
+    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
+    assert expected in caught.value.message
+    assert holdings() == before
+
+
+def test_arguments_that_are_too_long_are_said_to_be_so() -> None:
+    with pytest.raises(TerminalTestError, match="too long") as caught:
+        TerminalEmulator("/bin/echo", ["x" * 300_000], engine=Blind).start()
+
+    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
+
+
+def test_a_terminal_that_cannot_be_had_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> tuple[int, int]:
+        raise OSError(24, "Too many open files")
+
+    before = holdings()
+
+    with monkeypatch.context() as patch, pytest.raises(TerminalTestError, match="ulimit -n") as caught:
+        patch.setattr("os.openpty", none_left)
+        TerminalEmulator(CAT, engine=Blind).start()
+
+    assert caught.value.type is TerminalTestErrorType.PTY_CREATE_FAILED
+    assert holdings() == before
+
+
+def test_a_start_that_fails_half_way_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = holdings()
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start new thread"):
+        patch.setattr("threading.Thread.start", no_thread)
+        TerminalEmulator(CAT, engine=Blind).start()
+
+    assert holdings() == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"command": ""}, "command"),
+        ({"command": ()}, "command"),
+        ({"command": b"ls"}, "command"),
+        ({"command": 7}, "command"),
+        ({"command": "a\0b"}, "command"),
+        ({"command": "ls", "args": "-l"}, "args"),
+        ({"command": "ls", "args": [1]}, "args"),
+        ({"command": "ls", "cwd": 3}, "cwd"),
+        ({"command": "ls", "env": {"A=B": "c"}}, "env"),
+        ({"command": "ls", "env": {"A": 1}}, "env"),
+        ({"command": "ls", "env": {"": "c"}}, "env"),
+        ({"command": "ls", "term": "a\0"}, "env"),
+        ({"command": "ls", "cols": 0}, "cols"),
+        ({"command": "ls", "rows": True}, "rows"),
+        ({"command": "ls", "rows": 2.5}, "rows"),
+        ({"command": "ls", "cols": 70_000}, "cols"),
+        ({"command": "ls", "timeout": 0}, "timeout"),
+        ({"command": "ls", "timeout": float("nan")}, "timeout"),
+        ({"command": "ls", "timeout": "5"}, "timeout"),
+        ({"command": "ls", "engine": "vt52"}, "engine"),
+        ({"command": "ls", "max_output": 0}, "max_output"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused_by_name(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(TerminalTestError, match=named) as caught:
+        TerminalEmulator(**wrong)
+
+    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+def test_arguments_arrive_as_they_are(start: Start) -> None:
+    terminal = TerminalEmulator(Path("/usr/bin/printf"), ["%s|", "a b", "*", "$HOME", "", "é'\"\\"], engine=Blind)
+
+    with terminal:
+        terminal.wait_for_exit()
+
+    assert terminal.command[0] == "/usr/bin/printf"
+    assert terminal.get_output() == "a b|*|$HOME||é'\"\\|"
+
+
+def test_the_environment_has_what_is_on_the_list_and_what_is_given(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(os.environ):
+        if name not in {"PATH", "HOME"} and not name.startswith("PYTEST"):
+            monkeypatch.delenv(name)
+    for name in ("LANG", "LC_CTYPE", "TMPDIR", "SECRET", "COLUMNS", "LINES"):
+        monkeypatch.setenv(name, f"our {name}")
+
+    found = variables(start(*ENVIRONMENT, env={"LANG": "C", "EXTRA": "a=b\nc"}, term="vt100"))
+
+    assert re.fullmatch("[0-9a-f]{16}", found.pop("REENACT_TERMINAL"))
+    assert found == {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ["HOME"],
+        "LC_CTYPE": "our LC_CTYPE",
+        "TMPDIR": "our TMPDIR",
+        "LANG": "C",
+        "EXTRA": "a=b\r\nc",  # as the terminal writes it
+        "TERM": "vt100",
+    }
+
+
+def test_all_of_our_environment_is_inherited_on_demand_but_not_the_size_of_our_terminal(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SECRET", "COLUMNS", "LINES"):
+        monkeypatch.setenv(name, "7")
+    ours = dict(os.environ)
+
+    found = variables(start(*ENVIRONMENT, inherit_env=True, env={"COLUMNS": "33"}))
+
+    assert found["SECRET"] == "7"
+    assert "LINES" not in found
+    assert (found["COLUMNS"], found["TERM"]) == ("33", "xterm-256color")
+    assert dict(os.environ) == ours
+
+
+def test_a_program_starts_in_its_directory_and_we_stay_in_ours(start: Start, tmp_path: Path) -> None:
+    here = Path.cwd()
+
+    terminal = start("/bin/pwd", cwd=tmp_path)
+
+    assert terminal.wait_for_exit() == ExitStatus(code=0)
+    assert terminal.get_output().strip() == str(tmp_path)
+    assert Path.cwd() == here
+
+
+def test_signals_that_we_ignore_are_not_ignored_by_the_program() -> None:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGINT)}
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        terminal = TerminalEmulator("/bin/grep", ["-E", "^Sig(Ign|Blk)", "/proc/self/status"], engine=Blind).start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    with terminal:
+        terminal.wait_for_exit()
+        found = re.findall(r"Sig\w+:\s+0*(\w*)\r", terminal.get_output())
+
+    assert found == ["", ""]
+
+
+def test_programs_can_be_started_by_others(programs: Programs, tmp_path: Path) -> None:
+    started: list[Sequence[str]] = []
+
+    def fork_of_a_warmed_process(
+        argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int
+    ) -> Process:
+        started.append(argv)
+        return programs.at_terminal(argv, env, cwd or Path.cwd(), terminal)
+
+    home = {"HOME": str(tmp_path)}
+    with TerminalEmulator("--help", env=home, cwd=tmp_path, spawner=fork_of_a_warmed_process) as terminal:
+        assert terminal.wait_for_exit() == ExitStatus(code=0)
+
+    assert started == [("--help",)]
+    assert "Usage: reenact" in terminal.get_stripped_output()
+
+
+def test_what_another_spawner_refuses_is_told(tmp_path: Path) -> None:
+    def refusing(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+        spawn(["/bin/true"], env, cwd, terminal).wait()
+        raise OSError(5, "the machine is on fire")
+
+    with pytest.raises(TerminalTestError, match="the machine is on fire") as caught:
+        TerminalEmulator(CAT, spawner=refusing, engine=Blind).start()
+
+    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
