@@ -31,7 +31,7 @@ from reenact.testing import wait_until
 PREFIX = f"reenact-cases-{os.getpid()}-"
 Json: TypeAlias = Any
 CONFIG = TerminalTestConfig()
-HERE = FixtureOptions(temp_dir_prefix=PREFIX)
+DEFAULTS: dict[str, Json] = {"fixture": FixtureOptions(temp_dir_prefix=PREFIX), "timeout": 20.0}
 
 
 def case(name: str, line: str = "read line", steps: Sequence[object] = (), **fields: Json) -> TerminalTestCase:
@@ -40,7 +40,7 @@ def case(name: str, line: str = "read line", steps: Sequence[object] = (), **fie
         name=name,
         command=("/bin/sh", "-c", line),
         script=script_of(list(steps), name=name),
-        **{"fixture": HERE, "timeout": 20.0, **fields},
+        **{**DEFAULTS, **fields},
     )
 
 
@@ -95,7 +95,9 @@ def test_a_test_passes_if_its_script_does_and_the_program_ends_as_expected() -> 
         (case("x", "read a", timeout=0.2, expected_exit_code=0), "step 1, waitForExit: the 0.2 s that all may take"),
         (case("x", "read a", [{"delay": 60}], timeout=0.1), "step 1, delay 60: the 0.1 s that all may take are over"),
         (
-            case("x", "stty raw; printf ready; read a", [{"wait": "ready"}, {"send": "x" * 100_000}], timeout=0.3),
+            case(
+                "x", "stty raw; printf ready; exec sleep 60", [{"wait": "ready"}, {"send": "x" * 100_000}], timeout=0.3
+            ),
             "step 2, send 'xxx",
         ),
     ],
