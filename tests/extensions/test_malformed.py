@@ -53,18 +53,19 @@ def only_problem(user: Written, project: Written) -> Problem:
 
 
 @pytest.mark.parametrize("kind", ["skill", "command", "agent"])
-@pytest.mark.parametrize(("header", "line", "why"), [row[1:] for row in FORBIDDEN], ids=[row[0] for row in FORBIDDEN])
+@pytest.mark.parametrize("found", [row[1:] for row in FORBIDDEN], ids=[row[0] for row in FORBIDDEN])
 def test_front_matter_that_is_none_is_told_of_with_its_line(
-    user: Written, project: Written, kind: str, header: str, line: int | None, why: str
+    user: Written, project: Written, kind: str, found: tuple[str, int | None, str]
 ) -> None:
+    header, line, why = found
     write = {"skill": project.skill, "command": project.command, "agent": project.agent}[kind]
     path = write("bad", f"---\n{header}\n---\nbody")
     write("good", "---\ndescription: d\n---\nbody")
 
-    found = loaded(user, project)
+    there = loaded(user, project)
 
-    assert [list(named) for named in (found.skills, found.commands, found.agents) if named] == [["good"]]
-    (problem,) = found.problems
+    assert [list(named) for named in (there.skills, there.commands, there.agents) if named] == [["good"]]
+    (problem,) = there.problems
     assert problem.path == str(path)
     assert line in (problem.line, None)
     assert why in problem.message
@@ -72,7 +73,7 @@ def test_front_matter_that_is_none_is_told_of_with_its_line(
 
 @pytest.mark.parametrize("kind", ["skill", "command", "agent"])
 @pytest.mark.parametrize(
-    ("content", "line", "why"),
+    "found",
     [
         (b"", None, "no"),
         (b"---\ndescription: d\n---\n  \n", None, "no text behind the front matter"),
@@ -85,8 +86,9 @@ def test_front_matter_that_is_none_is_told_of_with_its_line(
     ],
 )
 def test_content_that_is_none_is_told_of(
-    user: Written, project: Written, kind: str, content: bytes, line: int | None, why: str
+    user: Written, project: Written, kind: str, found: tuple[bytes, int | None, str]
 ) -> None:
+    content, line, why = found
     {"skill": project.skill, "command": project.command, "agent": project.agent}[kind]("bad", content)
 
     problem = only_problem(user, project)

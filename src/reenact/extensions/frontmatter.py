@@ -71,7 +71,8 @@ class Document:
     def hint(self, key: str) -> str | None:
         """Return the text of a field in which `[…]` is meant as text, though YAML has a list; raises as `text`."""
         value = self._fields.get(key)
-        return f"[{', '.join(value)}]" if _is_texts(value) else self.text(key)
+        text = f"[{', '.join(value)}]" if _is_texts(value) else self.text(key)
+        return None if text is None else " ".join(text.split())
 
     def name(self, otherwise: str) -> str:
         """Return the `name`, or else that of the file.
@@ -100,8 +101,8 @@ class Document:
 
     def without_effect(self, known: Collection[str]) -> tuple[str, ...]:
         """Return notes on the fields that mean nothing here."""
-        unknown = [key for key in self._fields if key not in known]
-        return (f"without effect here: {', '.join(unknown)}",) if unknown else ()
+        unknown = [" ".join(key.split()) for key in self._fields if key not in known]
+        return (f"without effect here: {', '.join(unknown):.200}",) if unknown else ()
 
     def _wrong(self, key: str, what: str) -> MalformedError:
         found = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", self._header, re.MULTILINE)
