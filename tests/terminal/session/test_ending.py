@@ -31,7 +31,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
     """Return a process that is none of anybody's business."""
-    with subprocess.Popen(["/bin/sleep", "60"], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(["/bin/sleep", "60"], stdout=subprocess.DEVNULL, process_group=0) as process:
         yield process
         process.kill()
 
@@ -92,9 +92,7 @@ def test_a_program_is_hung_up_terminated_and_killed(start: Start, script: str, e
         "stopped",
     ],
 )
-def test_what_a_program_has_started_ends_with_it(
-    start: Start, script: str, bystander: subprocess.Popen[bytes]
-) -> None:
+def test_what_a_program_has_started_ends_with_it(start: Start, script: str, bystander: subprocess.Popen[bytes]) -> None:
     terminal = start(*shell(script), engine=Blind)
     (pid,) = pids(terminal, 1)
     assert exists(pid)
@@ -163,9 +161,7 @@ def test_a_test_of_terminals_that_is_under_test_is_ended_with_its_programs(start
         "terminal = TerminalEmulator('/bin/cat', engine='ghostty').start();"
         "print('pid', terminal.pid, flush=True); sys.stdin.read()"
     )
-    outer = start(
-        sys.executable, "-c", program, env={"PYTHONPATH": ":".join(entry for entry in sys.path if entry)}
-    )
+    outer = start(sys.executable, "-c", program, env={"PYTHONPATH": ":".join(entry for entry in sys.path if entry)})
     (inner,) = pids(outer, 1)
 
     outer.dispose()
@@ -197,11 +193,11 @@ def test_where_the_end_of_processes_is_not_announced_it_is_looked_for(
     assert terminal.wait_for_exit() == ExitStatus(code=4)
 
 
+@pytest.mark.usefixtures("hurry")
 def test_a_number_that_has_been_given_to_another_process_is_left_alone(bystander: subprocess.Popen[bytes]) -> None:
-    os.setpgid(bystander.pid, bystander.pid)
     family = Family(bystander.pid, "no such mark", has_ended=lambda: True, foreground=lambda: None)
 
-    family.end([signal.SIGKILL], SHORT)
+    family.end([signal.SIGKILL])
 
     assert bystander.poll() is None
 

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
@@ -16,6 +16,7 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.screen.model import Modes
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.keys import SpecialKey, encode, paste
+from reenact.testing import wait_until
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import RAW_CAT, READY, Blind, shell
 
@@ -35,11 +36,17 @@ OTHER_NAMES: Final = {
 }
 """What prompt_toolkit calls them."""
 MOVING: Final = ("up", "down", "left", "right", "home", "end")
-MODIFIED: Final = (*MOVING, "insert", "delete", "page_up", "page_down")
+MODIFIED: Final = (*MOVING, "delete", "page_up", "page_down")
 KEYPAD: Final = {
     **{f"kp_{digit}": str(digit) for digit in range(10)},
-    **{"kp_add": "+", "kp_subtract": "-", "kp_multiply": "*", "kp_divide": "/", "kp_decimal": ".", "kp_equal": "="},
-    **{"kp_separator": ",", "kp_enter": "\r"},
+    "kp_add": "+",
+    "kp_subtract": "-",
+    "kp_multiply": "*",
+    "kp_divide": "/",
+    "kp_decimal": ".",
+    "kp_equal": "=",
+    "kp_separator": ",",
+    "kp_enter": "\r",
 }
 TAKEN_FOR: Final = [key for key in SpecialKey if key not in KEYPAD]
 
@@ -75,16 +82,18 @@ def test_property_05_special_key_encoding(keys: list[tuple[SpecialKey, bool]]) -
                 # A mark behind each: an escape is told from the beginning of a sequence by what follows it.
                 terminal.write("#")
 
-            count = len(chosen)
-            terminal.wait_until(lambda _, n=count: terminal.get_output_bytes().count(b"#") >= n, what="all keys")
+            wait_until(lambda: terminal.get_output_bytes().count(b"#") == len(chosen), what="all keys")
             arrived = terminal.get_output_bytes()[begin:].split(b"#")[:-1]
             assert [understood(sent) for sent in arrived] == [[name_elsewhere(key)] for key in chosen]
 
 
-@pytest.mark.parametrize("modes", MODES)
-@pytest.mark.parametrize("key", TAKEN_FOR)
-def test_requirement_1_6_every_special_key_is_understood_in_every_mode(key: SpecialKey, modes: Modes) -> None:
-    assert understood(encode(key, modes)) == [name_elsewhere(key)]
+@pytest.mark.parametrize("modes", MODES, ids=["normal", "application", "application cursor", "application keypad"])
+def test_requirement_1_6_every_special_key_is_understood_in_every_mode(modes: Modes) -> None:
+    sent = {key: encode(key, modes) for key in TAKEN_FOR}
+
+    assert {key: understood(sequence) for key, sequence in sent.items()} == {
+        key: [name_elsewhere(key)] for key in TAKEN_FOR
+    }
 
 
 @given(
@@ -93,6 +102,7 @@ def test_requirement_1_6_every_special_key_is_understood_in_every_mode(key: Spec
     st.sampled_from([(True, False), (False, True), (True, True)]),
 )
 def test_modifiers_of_keys_that_move_are_understood(key: str, modes: Modes, held: tuple[bool, bool]) -> None:
+    assume(key not in {"up", "down"} or not all(held))  # these two are mixed up in its table
     shift, ctrl = held
 
     sent = encode(key, modes, shift=shift, ctrl=ctrl)
@@ -177,12 +187,12 @@ def test_a_key_that_there_is_not_is_refused_with_those_there_are(wrong: str) -> 
 
 
 def test_the_names_of_keys_are_listed_where_one_is_wrong() -> None:
-    with pytest.raises(TerminalTestError, match="there is no key 'upp'; say a character, or one of backspace, .*up"):
+    with pytest.raises(TerminalTestError, match="there is no key 'upp'; say a character, or one of backspace, delete"):
         encode("upp", NORMAL)
 
 
 def test_a_paste_is_in_brackets_if_the_program_asked_for_them(start: Start) -> None:
-    script = r"stty raw -echo; printf '\033[?2004hready\r\n'; head -c 19 | tr '\033' E; exec sleep 60"
+    script = r"stty raw -echo; printf '\033[?2004hready\r\n'; head -c 17 | tr '\033' E; exec sleep 60"
     terminal = start(*shell(script))
     terminal.wait_for(READY)
 
@@ -199,8 +209,8 @@ def test_a_paste_without_brackets_is_as_if_it_was_typed() -> None:
 
 
 def test_keys_follow_what_the_program_asks_for(start: Start) -> None:
-    script = r"stty raw -echo; printf 'ready\r\n'; head -c 3 | tr '\033' E; printf '\033[?1h|'; head -c 3 | tr '\033' E; sleep 60"
-    terminal = start(*shell(script))
+    read = r"head -c 3 | tr '\033' E"
+    terminal = start(*shell(rf"stty raw -echo; printf 'ready\r\n'; {read}; printf '\033[?1h|'; {read}; exec sleep 60"))
     terminal.wait_for(READY)
 
     terminal.send_key(SpecialKey.UP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -108,9 +109,10 @@ def test_a_program_that_ends_while_it_is_written_to_is_told(start: Start) -> Non
 def test_what_cannot_be_written_is_refused(start: Start) -> None:
     terminal = start(*CAT)
 
-    for wrong in (3, None, "\ud800"):
+    wrongs: list[Any] = [3, None, "\ud800"]
+    for wrong in wrongs:
         with pytest.raises(TerminalTestError) as caught:
-            terminal.write(wrong)  # type: ignore[arg-type]
+            terminal.write(wrong)
         assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
     terminal.write("")
     assert terminal.recording.events == ()
@@ -133,7 +135,9 @@ def test_a_question_of_the_program_is_answered_as_a_terminal_does(start: Start) 
 
 
 def test_one_who_asks_and_does_not_read_is_not_answered_without_end(start: Start) -> None:
-    terminal = start(*shell(r"stty raw -echo; yes \"$(printf '\033[6n')\" | head -n 60000; printf '\r\nasked\r\n'; sleep 60"))
+    terminal = start(
+        *shell(r"stty raw -echo; yes \"$(printf '\033[6n')\" | head -n 60000; printf '\r\nasked\r\n'; sleep 60")
+    )
 
     assert terminal.wait_for("asked", 30)
 

@@ -207,9 +207,7 @@ def test_signals_that_we_ignore_are_not_ignored_by_the_program() -> None:
 def test_programs_can_be_started_by_others(programs: Programs, tmp_path: Path) -> None:
     started: list[Sequence[str]] = []
 
-    def forking(
-        argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int
-    ) -> Process:
+    def forking(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         started.append(argv)
         return programs.at_terminal(argv, env, cwd or Path.cwd(), terminal)
 

@@ -69,7 +69,10 @@ def test_a_character_that_is_not_complete_is_not_shown_yet() -> None:
     assert (transcript.output(), transcript.stripped_output()) == ("5 €\ufffd", "5 €\ufffd")
 
 
-@given(st.lists(st.sampled_from(["a", "b", "aab", "\r\n", "\r", "\n"]), max_size=30), st.sampled_from(["aab", "a\nb", "\n"]))
+@given(
+    st.lists(st.sampled_from(["a", "b", "aab", "\r\n", "\r", "\n"]), max_size=30),
+    st.sampled_from(["aab", "a\nb", "\n"]),
+)
 def test_a_text_is_found_as_soon_as_it_is_there_wherever_it_was_cut(pieces: list[str], wanted: str) -> None:
     transcript = Transcript(1_000_000)
     search = Search(transcript, wanted, only_new=True)
