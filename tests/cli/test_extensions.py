@@ -206,6 +206,25 @@ def test_an_agent_has_the_tools_that_it_names(run: Run, project: Written, office
     assert "- review: Reviews code" in (office.api.requests[1].system or "")
 
 
+def test_calls_of_an_agent_are_approved_and_seen_by_hooks_as_those_of_the_session(
+    run: Run, project: Written, home: Written, office: Office
+) -> None:
+    project.agent("clerk", "---\ndescription: d\n---\nYou write.")
+    home.hook("PreToolUse", REFUSING, matcher="get_weather")
+    office.model_asks_for(MAIL, WEATHER)
+    office.api.reply(text="Sent.")
+
+    done = run(
+        *("-p", "@clerk write", "--output-format", "json", "--allow-tool", "send_mail"),
+        *office.tools,
+        **office.claude,
+    )
+
+    assert done.result["result"] == "Sent."
+    assert office.sent == "ann@example.org: Hello\n"
+    assert [call["is_error"] for call in done.result["tool_calls"]] == [False, True]
+
+
 def test_what_a_session_denies_is_denied_to_its_agents_also_when_it_goes_on(
     run: Run, project: Written, office: Office
 ) -> None:
