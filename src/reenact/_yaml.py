@@ -1,14 +1,32 @@
-"""YAML 1.2, read as data alone: no tags, no anchors, no key twice."""
+"""YAML 1.2, read as data alone: the core schema, without tags, anchors, and keys that come twice."""
 
 from __future__ import annotations
 
-from typing import Final
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from reenact.domain.errors import InvalidInputError
 
 LARGEST: Final = 1_000_000
 """Characters that are read at most; what people write by hand has far fewer."""
 _DEEPEST: Final = 100
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The keys and indices that lead to a value; a key that is no text stands there as text."""
+Place: TypeAlias = tuple[int, int]
+"""Line and column, counted from 1."""
+
+_NULL: Final = re.compile(r"null|Null|NULL|~|")
+_TRUE: Final = re.compile(r"true|True|TRUE")
+_FALSE: Final = re.compile(r"false|False|FALSE")
+_DECIMAL: Final = re.compile(r"[-+]?[0-9]+")
+_OCTAL: Final = re.compile(r"0o[0-7]+")
+_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_NO_NUMBER: Final = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class InvalidYAMLError(InvalidInputError):
@@ -24,45 +42,177 @@ class InvalidYAMLError(InvalidInputError):
 
 
 def read_yaml(text: str) -> object:
-    """Return what the text holds: dicts, lists, strings, numbers, booleans, dates and None.
+    """Return what the text holds: dicts, lists, strings, numbers, booleans and None, by the core schema (YAML 10.3).
 
-    Anchors and aliases are refused: by them a short text could mean an endless one.
+    So `yes`, `012` and `2026-11-21` are a text, a number and a text. Anchors and aliases are refused: by them a short
+    text could mean an endless one.
 
     Raises:
         InvalidYAMLError: it is no YAML, or has two documents, a key twice, an anchor or a tag, or is too large.
     """
-    from ruamel.yaml import YAML  # noqa: PLC0415 - most runs read none
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415 - likewise
-    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent  # noqa: PLC0415
-    from ruamel.yaml.reader import ReaderError  # noqa: PLC0415 - likewise
+    return read_yaml_with_places(text)[0]
+
+
+def read_yaml_with_places(text: str) -> tuple[object, Mapping[Path, Place]]:
+    """Return what `read_yaml` does, and where in the text each value is: that of a key, where the key is.
+
+    Raises:
+        InvalidYAMLError: likewise.
+    """
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - most runs read none
 
     if len(text) > LARGEST:
         raise InvalidYAMLError(f"it has {len(text):,} characters; {LARGEST:,} are read at most")
     try:
-        depth = 0
-        for event in YAML(typ="safe", pure=True).parse(text):
-            mark = event.start_mark
-            if isinstance(event, NodeEvent) and event.anchor is not None:
-                what = "an alias" if isinstance(event, AliasEvent) else "an anchor"
-                raise InvalidYAMLError(f"{what} is not read here; write what it stands for", *_place(mark))
-            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-            if depth > _DEEPEST:
-                raise InvalidYAMLError(f"it is nested more than {_DEEPEST} deep", *_place(mark))
-        content: object = YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        said = error.problem or error.context or "it cannot be read"
-        raise InvalidYAMLError(said, *_place(error.problem_mark or error.context_mark)) from error
-    except ReaderError as error:
-        before = text[: error.position]
-        line, column = before.count("\n") + 1, error.position - before.rfind("\n")
-        raise InvalidYAMLError(f"the character U+{error.character:04X} is not allowed in YAML", line, column) from error
-    except YAMLError as error:
-        raise InvalidYAMLError(str(error).strip().replace("\n", " ")) from error
-    except (ValueError, RecursionError) as error:  # a date of the 31st of February
-        raise InvalidYAMLError(str(error)) from error
-    return content
+        return _Reader(_events(text)).read()
+    except InvalidYAMLError:
+        raise
+    except (YAMLError, ValueError) as error:  # an escape beyond Unicode is the latter
+        raise _said(error, text) from error
 
 
-def _place(mark: object) -> tuple[int | None, int | None]:
-    line, column = getattr(mark, "line", None), getattr(mark, "column", None)
-    return (None, None) if line is None or column is None else (line + 1, column + 1)
+class _Event(NamedTuple):
+    """What the parser has come to; `kind` is the name of its class, without `Event`."""
+
+    kind: str
+    place: Place
+    value: str
+    is_plain: bool
+    anchor: str | None
+    tag: str | None
+    version: tuple[int, int] | None
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Say that what begins here is not read."""
+        raise InvalidYAMLError(problem, *self.place)
+
+
+def _events(text: str) -> Iterator[_Event]:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - most runs read none
+
+    parser = YAML(typ="safe", pure=True)
+    for event in parser.parse(text):  # pyright: ignore[reportUnknownMemberType] - what it takes is not said
+        yield _Event(
+            kind=type(event).__name__.removesuffix("Event"),
+            place=_place(getattr(event, "start_mark", None)),
+            value=getattr(event, "value", ""),
+            is_plain=getattr(event, "implicit", (False,))[0] if hasattr(event, "value") else False,
+            anchor=getattr(event, "anchor", None),
+            tag=getattr(event, "tag", None),
+            version=getattr(event, "version", None),
+        )
+
+
+class _Reader:
+    """Makes values of the parser's events; the depth is limited, so that recursion is safe."""
+
+    def __init__(self, events: Iterator[_Event]) -> None:
+        self._events = events
+        self._places: dict[Path, Place] = {}
+
+    def read(self) -> tuple[object, Mapping[Path, Place]]:
+        next(self._events)  # the start of the stream
+        first = next(self._events)
+        if first.kind == "StreamEnd":
+            return None, {}
+        if first.version not in (None, (1, 2)):
+            first.refuse("it says that it is of another version than YAML 1.2, the one that is read here")
+        value = self._value(next(self._events), ())
+        next(self._events)  # the end of the document
+        if (after := next(self._events)).kind != "StreamEnd":
+            after.refuse("another document begins here; one is read")
+        return value, self._places
+
+    def _value(self, event: _Event, path: Path) -> object:
+        if event.anchor is not None:
+            what = "an alias" if event.kind == "Alias" else "an anchor"
+            event.refuse(f"{what} is not read here; write what it stands for")
+        if event.tag is not None:
+            event.refuse(f"the tag {event.tag} is not read here; values have the types that they show")
+        if len(path) > _DEEPEST:
+            event.refuse(f"it is nested more than {_DEEPEST} deep")
+        self._places.setdefault(path, event.place)
+        match event.kind:
+            case "SequenceStart":
+                return self._sequence(path)
+            case "MappingStart":
+                return self._mapping(path)
+            case _:
+                return _scalar(event)
+
+    def _sequence(self, path: Path) -> list[object]:
+        items: list[object] = []
+        while (event := next(self._events)).kind != "SequenceEnd":
+            items.append(self._value(event, (*path, len(items))))
+        return items
+
+    def _mapping(self, path: Path) -> dict[object, object]:
+        fields: dict[object, object] = {}
+        while (event := next(self._events)).kind != "MappingEnd":
+            if event.kind != "Scalar" or event.anchor is not None or event.tag is not None:
+                event.refuse("a key is to be a text or a number, without an anchor or a tag")
+            key = _scalar(event)
+            if key in fields:
+                event.refuse(f"the key {event.value!r} comes twice")
+            inner = (*path, str(key))
+            self._places[inner] = event.place
+            fields[key] = self._value(next(self._events), inner)
+        return fields
+
+
+def _scalar(event: _Event) -> object:
+    try:
+        if not event.is_plain:
+            return _unicode(event.value)
+        if _NULL.fullmatch(event.value):
+            return None
+        if _TRUE.fullmatch(event.value):
+            return True
+        if _FALSE.fullmatch(event.value):
+            return False
+        number = _number(event.value)
+        return _unicode(event.value) if number is None else number
+    except ValueError as error:
+        event.refuse(str(error))
+
+
+def _number(text: str) -> int | float | None:
+    if _DECIMAL.fullmatch(text):
+        return int(text)
+    if _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text):
+        if math.isinf(number := float(text)):
+            raise ValueError("the number is too large")
+        return number
+    if infinity := _INFINITY.fullmatch(text):
+        return float(f"{infinity[1]}inf")
+    return math.nan if _NO_NUMBER.fullmatch(text) else None
+
+
+def _unicode(text: str) -> str:
+    """Return the text, in which two escapes may be one character, as in JSON."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise ValueError("half of a surrogate pair is no character") from None
+
+
+def _said(error: Exception, text: str) -> InvalidYAMLError:
+    """Return what the parser has said, which knows the place by a mark, by an offset, or not."""
+    mark: object = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is not None:
+        said: str = getattr(error, "problem", None) or getattr(error, "context", None) or "it cannot be read"
+        return InvalidYAMLError(said, *_place(mark))
+    position: int | None = getattr(error, "position", None)
+    if position is None:
+        return InvalidYAMLError(str(error).strip().replace("\n", " "))
+    character: int = getattr(error, "character", 0)
+    line, column = text[:position].count("\n") + 1, position - text[:position].rfind("\n")
+    return InvalidYAMLError(f"the character U+{character:04X} is not allowed in YAML", line, column)
+
+
+def _place(mark: object) -> Place:
+    line: int = getattr(mark, "line", 0)
+    column: int = getattr(mark, "column", 0)
+    return line + 1, column + 1

@@ -42,6 +42,10 @@ class Answering:
         system_prompt = self._instead["system_prompt"] or config.system_prompt
         return self._factory.create(msgspec.structs.replace(config, model=model, system_prompt=system_prompt))
 
+    def create_as_it_is(self, config: EnvironmentConfig) -> Environment:
+        """Return a new environment for a session in which nothing holds but what it was created with."""
+        return self._factory.create(config)
+
     def dispose(self) -> None:
         """Release what the environments share. Idempotent."""
         dispose = getattr(self._factory, "dispose", None)

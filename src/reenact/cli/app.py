@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from reenact.cli import auditing
+from reenact.cli import auditing, extensions
 from reenact.cli.arguments import Command, Database, Lines
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
@@ -21,6 +21,7 @@ from reenact.cli.options import (
     ServeOptions,
     SessionsOptions,
     TalkOptions,
+    TestTerminalOptions,
     wants_json,
 )
 from reenact.cli.settings import in_ci, state_directory
@@ -276,6 +277,61 @@ def _serve(
     return serve
 
 
+@app.command("test-terminal")
+def _test_terminal(
+    *,
+    files: Annotated[list[str], typer.Argument(metavar="FILE ...", help="Tests, as YAML or JSON.")],
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="What holds for all of them, as YAML or JSON.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, help="Run so many at the same time; else the configuration's, 4."
+        ),
+    ] = None,
+    retries: Annotated[
+        int, typer.Option("--retries", metavar="N", min=0, help="Try a test that fails again, so often at most.")
+    ] = 0,
+    reports: Annotated[
+        list[str] | None,
+        typer.Option("--report", metavar="FORMAT=PATH", help="Write junit, html, json or console there. Repeatable."),
+    ] = None,
+    filter_: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="TEXT", help="Run only what has this in the name of suite or test."),
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="LINE", help="What tests run that name no command themselves.")
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="DIR", help="Keep recordings and last screens of tests that fail there."),
+    ] = None,
+) -> Command:
+    """Test programs at a terminal, by scripts in files.
+
+    Exits with 1 if any test fails or cannot be carried out. Needs `pip install 'reenact[terminal]'`.
+    """
+    options = TestTerminalOptions(
+        files=tuple(files),
+        config=config,
+        workers=workers,
+        retries=retries,
+        reports=tuple(reports or ()),
+        filter=filter_,
+        command=command,
+        keep=keep,
+    )
+
+    def test_terminal(console: Console) -> int:
+        from reenact.cli import test_terminal as testing  # noqa: PLC0415 - likewise
+
+        return testing.run_tests(options, console)
+
+    return test_terminal
+
+
 def _check_limits(max_steps: int | None, max_cost: float | None) -> None:
     if max_cost is not None and not (max_cost >= 0 and math.isfinite(max_cost)):
         raise typer.BadParameter(f"--max-cost is an amount of 0 or more, not {max_cost:g}")
@@ -312,3 +368,4 @@ def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
 
 
 auditing.add_to(app)
+extensions.add_to(app)

@@ -10,6 +10,7 @@ from reenact.cli.answer import Answer
 from reenact.cli.conversation import Conversation, Hear
 from reenact.cli.decisions import Approved, Decide, Decision, Rejected
 from reenact.cli.exact import plain_or_quoted
+from reenact.domain.events import Envelope
 from reenact.domain.people import PendingCall
 
 _OPTION: Final = "--allow-tool"
@@ -20,36 +21,58 @@ _PATIENCE: Final = 10
 class Attending:
     """Asks questions in a conversation, and lets `decide` decide about the calls that wait for a person.
 
-    `timeout`, in seconds, is for the agent; how long a person thinks is not counted.
+    `timeout`, in seconds, is for the agent; how long a person thinks is not counted. `echo` hears what was heard in
+    another conversation already.
     """
 
-    def __init__(self, conversation: Conversation, hear: Hear, decide: Decide, *, timeout: float | None) -> None:
-        self._conversation = conversation
+    def __init__(
+        self,
+        conversation: Conversation,
+        hear: Hear,
+        decide: Decide,
+        *,
+        timeout: float | None,
+        echo: Hear | None = None,
+    ) -> None:
+        self.conversation = conversation
         self._hear = hear
         self._decide = decide
         self._timeout = timeout
+        self._echo = echo or _nobody
+
+    def in_conversation(self, conversation: Conversation) -> Attending:
+        """Return what attends to an agent in another conversation, in the same way."""
+        return Attending(conversation, self._hear, self._decide, timeout=self._timeout, echo=self._echo)
+
+    def quietly(self) -> Attending:
+        """Return what attends to the same agent for those who have heard its answer already."""
+        return Attending(self.conversation, self._echo, self._decide, timeout=self._timeout)
 
     def ask(self, question: str) -> Answer:
         """Ask, and return when the agent has answered or is left waiting."""
-        answer = self._conversation.ask(question, self._hear, timeout=self._timeout)
+        answer = self.conversation.ask(question, self._hear, timeout=self._timeout)
         return self._go_on(answer)
 
     def carry_out(self, decisions: Sequence[Decision]) -> Answer:
         """Tell the agent of the decisions, and return when it has answered or is left waiting."""
-        return self._go_on(self._conversation.decide(decisions, self._hear, timeout=self._timeout))
+        return self._go_on(self.conversation.decide(decisions, self._hear, timeout=self._timeout))
 
     def _go_on(self, answer: Answer) -> Answer:
         while answer.problem is None and (answer.waits or answer.turn_id is None):
-            pending = self._conversation.pending()
+            pending = self.conversation.pending()
             decisions = self._decide(pending) if pending else None
             if decisions is None:
                 break
             left = None if self._timeout is None else max(0.0, self._timeout - answer.duration)
-            later = self._conversation.decide(decisions, self._hear, timeout=left)
+            later = self.conversation.decide(decisions, self._hear, timeout=left)
             answer = answer.then(later)
             if later.turn_id is None:
                 break
         return answer
+
+
+def _nobody(event: Envelope, *, is_own: bool) -> None:
+    """Hear nothing."""
 
 
 class Unattended:

@@ -14,6 +14,7 @@ from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.decisions import Decision
 from reenact.cli.editing import editor_of_decisions, editor_of_questions, read_line
+from reenact.cli.extending import Extending
 from reenact.cli.failures import ExitCode
 from reenact.cli.listing import visible
 from reenact.cli.page import Page
@@ -23,12 +24,12 @@ from reenact.domain.messages import check_message
 from reenact.domain.people import PendingCall
 
 
-def chat(conversation: Conversation, console: Console, *, who: str, timeout: float | None) -> int:
+def chat(conversation: Conversation, console: Console, extending: Extending, *, who: str, timeout: float | None) -> int:
     """Talk until the person leaves."""
     screen = Screen(file=console.err, highlight=False, markup=False, soft_wrap=True)
     _welcome(conversation, screen, who)
-    talking = Talking(conversation, console, screen, timeout)
-    commands = Commands(conversation, lambda line: screen.print(visible(line), style="dim"), talking)
+    talking = Talking(conversation, console, screen, extending, timeout)
+    commands = Commands(conversation, lambda line: screen.print(visible(line), style="dim"), talking, extending)
     editor = editor_of_questions(console)
     talking.see_to(conversation.pending())
     leaving = False
@@ -54,16 +55,24 @@ def chat(conversation: Conversation, console: Console, *, who: str, timeout: flo
 class Talking:
     """The person's questions and decisions, and the page on which what comes of them is shown."""
 
-    def __init__(self, conversation: Conversation, console: Console, screen: Screen, timeout: float | None) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        console: Console,
+        screen: Screen,
+        extending: Extending,
+        timeout: float | None,
+    ) -> None:
         self._conversation = conversation
         self._console = console
         self._screen = screen
+        self._extending = extending
         self._timeout = timeout
         self._person = Person(editor_of_decisions(console), screen)
 
-    def ask(self, line: str) -> None:
+    def ask(self, question: str) -> None:
         """Ask the agent."""
-        self._show(lambda attending: attending.ask(check_message(line)))
+        self._show(lambda attending: self._extending.ask(attending, check_message(question)))
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Ask the person about what waits, and show what follows."""

@@ -9,6 +9,7 @@ from reenact.cli.calls import told
 from reenact.cli.conversation import CONTAINER, Conversation
 from reenact.cli.decisions import Approved, Decision, Rejected
 from reenact.cli.exact import harmless
+from reenact.cli.extending import Extending
 from reenact.cli.listing import session_line
 from reenact.domain.people import PendingCall
 
@@ -20,14 +21,18 @@ HELP: Final = {
     "/reject [ID] [REASON]": "do not let it run; the model is told why",
     "/exit": "leave; Ctrl+D does so too",
 }
-_WORDS: Final = frozenset(usage.split()[0] for usage in HELP)
+WORDS: Final = frozenset(usage.split()[0] for usage in HELP)
+"""The commands that are built in."""
 _TAKE_MORE: Final = frozenset(usage.split()[0] for usage in HELP if " " in usage)
 _SHOWN = 20
+_WIDEST: Final = 24
+"""Columns for how a command is typed; what is longer moves its description."""
 
 
-class Deciding(Protocol):
-    """What the commands about calls need: to see to what waits, and to carry out what was decided."""
+class Talking(Protocol):
+    """What the commands need: to ask, to see to what waits, and to carry out what was decided."""
 
+    def ask(self, question: str) -> object: ...
     def see_to(self, pending: Sequence[PendingCall]) -> None: ...
     def carry_out(self, decision: Decision) -> None: ...
 
@@ -35,16 +40,22 @@ class Deciding(Protocol):
 class Commands:
     """The commands inside a conversation; `say` tells a line that is no answer."""
 
-    def __init__(self, conversation: Conversation, say: Callable[[str], None], deciding: Deciding) -> None:
+    def __init__(
+        self, conversation: Conversation, say: Callable[[str], None], talking: Talking, extending: Extending
+    ) -> None:
         self._conversation = conversation
         self._say = say
-        self._deciding = deciding
+        self._talking = talking
+        self._extending = extending
 
     def obey(self, line: str) -> bool:
         """Do what the line says; return whether the conversation goes on."""
         word, _, rest = line.partition(" ")
         rest = rest.strip()
-        if word not in _WORDS or (rest and word not in _TAKE_MORE):
+        if word not in WORDS and self._extending.is_command(line):
+            self._talking.ask(line)
+            return True
+        if word not in WORDS or (rest and word not in _TAKE_MORE):
             self._say(f"There is no command {line}; /help lists those that there are.")
             return True
         match word:
@@ -63,8 +74,9 @@ class Commands:
         return True
 
     def _help(self) -> None:
-        widest = max(map(len, HELP))
-        for usage, what in HELP.items():
+        known = {**HELP, **self._extending.help()}
+        widest = min(_WIDEST, max(map(len, known)))
+        for usage, what in known.items():
             self._say(f"{usage:<{widest}} {what}")
         self._say(f"{'Ctrl+C':<{widest}} interrupt the answer, or clear the line")
 
@@ -83,7 +95,7 @@ class Commands:
     def _pending(self) -> None:
         pending = self._conversation.pending()
         if pending:
-            self._deciding.see_to(pending)
+            self._talking.see_to(pending)
         else:
             self._say("Nothing waits for you.")
 
@@ -92,7 +104,7 @@ class Commands:
         if call is None:
             return
         if call.kind == "approval":
-            self._deciding.carry_out(Approved(call=call))
+            self._talking.carry_out(Approved(call=call))
         else:
             self._say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
 
@@ -102,7 +114,7 @@ class Commands:
             word, reason = "", rest
         call = self._named(word)
         if call is not None:
-            self._deciding.carry_out(Rejected(call=call, reason=reason.strip()))
+            self._talking.carry_out(Rejected(call=call, reason=reason.strip()))
 
     def _named(self, call_id: str) -> PendingCall | None:
         """Return the call that is meant, or say why none is."""

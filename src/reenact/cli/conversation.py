@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 from reenact._runtime import Runtime
+from reenact.actors.ids import TimeOrderedIds
+from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.answer import Answer, Hearing
 from reenact.cli.decisions import Decision, carry_out
 from reenact.cli.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
@@ -23,6 +26,11 @@ LOOK_AROUND: Final = 1.0
 """Seconds of silence after which to see whether the agent is still there."""
 
 
+def new_session_id() -> str:
+    """Return an id for a session that is to be."""
+    return TimeOrderedIds(microseconds)("ses")
+
+
 class Hear(Protocol):
     """Hears an event of the session; `is_own` when it is of the turn that answers the question."""
 
@@ -36,8 +44,10 @@ class _Interrupt:
 class Conversation:
     """A session of the runtime, made when the first question is asked, unless there is one to go on with."""
 
-    def __init__(self, runtime: Runtime, image: Image, *, session_id: str, is_new: bool) -> None:
-        """Go on with the session, or prepare for a new one.
+    def __init__(
+        self, runtime: Runtime, image: Image, *, session_id: str, is_new: bool, container: str = CONTAINER
+    ) -> None:
+        """Go on with the session, or prepare for a new one in this container.
 
         Raises:
             SessionNotFoundError: the session to go on with does not exist.
@@ -46,19 +56,32 @@ class Conversation:
         self.session_id = session_id
         self.is_new = is_new
         self._image = image
+        self._container = container
         self._agent_id: str | None = None
         self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
         if not is_new and runtime.sessions.get(session_id) is None:
             raise SessionNotFoundError(session_id)
-        runtime.events.on_all(self._heard.put)
+        self._hears = runtime.events.on_all(self._heard.put)
+
+    @classmethod
+    @contextmanager
+    def beside(cls, other: Conversation, image: Image, *, container: str) -> Generator[Conversation]:
+        """Begin another conversation in the same runtime; behind the `with` block it has neither ears nor an agent."""
+        own = cls(other.runtime, image, session_id=new_session_id(), is_new=True, container=container)
+        with own._hears:
+            try:
+                yield own
+            finally:
+                if own._agent_id is not None:
+                    own.runtime.agents.destroy(own._agent_id)
 
     def run(self) -> str:
         """Return the id of the session's agent; what it needs is made now."""
         if self.is_new:
-            if self.runtime.containers.get(CONTAINER) is None:
-                self.runtime.containers.create(container_id=CONTAINER)
-            self.runtime.images.register(self._image)
-            self.runtime.sessions.create(CONTAINER, IMAGE, session_id=self.session_id)
+            if self.runtime.containers.get(self._container) is None:
+                self.runtime.containers.create(container_id=self._container)
+            image = self.runtime.images.register(self._image)
+            self.runtime.sessions.create(self._container, image.id, session_id=self.session_id)
             self.is_new = False
         if self._agent_id is None:
             self._agent_id = self.runtime.sessions.run(self.session_id)
@@ -68,6 +91,11 @@ class Conversation:
         """Return what waits for a person, in the order of the calls."""
         return [] if self.is_new else self.runtime.agents.pending(session_id=self.session_id)
 
+    def must_be_free(self) -> None:
+        """Raise `WaitsForPersonError` if the session takes up no question before a person has decided."""
+        if pending := self.pending():
+            raise WaitsForPersonError(self.session_id, len(pending))
+
     def ask(self, question: str, hear: Hear, *, timeout: float | None = None) -> Answer:
         """Ask, let every event of the session be heard as it happens, and return when the question's turn is over.
 
@@ -76,8 +104,7 @@ class Conversation:
         Raises:
             WaitsForPersonError: the session takes up no question before a person has decided about its calls.
         """
-        if pending := self.pending():
-            raise WaitsForPersonError(self.session_id, len(pending))
+        self.must_be_free()
         return self._begin(lambda agent_id: [self.runtime.agents.receive(agent_id, question)], (), hear, timeout)
 
     def decide(self, decisions: Sequence[Decision], hear: Hear, *, timeout: float | None = None) -> Answer:

@@ -174,6 +174,21 @@ class ReplayOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExtensionsOptions:
+    """A look at the extensions."""
+
+    output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustOptions:
+    """A project whose hooks may run, or, to `untrust` it, may not; the current directory if it is None."""
+
+    project: str | None = None
+    untrust: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class SessionsOptions:
     """A look at the sessions."""
 
@@ -197,6 +212,22 @@ class CheckpointOptions:
     output: str | None = None
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestTerminalOptions:
+    """Tests in files that are to be run; `reports` are `FORMAT=PATH`, and `command` is that of tests that name none."""
+
+    __test__ = False
+
+    files: tuple[str, ...]
+    config: str | None = None
+    workers: int | None = None
+    retries: int = 0
+    reports: tuple[str, ...] = ()
+    filter: str | None = None
+    command: str | None = None
+    keep: str | None = None
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

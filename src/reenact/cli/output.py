@@ -114,8 +114,8 @@ def result_of(answer: Answer) -> Result:
     return Result(
         success=answer.problem is None,
         result=None if answer.problem is not None and not answer.text else answer.text,
-        session_id=answer.session_id,
-        agent_id=answer.agent_id,
+        session_id=answer.session_id or None,
+        agent_id=answer.agent_id or None,
         turn_id=answer.turn_id,
         stop_reason=answer.stop_reason,
         usage=answer.usage,

@@ -12,9 +12,11 @@ from reenact.cli.calls import told
 from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.decisions import Decision
+from reenact.cli.extending import Extending
 from reenact.cli.failures import UNAPPROVED, ExitCode
 from reenact.cli.options import TalkOptions
 from reenact.cli.output import output
+from reenact.domain.events import Envelope
 from reenact.domain.people import PendingCall
 from reenact.domain.turns import REJECTED
 
@@ -22,16 +24,19 @@ from reenact.domain.turns import REJECTED
 class Script:
     """Asks the questions of a script; `code` is the exit code of the first that failed."""
 
-    def __init__(self, conversation: Conversation, options: TalkOptions, console: Console) -> None:
+    def __init__(
+        self, conversation: Conversation, options: TalkOptions, console: Console, extending: Extending
+    ) -> None:
         self.code: int = ExitCode.SUCCESS
         self._conversation = conversation
         self._options = options
         self._console = console
+        self._extending = extending
         self._output = output(options.output_format, console)
 
     def ask(self, question: str) -> int:
         """Ask, print the answer, and return the exit code so far."""
-        return self._print(lambda attending: attending.ask(question))
+        return self._print(lambda attending: self._extending.ask(attending, question))
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Say what waits for a person."""
@@ -42,9 +47,19 @@ class Script:
         """Tell the agent of a decision, and print what comes of it."""
         self._print(lambda attending: attending.carry_out([decision]))
 
+    def _echo(self, event: Envelope, *, is_own: bool) -> None:
+        """Print an event, if events are printed; the answer in it is there already."""
+        self._output.hear(event, is_own=False)
+
     def _print(self, act: Callable[[Attending], Answer]) -> int:
         unattended = Unattended(self._options.allow_tools, self._console.warn)
-        attending = Attending(self._conversation, self._output.hear, unattended, timeout=self._options.timeout)
+        attending = Attending(
+            self._conversation,
+            self._output.hear,
+            unattended,
+            timeout=self._options.timeout,
+            echo=self._echo,
+        )
         answer = act(attending)
         if unattended.gave_up and answer.stop_reason == REJECTED:
             answer = msgspec.structs.replace(answer, problem=UNAPPROVED)

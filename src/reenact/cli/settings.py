@@ -40,8 +40,13 @@ def default_database(environ: Mapping[str, str]) -> Path:
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
-    """Return where the history of the line editor is, and the log of what nobody expected."""
+    """Return where the history of the line editor is, the log of what nobody expected, and what is trusted."""
     return _base(environ, "XDG_STATE_HOME", ".local/state")
+
+
+def home_directory(environ: Mapping[str, str]) -> Path:
+    """Return the user's home."""
+    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
 
 
 def given(environ: Mapping[str, str], name: str) -> str | None:
@@ -52,5 +57,5 @@ def given(environ: Mapping[str, str], name: str) -> str | None:
 def _base(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:
     base = Path(environ.get(variable, ""))
     if not base.is_absolute():  # the XDG specification: a relative path is to be ignored
-        base = (Path(environ["HOME"]) if environ.get("HOME") else Path.home()) / otherwise
+        base = home_directory(environ) / otherwise
     return base / "reenact"

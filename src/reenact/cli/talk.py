@@ -7,13 +7,12 @@ from contextlib import contextmanager
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.models import DEFAULT_MODEL
-from reenact.actors.ids import TimeOrderedIds
-from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.answering import Answering, answering
 from reenact.cli.commands import Commands
 from reenact.cli.configuration import read_policies, read_prices, read_servers
 from reenact.cli.console import Console
-from reenact.cli.conversation import CONTAINER, IMAGE, Conversation
+from reenact.cli.conversation import CONTAINER, IMAGE, Conversation, new_session_id
+from reenact.cli.extending import Extending, extending
 from reenact.cli.failures import ExitCode, NoInputError, NothingToContinueError
 from reenact.cli.interrupts import cleaning_up
 from reenact.cli.options import OutputFormat, TalkOptions
@@ -39,15 +38,17 @@ def talk(options: TalkOptions, console: Console) -> int:
         raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
     from reenact.cli.chat import chat  # noqa: PLC0415 - the line editor is loaded when somebody types
 
-    with _conversation(options, console) as (conversation, answerer):
+    added = extending(options, console, asks=True)
+    with _conversation(options, console, added) as (conversation, answerer):
         who = _introduce(conversation, answerer, options, console)
-        return chat(conversation, console, who=who, timeout=options.timeout)
+        return chat(conversation, console, added, who=who, timeout=options.timeout)
 
 
 def _ask_once(question: str, options: TalkOptions, console: Console) -> int:
-    with _conversation(options, console) as (conversation, answerer):
+    added = extending(options, console)
+    with _conversation(options, console, added) as (conversation, answerer):
         _announce(conversation, answerer, options, console)
-        return Script(conversation, options, console).ask(question)
+        return Script(conversation, options, console, added).ask(question)
 
 
 def _ask_each_line(options: TalkOptions, console: Console) -> int:
@@ -58,10 +59,11 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
         if console.in_ci or options.output_format is not OutputFormat.TEXT:
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
-    with _conversation(options, console) as (conversation, answerer):
+    added = extending(options, console)
+    with _conversation(options, console, added) as (conversation, answerer):
         _announce(conversation, answerer, options, console)
-        script = Script(conversation, options, console)
-        commands = Commands(conversation, console.say, script)
+        script = Script(conversation, options, console, added)
+        commands = Commands(conversation, console.say, script, added)
         line: str | None = first
         while line is not None and script.code != ExitCode.INTERRUPTED:
             if not line.startswith("/"):
@@ -73,13 +75,16 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
 
 
 @contextmanager
-def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Conversation, Answering]]:
+def _conversation(
+    options: TalkOptions, console: Console, added: Extending
+) -> Generator[tuple[Conversation, Answering]]:
     """Open the log and choose the session: a new one, the newest, or the one that was named."""
     for name, text in (("--model", options.model), ("--resume", options.resume)):
         if text is not None:
             check_text(name, text)
     with console.guarding_output():
-        image, prices = image_of(options), read_prices(options.prices)
+        prices = read_prices(options.prices)
+        image = added.image(image_of(options), goes_on=options.goes_on)
         answerer, llm = answering(
             console.environ,
             model=options.model if options.goes_on else None,
@@ -88,13 +93,17 @@ def _conversation(options: TalkOptions, console: Console) -> Generator[tuple[Con
         functions = functions_of(image.tools)
         try:
             database = database_of(options.database, console)
-            runtime = Runtime.open(database, environment=answerer, llm=llm, tools=functions, prices=prices)
+            runtime = Runtime.open(
+                database, environment=added.environment(answerer), llm=llm, tools=functions, prices=prices
+            )
         except BaseException:
             answerer.dispose()
             raise
         try:
-            session_id = options.resume or (_latest(runtime) if options.goes_on else _new_id())
-            yield Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on), answerer
+            session_id = options.resume or (_latest(runtime) if options.goes_on else new_session_id())
+            conversation = Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on)
+            added.begin(conversation)
+            yield conversation, answerer
         finally:
             with cleaning_up():
                 runtime.close()
@@ -123,10 +132,6 @@ def image_of(options: TalkOptions) -> Image:
     )
     define(image, IMAGE)  # so that what is wrong with it is said at once
     return image
-
-
-def _new_id() -> str:
-    return TimeOrderedIds(microseconds)("ses")
 
 
 def database_of(database: str | None, console: Console) -> str:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.screen.size import checked_size
+
 ReportFormat: TypeAlias = Literal["junit", "html", "json", "console"]
+EngineName: TypeAlias = Literal["ghostty", "pyte"]
 DEFAULT_COLUMNS: Final = 80
 DEFAULT_ROWS: Final = 24
 DEFAULT_TIMEOUT: Final = 30.0
 
 
 class TerminalSize(msgspec.Struct, frozen=True):
-    """How large a terminal is, in characters."""
+    """How large a terminal is, in characters.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: no terminal is.
+    """
 
     cols: int = DEFAULT_COLUMNS
     rows: int = DEFAULT_ROWS
+
+    def __post_init__(self) -> None:
+        checked_size(self.cols, self.rows)
 
 
 class Reporting(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -32,9 +44,22 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     enabled: bool = True
     max_workers: int = 4
 
+    def __post_init__(self) -> None:
+        if self.max_workers < 1:
+            raise _invalid(f"maxWorkers is 1 or more, not {self.max_workers}")
+
+    @property
+    def workers(self) -> int:
+        """How many tests run at the same time."""
+        return self.max_workers if self.enabled else 1
+
 
 class TerminalTestConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The configuration: in files the names are those of the document, as `globalTimeout`."""
+    """The configuration: in files the names are those of the document, as `globalTimeout`.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: a value cannot be.
+    """
 
     global_timeout: float = DEFAULT_TIMEOUT
     """How long a test may take, and every wait of one that says nothing else."""
@@ -44,3 +69,13 @@ class TerminalTestConfig(msgspec.Struct, frozen=True, kw_only=True, rename="came
     default_env: dict[str, str] = {}
     reporting: Reporting = Reporting()
     parallel: Parallel = Parallel()
+    engine: EngineName = "ghostty"
+    """Who works out what the screens show."""
+
+    def __post_init__(self) -> None:
+        if not (self.global_timeout > 0 and math.isfinite(self.global_timeout)):
+            raise _invalid(f"globalTimeout is a number of seconds above 0, not {self.global_timeout}")
+
+
+def _invalid(problem: str) -> TerminalTestError:
+    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import signal
 from enum import StrEnum
 
 import msgspec
 
 from reenact.terminal.config import TerminalSize
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.fixture.options import FixtureOptions
 from reenact.terminal.script.steps import InteractionScript
 
@@ -31,11 +34,15 @@ class TerminalTestCase(msgspec.Struct, frozen=True, kw_only=True):
         command: the program and its first arguments; empty for the configuration's `cliCommand`.
         cli_args: more arguments.
         expected_exit_code: the script ends with waiting for the end of the program, which is to be this one.
+        expected_signal: likewise; the program is to be ended by the signal of this name, as `SIGTERM`.
         timeout: seconds for the whole test; None for the configuration's.
         skip: it is not run; a text says why.
         only: of a run with such tests, only they are run.
         retries: how often it is tried again if it fails; None for what the run says.
         size: of the terminal; None for the configuration's.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: a value cannot be.
     """
 
     name: str
@@ -46,8 +53,27 @@ class TerminalTestCase(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     cli_args: tuple[str, ...] = ()
     expected_exit_code: int | None = None
+    expected_signal: str | None = None
     timeout: float | None = None
     skip: bool | str = False
     only: bool = False
     retries: int | None = None
     size: TerminalSize | None = None
+
+    def __post_init__(self) -> None:
+        if problem := _problem_of(self):
+            raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem)
+
+
+def _problem_of(case: TerminalTestCase) -> str | None:
+    if not case.name.strip():
+        return "the name of the test is empty"
+    if case.timeout is not None and not (case.timeout > 0 and math.isfinite(case.timeout)):
+        return f"timeout is a number of seconds above 0, not {case.timeout}"
+    if case.retries is not None and case.retries < 0:
+        return f"retries is 0 or more, not {case.retries}"
+    if case.expected_signal is not None and case.expected_signal not in signal.Signals.__members__:
+        return f"expectedSignal is the name of a signal, as SIGTERM, not {case.expected_signal!r}"
+    if case.expected_signal is not None and case.expected_exit_code is not None:
+        return "a program ends with an exit code or by a signal; give expectedExitCode or expectedSignal"
+    return None

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionResult
 
 Status: TypeAlias = Literal["passed", "failed", "skipped", "error"]
@@ -23,6 +24,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     duration: float
     error: str | None = None
     """Why it failed, in words."""
+    error_type: TerminalTestErrorType | None = None
+    """Of what kind that is, if it is one of ours."""
     stack: str | None = None
     """Where in the code, if that is known."""
     output: str | None = None

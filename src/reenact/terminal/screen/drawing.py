@@ -95,12 +95,14 @@ def _behind(run: _Run) -> Iterator[str]:
 def _in_front(run: _Run) -> Iterator[str]:
     style = run.style
     color, _ = _colors(style)
-    if run.text.strip(" ") and not style.hidden:
+    if (text := run.text.strip(" ")) and not style.hidden:
         classes = [name for name, on in (("b", style.bold), ("i", style.italic), ("d", style.dim)) if on]
         look = f' class="{" ".join(classes)}"' if classes else ""
+        before = len(run.text) - len(run.text.lstrip(" "))
+        width = run.width - (len(run.text) - len(text))
         yield (
-            f'<text x="{run.x}" y="{run.y + _BASELINE}" textLength="{run.width * _WIDE}" '
-            f'lengthAdjust="spacingAndGlyphs" fill="{color}"{look}>{_written(run.text)}</text>'
+            f'<text x="{run.x + before * _WIDE}" y="{run.y + _BASELINE}" textLength="{width * _WIDE}" '
+            f'lengthAdjust="spacingAndGlyphs" fill="{color}"{look}>{_written(text)}</text>'
         )
     if style.underline:
         yield from _underline(run, style.underline, shown_color(style.underline_color, color))

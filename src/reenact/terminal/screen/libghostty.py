@@ -363,9 +363,8 @@ def _check(result: int) -> None:
         raise MemoryError(f"libghostty-vt could not do what was asked of it: {result}")
 
 
-def _swallow(*_error: object) -> bool:
+def _swallow(*_error: object) -> None:
     """Take what a callback has raised: an answer that cannot be kept is none."""
-    return True
 
 
 _track: Any = _core.union_fn(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from reenact.terminal.session.pty import Place
 from reenact.terminal.session.spawning import MARK
 
 GRACE: Final = 0.5
@@ -50,12 +51,14 @@ class Family:
         mark: what is in the environment of all of them.
         has_ended: whether the process has ended, and its end was taken note of.
         foreground: returns the process group in the foreground of the terminal.
+        terminal: returns the terminal while it is open; another may have its place later.
     """
 
     pid: int
     mark: str
     has_ended: Callable[[], bool]
     foreground: Callable[[], int | None]
+    terminal: Callable[[], Place | None] = lambda: None
     _born: int = field(init=False)
     _known: set[tuple[int, int]] = field(init=False, default_factory=set[tuple[int, int]])
 
@@ -70,6 +73,11 @@ class Family:
             for _ in range(_ROUNDS if number is signal.SIGKILL else 1):
                 if not self._send(number):
                     return
+
+    def remember(self) -> None:
+        """Take note of who belongs to it, while that can still be told by the terminal."""
+        if _HAS_PROC:
+            self._members()
 
     def _send(self, number: signal.Signals) -> bool:
         members = self._members() if _HAS_PROC else None
@@ -89,7 +97,7 @@ class Family:
         return bool(groups) and not _until(self.has_ended, GRACE)
 
     def _members(self) -> list[Entry]:
-        """Return those who live: the descendants, the session, the groups, and who else has the mark."""
+        """Return those who live: the descendants, the session, the groups, who else has the mark or the terminal."""
         entries = {entry.pid: entry for entry in _entries() if entry.started >= self._born and entry.pid != os.getpid()}
         # The number of a process that has ended belongs to nobody or to a stranger, unless it still names a session.
         is_reused = self.has_ended() and self.pid in entries
@@ -104,6 +112,7 @@ class Family:
             or (entry.pid, entry.started) in self._known
             or _is_marked(entry.pid, self.mark)
         }
+        found |= self._at_the_terminal(entries)
         found |= _descendants(found, entries.values())
         members = [entries[pid] for pid in found]
         self._known |= {(entry.pid, entry.started) for entry in members}
@@ -112,6 +121,12 @@ class Family:
                 with suppress(ChildProcessError):  # an orphan that was given to us
                     os.waitpid(entry.pid, os.WNOHANG)
         return [entry for entry in members if entry.is_alive]
+
+    def _at_the_terminal(self, pids: Iterable[int]) -> set[int]:
+        """Return who has the terminal as a standard stream: it was started there, whatever else it has left."""
+        place = self.terminal()
+        found = set[int]() if place is None else {pid for pid in pids if _is_at(pid, place)}
+        return found if self.terminal() == place else set()
 
 
 def _descendants(ancestors: set[int], entries: Iterable[Entry]) -> set[int]:
@@ -177,3 +192,13 @@ def _is_marked(pid: int, mark: str) -> bool:
         line.startswith(f"{MARK}=".encode()) and mark.encode() in line.split(b"=", 1)[1].split(b":")
         for line in environ.split(b"\0")
     )
+
+
+def _is_at(pid: int, terminal: Place) -> bool:
+    """Whether one of its standard streams is the terminal. Forks of ours have it open as well, but not as these."""
+    for stream in (_PROC / str(pid) / "fd" / number for number in "012"):
+        with suppress(OSError):
+            # The path alone may also be that of a terminal in a container.
+            if str(stream.readlink()) == terminal.path and Place.of(stream, terminal.path) == terminal:
+                return True
+    return False

@@ -70,7 +70,7 @@ class Live:
         self._drawn = 0
         self._status_lock = threading.RLock()
         self._outbox = Outbox()
-        self._family = Family(process.pid, mark, self.has_ended, pair.foreground)
+        self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.place)
         self._is_stopping = False
         self._is_closed = False
         self._waker = Waker()
@@ -190,8 +190,8 @@ class Live:
             if ending is not None:
                 os.close(ending)
         self._pair.release()
-        if is_connected:
-            self._hear_the_rest()
+        if is_connected and self._hear_the_rest():
+            self._family.remember()
 
     def _serve_until_it_ends(self, ending: int | None) -> bool:
         """Return whether there may be more to read."""
@@ -221,8 +221,8 @@ class Live:
                     ending = None
         return is_connected
 
-    def _hear_the_rest(self) -> None:
-        """Read until nobody has the terminal, or those who still do say no more."""
+    def _hear_the_rest(self) -> bool:
+        """Read until nobody has the terminal, or those who still do say no more; return whether there are such."""
         poll = select.poll()
         poll.register(self._pair.ours, select.POLLIN)
         poll.register(self._waker.descriptor, select.POLLIN)
@@ -232,7 +232,8 @@ class Live:
             if self._waker.descriptor in ready:
                 self._waker.clear()
             if not ready or not self._read():
-                return
+                return not ready
+        return True
 
     def _read(self) -> bool:
         data = self._pair.read()

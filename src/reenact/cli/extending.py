@@ -1,0 +1,71 @@
+"""What extensions add to a conversation: nothing, as long as nobody has written any."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reenact.actors.environment.api import EnvironmentFactory
+from reenact.cli.answer import Answer
+from reenact.cli.answering import Answering
+from reenact.cli.attending import Attending
+from reenact.cli.console import Console
+from reenact.cli.conversation import Conversation
+from reenact.cli.options import TalkOptions
+from reenact.cli.settings import home_directory
+from reenact.domain.image import Image
+
+if TYPE_CHECKING:
+    from reenact.cli.extended import Extended
+
+_FOLDER = ".reenact"
+
+
+class Extending:
+    """A conversation without extensions, and what there is to add to one."""
+
+    def image(self, image: Image, *, goes_on: bool) -> Image:
+        """Return what a new session is created with; of one that `goes_on` only the functions of its tools matter."""
+        return image
+
+    def environment(self, answerer: Answering) -> EnvironmentFactory:
+        """Return what makes the environments."""
+        return answerer
+
+    def begin(self, conversation: Conversation) -> None:
+        """Take note of the conversation, which begins now."""
+
+    def ask(self, attending: Attending, question: str) -> Answer:
+        """Ask what was typed, and return when there is an answer, or something waits for a person."""
+        return attending.ask(question)
+
+    def is_command(self, line: str) -> bool:
+        """Return whether the line calls a command that is not built in."""
+        return False
+
+    def help(self) -> Mapping[str, str]:
+        """Return what else can be typed, and what it does."""
+        return {}
+
+
+def extending(options: TalkOptions, console: Console, *, asks: bool = False) -> Extending | Extended:
+    """Return what the extensions of the user and the project add, having said what is wrong with them.
+
+    If it `asks`, a person is asked whether hooks of the project may run.
+    """
+    folders = (home_directory(console.environ) / _FOLDER, project_directory(console) / _FOLDER)
+    if not any(map(os.path.lexists, folders)):
+        return Extending()
+    from reenact.cli.extended import extended  # noqa: PLC0415 - where there are none, nobody waits for it
+
+    return extended(options, console, asks=asks)
+
+
+def project_directory(console: Console) -> Path:
+    """Return the project: the current directory, or that of the user if it is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return home_directory(console.environ)

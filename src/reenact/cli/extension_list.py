@@ -1,0 +1,139 @@
+"""Extensions as a page: what was loaded and from where, what does not run, and what was passed over and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from reenact.cli.console import Console
+from reenact.cli.failures import ExitCode
+from reenact.cli.lines import as_page
+from reenact.cli.options import ExtensionsOptions
+from reenact.cli.trusting import hook_line, loaded
+from reenact.extensions.agents import Agent
+from reenact.extensions.commands import Command
+from reenact.extensions.hooks import Hook
+from reenact.extensions.loading import Extensions
+from reenact.extensions.problems import Problem
+from reenact.extensions.skills import Skill
+
+
+class ListedExtension(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill, a command or an agent, as a program reads of it."""
+
+    name: str
+    description: str
+    source: str
+    path: str
+    replaces: str | None = None
+    """The path of the user's own, for which this one stands."""
+    notes: tuple[str, ...] = ()
+
+
+class ListedHook(msgspec.Struct, frozen=True, kw_only=True):
+    """A hook likewise; `runs` is false while nobody has trusted the project."""
+
+    event: str
+    matcher: str
+    command: str
+    timeout: float
+    source: str
+    path: str
+    runs: bool
+
+
+class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found."""
+
+    skills: tuple[ListedExtension, ...]
+    commands: tuple[ListedExtension, ...]
+    agents: tuple[ListedExtension, ...]
+    hooks: tuple[ListedHook, ...]
+    problems: tuple[Problem, ...]
+
+    def text(self) -> str:
+        """Return it as lines for people."""
+        return "\n".join(self._lines()) or "There are no extensions in ~/.reenact and ./.reenact."
+
+    def _lines(self) -> Iterator[str]:
+        yield from _section("Skills", self.skills, "")
+        yield from _section("Commands", self.commands, "/")
+        yield from _section("Agents", self.agents, "@")
+        if self.hooks:
+            yield "Hooks"
+        for hook in self.hooks:
+            yield f"  {hook_line(_hook(hook))}"
+            yield f"    {hook.source}: {hook.path}{'' if hook.runs else ' (does not run: the project is not trusted)'}"
+        if self.problems:
+            yield "Passed over"
+        for problem in self.problems:
+            yield f"  {problem.told()}"
+
+
+def extensions(options: ExtensionsOptions, console: Console) -> int:
+    """Print the extensions; exit with 1 if any file was passed over."""
+    found = loaded(console)
+    as_page(_page(found), options.output_format, console)
+    return ExitCode.UNEXPECTED if found.problems else ExitCode.SUCCESS
+
+
+def _page(found: Extensions) -> ExtensionPage:
+    withheld = () if found.withheld is None else found.withheld.hooks
+    return ExtensionPage(
+        skills=tuple(_listed(found.skills.values(), found)),
+        commands=tuple(_listed(found.commands.values(), found)),
+        agents=tuple(_listed(found.agents.values(), found)),
+        hooks=tuple(_listed_hook(hook, runs=hook not in withheld) for hook in (*found.hooks, *withheld)),
+        problems=found.problems,
+    )
+
+
+def _listed(several: Iterable[Skill | Command | Agent], found: Extensions) -> Iterator[ListedExtension]:
+    for one in several:
+        notes = one.notes
+        if isinstance(one, Command) and one.name in found.hidden:
+            notes = ("it cannot be called, since a command of this name is built in", *notes)
+        yield ListedExtension(
+            name=one.name,
+            description=one.description,
+            source=one.source,
+            path=one.path,
+            replaces=found.replaced.get(one.path),
+            notes=notes,
+        )
+
+
+def _listed_hook(hook: Hook, *, runs: bool) -> ListedHook:
+    return ListedHook(
+        event=hook.event,
+        matcher=hook.matcher,
+        command=hook.command,
+        timeout=hook.timeout,
+        source=hook.source,
+        path=hook.path,
+        runs=runs,
+    )
+
+
+def _hook(listed: ListedHook) -> Hook:
+    return Hook(
+        event=listed.event,
+        matcher=listed.matcher,
+        command=listed.command,
+        timeout=listed.timeout,
+        path=listed.path,
+        source=listed.source,
+    )
+
+
+def _section(title: str, several: Iterable[ListedExtension], mark: str) -> Iterator[str]:
+    for number, one in enumerate(several):
+        if number == 0:
+            yield title
+        yield f"  {mark}{one.name}  {one.description}"
+        yield f"    {one.source}: {one.path}"
+        if one.replaces is not None:
+            yield f"    in the place of {one.replaces}"
+        for note in one.notes:
+            yield f"    {note}"

@@ -1,0 +1,54 @@
+"""The commands about extensions: what may be asked for, read here, done elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reenact.cli.arguments import Command, Page
+from reenact.cli.console import Console
+from reenact.cli.options import ExtensionsOptions, ListFormat, TrustOptions
+
+
+def add_to(app: typer.Typer) -> None:
+    """Let the command line know these commands."""
+    extensions = typer.Typer(add_completion=False, rich_markup_mode=None)
+    extensions.callback(invoke_without_command=True)(_extensions)
+    extensions.command("trust")(_trust)
+    app.add_typer(extensions, name="extensions")
+
+
+def _extensions(*, context: typer.Context, output_format: Page = ListFormat.TEXT) -> Command | None:
+    """List the skills, commands, agents and hooks in ~/.reenact and ./.reenact, and what there was passed over.
+
+    Exits with 1 if anything was.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    options = ExtensionsOptions(output_format=output_format)
+
+    def extensions(console: Console) -> int:
+        from reenact.cli import extension_list  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        return extension_list.extensions(options, console)
+
+    return extensions
+
+
+def _trust(
+    *,
+    project: Annotated[
+        str | None, typer.Argument(metavar="[PATH]", help="The project's folder; the current one without it.")
+    ] = None,
+    untrust: Annotated[bool, typer.Option("--untrust", help="Trust the project no more.")] = False,
+) -> Command:
+    """Let the hooks of a project run, as they are now; when they change, they are asked about again."""
+    options = TrustOptions(project=project, untrust=untrust)
+
+    def trust(console: Console) -> int:
+        from reenact.cli import trusting  # noqa: PLC0415 - likewise
+
+        return trusting.trust(options, console)
+
+    return trust

@@ -1,0 +1,155 @@
+"""The front matter of a file of Markdown: what stands between two lines `---` at its beginning, in YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final, TypeGuard
+
+from reenact._yaml import InvalidYAMLError, read_yaml
+from reenact.domain.plain import is_mapping
+from reenact.domain.tools import is_array
+from reenact.extensions.problems import MalformedError
+
+LARGEST: Final = 16_000
+"""Characters that a front matter may have."""
+LONGEST: Final = 1_024
+"""Characters that a description may have."""
+
+_FENCE: Final = "---"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_WORDS: Final = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+
+
+class Document:
+    """A file of Markdown: its `body`, and the fields of its front matter, which are asked for by their keys."""
+
+    def __init__(self, fields: Mapping[str, object], body: str, header: str = "") -> None:
+        self.body = body
+        self._fields = fields
+        self._header = header
+
+    def text(self, key: str) -> str | None:
+        """Return the text of a field, None if there is none.
+
+        Raises:
+            MalformedError: it is no text, or blank.
+        """
+        value = self._fields.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise self._wrong(key, f"is to be text, not {_kind(value)}; put it in quotes")
+        if not value.strip():
+            raise self._wrong(key, "is blank")
+        return value.strip()
+
+    def description(self) -> str | None:
+        """Return the description on one line, None if there is none; raises as `text` does."""
+        text = self.text("description")
+        if text is None:
+            return None
+        if len(text) > LONGEST:
+            raise self._wrong("description", f"has {len(text):,} characters; {LONGEST:,} are told at most")
+        return " ".join(text.split())
+
+    def words(self, key: str) -> tuple[str, ...] | None:
+        """Return the names in a field, which is a list of them, or text with commas or blanks between them.
+
+        Raises:
+            MalformedError: it is neither.
+        """
+        value = self._fields.get(key)
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return tuple(_WORDS.findall(value))
+        if _is_texts(value):
+            return tuple(value)
+        raise self._wrong(key, f"is to be text or a list of texts, not {_kind(value)}")
+
+    def hint(self, key: str) -> str | None:
+        """Return the text of a field in which `[…]` is meant as text, though YAML has a list; raises as `text`."""
+        value = self._fields.get(key)
+        return f"[{', '.join(value)}]" if _is_texts(value) else self.text(key)
+
+    def name(self, otherwise: str) -> str:
+        """Return the `name`, or else that of the file.
+
+        Raises:
+            MalformedError: it is no name.
+        """
+        name = self.text("name")
+        if not _NAME.fullmatch(name or otherwise):
+            what = f"{name or otherwise!r:.80} is no name: it has 1 to 64 of the letters a-z, A-Z, digits, - and _"
+            raise MalformedError(what) if name is None else self._wrong("name", what)
+        return name or otherwise
+
+    def must(self, key: str, value: str | None) -> str:
+        """Return what there is, or raise `MalformedError` since a field that has to be there is not."""
+        if value is None:
+            raise MalformedError(f"the front matter has no `{key}`", 1)
+        return value
+
+    def filled_body(self) -> str:
+        """Return the body, or raise `MalformedError` if it says nothing."""
+        body = self.body.strip()
+        if not body:
+            raise MalformedError("there is no text behind the front matter")
+        return body
+
+    def without_effect(self, known: Collection[str]) -> tuple[str, ...]:
+        """Return notes on the fields that mean nothing here."""
+        unknown = [key for key in self._fields if key not in known]
+        return (f"without effect here: {', '.join(unknown)}",) if unknown else ()
+
+    def _wrong(self, key: str, what: str) -> MalformedError:
+        found = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", self._header, re.MULTILINE)
+        line = 1 if found is None else self._header.count("\n", 0, found.start()) + 2
+        return MalformedError(f"`{key}` {what}", line)
+
+
+def read_document(text: str) -> Document:
+    """Return the file's body and front matter, which need not be there.
+
+    Raises:
+        MalformedError: the front matter has no end, is too large, is no YAML that we read, or no mapping.
+    """
+    lines = text.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        return Document({}, text)
+    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == _FENCE), None)
+    if end is None:
+        raise MalformedError("the front matter that begins here has no end: a line of its own, `---`", 1)
+    header, body = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
+    if len(header) > LARGEST:
+        raise MalformedError(f"the front matter has {len(header):,} characters; {LARGEST:,} are read at most", 1)
+    try:
+        content = read_yaml(header)
+    except InvalidYAMLError as error:
+        line = 1 if error.line is None else error.line + 1
+        problem = " ".join(error.problem.split())
+        raise MalformedError(f"the front matter cannot be read: {problem}; text may need quotes", line) from None
+    if content is None:
+        return Document({}, body)
+    if not is_mapping(content) or not all(isinstance(key, str) for key in content):
+        raise MalformedError("the front matter is to be lines of `key: value`", 2)
+    return Document({str(key): value for key, value in content.items()}, body, header)
+
+
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return is_array(value) and all(isinstance(one, str) for one in value)
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list"
+        case dict():
+            return "a mapping"
+        case _:
+            return f"a {type(value).__name__}"

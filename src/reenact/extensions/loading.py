@@ -1,0 +1,215 @@
+"""Loading the extensions of a user and of a project: what is there, and what was passed over, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from reenact.extensions import hooks as hooking
+from reenact.extensions.agents import Agent, read_agent
+from reenact.extensions.commands import Command, read_command
+from reenact.extensions.files import names_in, read_bytes, text_of
+from reenact.extensions.hooks import Hook, HookFile, read_hooks
+from reenact.extensions.problems import MalformedError, Problem
+from reenact.extensions.skills import FILE as SKILL_FILE
+from reenact.extensions.skills import Skill, read_skill
+
+FOLDER: Final = ".reenact"
+_MARKDOWN: Final = ".md"
+
+Source: TypeAlias = Literal["user", "project"]
+IsTrusted: TypeAlias = Callable[[Path, str], bool]
+"""Tells whether the hooks of a project are trusted, by its resolved path and their digest."""
+
+
+class Named(Protocol):
+    """What skills, commands and agents have in common."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+
+
+One = TypeVar("One", bound=Named)
+
+
+class Withheld(msgspec.Struct, frozen=True):
+    """Hooks of a project that nobody has trusted yet: they do not run."""
+
+    project: str
+    digest: str
+    hooks: tuple[Hook, ...]
+
+
+class Extensions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was loaded, by names; the hooks that run, the user's first; and what was passed over.
+
+    `replaced` has the path of each of the user's that one of the project stands for, by the path of that.
+    """
+
+    skills: Mapping[str, Skill] = {}
+    commands: Mapping[str, Command] = {}
+    agents: Mapping[str, Agent] = {}
+    hooks: tuple[Hook, ...] = ()
+    withheld: Withheld | None = None
+    problems: tuple[Problem, ...] = ()
+    replaced: Mapping[str, str] = {}
+    hidden: tuple[str, ...] = ()
+    """Names of commands that cannot be typed, since there is a built-in one of that name."""
+
+
+def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collection[str] = ()) -> Extensions:
+    """Load what is in the `.reenact` of the user's home and of a project; what the project has holds.
+
+    Whatever is wrong with a file is a problem, and the file is passed over. Links in a project are followed only inside
+    of it. `reserved` are the names of built-in commands.
+    """
+    root = Path(os.path.realpath(project))
+    of_user = _Folder(user / FOLDER, None, "user")
+    of_project = _Folder(root / FOLDER, root, "project")
+    same = os.path.realpath(of_user.path) == os.path.realpath(of_project.path)
+    folders = (of_user,) if same else (of_user, of_project)
+    replaced: dict[str, str] = {}
+    skills = _merged([folder.skills() for folder in folders], replaced)
+    commands = _merged([folder.commands() for folder in folders], replaced)
+    agents = _merged([folder.agents() for folder in folders], replaced)
+    hooks = of_user.hooks().hooks
+    found = HookFile((), (), "") if same else of_project.hooks()
+    withheld = None
+    if found.hooks and is_trusted(root, found.digest):
+        hooks = (*hooks, *found.hooks)
+    elif found.hooks:
+        withheld = Withheld(str(root), found.digest, found.hooks)
+    return Extensions(
+        skills=skills,
+        commands=commands,
+        agents=agents,
+        hooks=hooks,
+        withheld=withheld,
+        problems=tuple(problem for folder in folders for problem in folder.problems),
+        replaced=replaced,
+        hidden=tuple(name for name in commands if name in reserved),
+    )
+
+
+def hooks_of(project: Path) -> HookFile:
+    """Return the hooks of a project, trusted or not; none if it has none, or no file that can be read."""
+    root = Path(os.path.realpath(project))
+    return _Folder(root / FOLDER, root, "project").hooks()
+
+
+class _Folder:
+    """A `.reenact`, read part by part; `within` is what links in it may not lead out of."""
+
+    def __init__(self, path: Path, within: Path | None, source: Source) -> None:
+        self.path = path
+        self.problems: list[Problem] = []
+        self._within = within
+        self._source: Source = source
+
+    def skills(self) -> dict[str, Skill]:
+        folder = self.path / "skills"
+        return self._gather(self._skill(folder / name) for name in self._names(folder))
+
+    def commands(self) -> dict[str, Command]:
+        return self._gather(self._command(path) for path in self._files("commands"))
+
+    def agents(self) -> dict[str, Agent]:
+        return self._gather(self._agent(path) for path in self._files("agents"))
+
+    def hooks(self) -> HookFile:
+        path = self.path / hooking.FILE
+        try:
+            found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
+        except FileNotFoundError:
+            return HookFile((), (), "")
+        except MalformedError as error:
+            self._pass_over(path, error)
+            return HookFile((), (), "")
+        self.problems += found.problems
+        return found
+
+    def _skill(self, folder: Path) -> Skill | None:
+        path = folder / SKILL_FILE
+        if not folder.is_symlink() and not folder.is_dir():
+            return None  # a file that somebody has put beside the skills
+        text = self._text(path, missing="there is no such file; it is what makes a folder a skill")
+        if text is None:
+            return None
+        return self._read(
+            path,
+            lambda: read_skill(text, name=folder.name, path=_shown(path), folder=_shown(folder), source=self._source),
+        )
+
+    def _command(self, path: Path) -> Command | None:
+        text = self._text(path)
+        if text is None:
+            return None
+        return self._read(path, lambda: read_command(text, name=path.stem, path=_shown(path), source=self._source))
+
+    def _agent(self, path: Path) -> Agent | None:
+        text = self._text(path)
+        if text is None:
+            return None
+        return self._read(path, lambda: read_agent(text, name=path.stem, path=_shown(path), source=self._source))
+
+    def _files(self, kind: str) -> Iterator[Path]:
+        folder = self.path / kind
+        return (folder / name for name in self._names(folder) if name.endswith(_MARKDOWN))
+
+    def _names(self, folder: Path) -> list[str]:
+        try:
+            return names_in(folder, self._within)
+        except MalformedError as error:
+            self._pass_over(folder, error)
+            return []
+
+    def _text(self, path: Path, *, missing: str = "it was there a moment ago") -> str | None:
+        try:
+            return text_of(read_bytes(path, self._within))
+        except FileNotFoundError:
+            self._pass_over(path, MalformedError(missing))
+        except MalformedError as error:
+            self._pass_over(path, error)
+        return None
+
+    def _read(self, path: Path, read: Callable[[], One]) -> One | None:
+        try:
+            return read()
+        except MalformedError as error:
+            self._pass_over(path, error)
+            return None
+
+    def _gather(self, found: Iterator[One | None]) -> dict[str, One]:
+        """Return what was found by its names; of two of the same name the first holds."""
+        named: dict[str, One] = {}
+        for one in found:
+            if one is None:
+                continue
+            first = named.setdefault(one.name, one)
+            if first is not one:
+                self.problems.append(Problem(one.path, None, f"{first.path} has the name {one.name!r} already"))
+        return named
+
+    def _pass_over(self, path: Path, error: MalformedError) -> None:
+        self.problems.append(Problem(_shown(path), error.line, error.message))
+
+
+def _merged(found: list[dict[str, One]], replaced: dict[str, str]) -> dict[str, One]:
+    merged: dict[str, One] = {}
+    for of_folder in found:
+        for name, one in of_folder.items():
+            if name in merged:
+                replaced[one.path] = merged[name].path
+            merged[name] = one
+    return dict(sorted(merged.items()))
+
+
+def _shown(path: Path) -> str:
+    """Return the path as UTF-8 can hold it."""
+    return os.fsencode(path).decode("utf-8", "replace")

@@ -1,0 +1,150 @@
+"""Running a hook: a command line that is given JSON, some time, and nobody's patience beyond that."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, Final, Self
+
+import msgspec
+
+LARGEST: Final = 100_000
+"""Bytes that are kept of what a hook prints, on each of its two outputs; the rest is read and dropped."""
+
+_PIECE: Final = 1 << 16
+_LOOK_AROUND: Final = 0.05
+"""Seconds after which to see whether it has ended, though something that it started still holds its outputs."""
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """How a hook ended: `code` is its exit code, negative for a signal; None if it was ended when its time was over."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+def run(
+    command: str,
+    given: bytes,
+    *,
+    environ: Mapping[str, str],
+    cwd: Path,
+    timeout: float,
+    stop: threading.Event | None = None,
+) -> Ran:
+    """Run the command line with `given` on its standard input, for at most `timeout` seconds, or until `stop` is set.
+
+    It and what it has started are killed then, as they are when this is interrupted.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    process = subprocess.Popen(  # noqa: S603 - a command line of a person, or trusted by one
+        ["/bin/sh", "-c", command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env=dict(environ),
+        start_new_session=True,
+    )
+    ended = False
+    try:
+        with _Exchange(process, given) as exchange:
+            ended = exchange.until(time.monotonic() + timeout, stop)
+            return Ran(
+                process.returncode if ended else None, exchange.said(process.stdout), exchange.said(process.stderr)
+            )
+    finally:
+        if not ended:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class _Exchange:
+    """What goes in and comes out, without blocking."""
+
+    def __init__(self, process: subprocess.Popen[bytes], given: bytes) -> None:
+        self._process = process
+        self._left = memoryview(given)
+        self._heard: dict[IO[bytes] | None, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+        self._selector = selectors.DefaultSelector()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            assert pipe is not None  # all three were asked for
+            os.set_blocking(pipe.fileno(), False)
+            gives = pipe is process.stdin
+            event = selectors.EVENT_WRITE if gives else selectors.EVENT_READ
+            self._selector.register(pipe, event, partial(self._give if gives else self._take, pipe))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._selector.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # nobody reads what was left to be written
+                    pipe.close()
+
+    def until(self, deadline: float, stop: threading.Event | None) -> bool:
+        """Go on until the process has ended; return whether it has, before the time was over or it was stopped."""
+        while self._process.poll() is None:
+            left = deadline - time.monotonic()
+            if left <= 0 or (stop is not None and stop.is_set()):
+                return False
+            if self._selector.get_map():
+                self._exchange(min(left, _LOOK_AROUND))
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(min(left, _LOOK_AROUND))
+        while self._exchange(0):  # what is still in the pipes
+            if time.monotonic() >= deadline:
+                break
+        return True
+
+    def said(self, pipe: IO[bytes] | None) -> str:
+        """Return the beginning of what was printed there."""
+        return self._heard[pipe].decode(errors="replace")
+
+    def _exchange(self, timeout: float) -> bool:
+        """Take what there is, and give what is taken; return whether there was anything."""
+        ready = self._selector.select(timeout) if self._selector.get_map() else []
+        for key, _ in ready:
+            act: Callable[[], None] = key.data
+            act()
+        return bool(ready)
+
+    def _give(self, pipe: IO[bytes]) -> None:
+        try:
+            self._left = self._left[os.write(pipe.fileno(), self._left[:_PIECE]) :]
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more
+            self._left = self._left[:0]
+        if not self._left:
+            self._close(pipe)
+
+    def _take(self, pipe: IO[bytes]) -> None:
+        try:
+            piece = os.read(pipe.fileno(), _PIECE)
+        except BlockingIOError:
+            return
+        if not piece:
+            self._close(pipe)
+        heard = self._heard[pipe]
+        heard += piece[: LARGEST - len(heard)]
+
+    def _close(self, pipe: IO[bytes]) -> None:
+        self._selector.unregister(pipe)
+        with contextlib.suppress(OSError):
+            pipe.close()

@@ -1,0 +1,84 @@
+"""Which projects a person has trusted: their folders, and the hooks that were in them then."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.tools import is_object
+from reenact.extensions.files import read_bytes, text_of
+from reenact.extensions.problems import MalformedError
+
+_FILE: Final = "trusted.json"
+
+
+class Trust:
+    """What is trusted, in a file of the directory: a project with hooks of one digest, and with no others."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _FILE
+
+    def covers(self, project: Path, digest: str) -> bool:
+        """Return whether the hooks of this digest were trusted in this project. What cannot be read trusts nothing."""
+        try:
+            return self._read().get(str(project)) == digest
+        except MalformedError:
+            return False
+
+    def add(self, project: Path, digest: str) -> None:
+        """Trust the hooks of this digest in this project.
+
+        Raises:
+            ConfigurationError: it cannot be remembered.
+        """
+        self._write({**self._kept(), str(project): digest})
+
+    def remove(self, project: Path) -> bool:
+        """Trust the project no more; return whether it was trusted.
+
+        Raises:
+            ConfigurationError: it cannot be forgotten.
+        """
+        kept = self._kept()
+        if kept.pop(str(project), None) is None:
+            return False
+        self._write(kept)
+        return True
+
+    def _kept(self) -> dict[str, str]:
+        try:
+            return self._read()
+        except MalformedError as error:
+            raise ConfigurationError(f"{self._path}: {error.message}; mend or remove it") from error
+
+    def _read(self) -> dict[str, str]:
+        try:
+            content = json.loads(text_of(read_bytes(self._path, None)))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError):
+            raise MalformedError("it is no JSON") from None
+        if not is_object(content) or not all(isinstance(digest, str) for digest in content.values()):
+            raise MalformedError("it is to be an object with texts in it")
+        return content
+
+    def _write(self, kept: dict[str, str]) -> None:
+        """Put another file in the place of the one that is there, so that nobody ever reads half of one."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=_FILE)
+            try:
+                with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                    json.dump(kept, file, indent=1, sort_keys=True)
+                Path(name).replace(self._path)
+            except BaseException:
+                with suppress(OSError):
+                    Path(name).unlink()
+                raise
+        except OSError as error:
+            raise ConfigurationError(f"{self._path} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,141 @@
+"""Test cases and configurations out of files."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from reenact.terminal.cases.case import TerminalTestCase
+from reenact.terminal.config import TerminalTestConfig
+from reenact.terminal.fixture.options import FixtureOptions
+from reenact.terminal.script.plain import Plain, is_mapping, know, read_file
+from reenact.terminal.script.reading import script_in
+from reenact.terminal.script.steps import InteractionScript
+from reenact.terminal.script.structs import Readers, fields_of, struct_of
+
+HERE: Final = "${HERE}"
+"""Stands, in commands, their arguments and variables, for the directory of the file."""
+_DEFAULTS: Final = TerminalTestConfig()
+_OF_FILES: Final = ("suite", "config", "defaults", "tests")
+_OF_ONE: Final = ("name", "script", "description", "only")
+"""What a test has for itself: there are no defaults for it."""
+
+
+class CaseFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The tests of a file, in their order: `name` is that of the suite, `config` what holds for them."""
+
+    name: str
+    cases: tuple[TerminalTestCase, ...]
+    config: TerminalTestConfig = _DEFAULTS
+    file: str | None = None
+
+
+def load_cases(path: str | os.PathLike[str], config: TerminalTestConfig = _DEFAULTS) -> CaseFile:
+    """Return the tests in a file: one test, or a mapping with `tests`, and perhaps `suite`, `config` and `defaults`.
+
+    What the file has under `config` comes before `config`, value by value.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: the file cannot be read, or something in it is not what it is to be.
+    """
+    file = Path(path)
+    plain = read_file(file)
+    here = file.absolute().parent
+    if not (is_mapping(plain.value) and "tests" in plain.value):
+        case = _case(plain, _blank(file.stem), here)
+        return CaseFile(name=file.stem, cases=(case,), config=config, file=str(file))
+    fields = plain.fields(_OF_FILES)
+    blank = _blank("")
+    if (defaults := fields.get("defaults")) is not None:
+        know(defaults.fields(), (name for name in fields_of(TerminalTestCase) if name not in _OF_ONE))
+        blank = _read_case(defaults, _blank("defaults"), here)
+    return CaseFile(
+        name=fields["suite"].text() if "suite" in fields else file.stem,
+        cases=_cases(fields["tests"], blank, here),
+        config=_config(fields["config"], config, here) if "config" in fields else config,
+        file=str(file),
+    )
+
+
+def load_config(path: str | os.PathLike[str]) -> TerminalTestConfig:
+    """Return the configuration in a file.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: the file cannot be read, or something in it is not what it is to be.
+    """
+    file = Path(path)
+    return _config(read_file(file), _DEFAULTS, file.absolute().parent)
+
+
+def command_line(plain: Plain, here: Path) -> tuple[str, ...]:
+    """Return the program and its arguments: a list, or a line that is split as a POSIX shell would.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: it is neither, or empty.
+    """
+    if isinstance(plain.value, str):
+        try:
+            words = shlex.split(plain.value)
+        except ValueError as error:
+            raise plain.wrong(f"this is no command line: {str(error).lower()}") from error
+    else:
+        words = [item.text() for item in plain.items()]
+    if not words or not words[0]:
+        raise plain.wrong("the name of a program is missing")
+    return tuple(_placed(word, here) for word in words)
+
+
+def _config(plain: Plain, base: TerminalTestConfig, here: Path) -> TerminalTestConfig:
+    readers: Readers = {"cli_command": lambda line: shlex.join(command_line(line, here))}
+    config = struct_of(TerminalTestConfig, plain, base, readers)
+    return msgspec.structs.replace(config, default_env=_variables(config.default_env, here))
+
+
+def _cases(plain: Plain, blank: TerminalTestCase, here: Path) -> tuple[TerminalTestCase, ...]:
+    cases: dict[str, TerminalTestCase] = {}
+    for item in plain.items():
+        if "name" not in item.fields():
+            raise item.wrong("the field name is missing")
+        case = _case(item, blank, here)
+        if case.name in cases:
+            raise item.wrong(f"there is a test {case.name!r} already")
+        cases[case.name] = case
+    return tuple(cases.values())
+
+
+def _case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTestCase:
+    case = _read_case(plain, blank, here)
+    script = case.script if case.script.name else msgspec.structs.replace(case.script, name=case.name)
+    return msgspec.structs.replace(case, script=script)
+
+
+def _read_case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTestCase:
+    readers: Readers = {
+        "script": lambda script: script_in(script, ""),
+        "command": lambda command: command_line(command, here),
+        "cli_args": lambda args: tuple(_placed(item.text(), here) for item in args.items()),
+    }
+    case = struct_of(TerminalTestCase, plain, blank, readers)
+    return msgspec.structs.replace(case, fixture=_fixture(case.fixture, here))
+
+
+def _fixture(fixture: FixtureOptions | None, here: Path) -> FixtureOptions | None:
+    return fixture and msgspec.structs.replace(fixture, env=_variables(fixture.env, here))
+
+
+def _variables(env: Mapping[str, str], here: Path) -> dict[str, str]:
+    return {name: _placed(value, here) for name, value in env.items()}
+
+
+def _placed(text: str, here: Path) -> str:
+    return text.replace(HERE, str(here))
+
+
+def _blank(name: str) -> TerminalTestCase:
+    """Return a test without anything, which others are made from."""
+    return TerminalTestCase(name=name or "?", script=InteractionScript(name="", steps=()))

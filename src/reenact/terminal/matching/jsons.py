@@ -1,0 +1,238 @@
+"""JSON as RFC 8259 has it and nothing beside it; when two values are equal, and where they are not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from math import isfinite
+from typing import Final, NoReturn, TypeAlias, TypeGuard
+
+from reenact.terminal.matching.shown import quoted
+
+JSON: TypeAlias = "bool | Decimal | str | list[JSON] | dict[str, JSON] | None"
+"""A value; every number is exactly the one that was written."""
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
+"""A value with Python's own numbers."""
+Place: TypeAlias = "tuple[Place, str | int] | None"
+"""Where a value stands: in what, and under which name or index; None is the whole."""
+
+_BRIEF: Final = 80
+_POWER: Final = 25
+_LARGEST_POWER: Final = 4_000
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNUSUAL: Final = re.compile("[^ -~]")
+_TOO_DEEP: Final = "it is nested too deep, or contains itself"
+
+
+class InvalidJSONError(ValueError):
+    """What was given is not JSON; the message says what is wrong with it."""
+
+
+def read(text: str) -> JSON:
+    """Return the value that is written there.
+
+    Raises:
+        InvalidJSONError: it is not JSON: NaN, a name twice in an object, anything behind the value.
+    """
+    try:
+        value: JSON = json.loads(
+            text, parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_members
+        )
+    except json.JSONDecodeError as error:
+        if not text.strip():
+            raise InvalidJSONError("it is empty") from error
+        rest = quoted(text[error.pos : error.pos + _BRIEF])
+        raise InvalidJSONError(f"line {error.lineno}, column {error.colno}: {error.msg}, at {rest}") from error
+    except RecursionError:
+        raise InvalidJSONError(_TOO_DEEP) from None
+    except InvalidOperation:
+        raise InvalidJSONError("it has a number with an exponent too large to compare") from None
+    return value
+
+
+def plain(value: JSON) -> Plain:
+    """Return the value with Python's own numbers: whole ones are exact, fractions may be rounded.
+
+    Raises:
+        InvalidJSONError: a number is too large, or the value is nested too deep.
+    """
+    try:
+        return _plain(value)
+    except RecursionError:
+        raise InvalidJSONError(_TOO_DEEP) from None
+
+
+def value_of(value: object) -> JSON:
+    """Return the JSON value that a Python value stands for: mappings, lists, tuples, texts, numbers, booleans and None.
+
+    Raises:
+        InvalidJSONError: a part of it has no form in JSON, or it contains itself.
+    """
+    try:
+        return _value_of(value, None)
+    except RecursionError:
+        raise InvalidJSONError(_TOO_DEEP) from None
+
+
+def differences(expected: JSON, actual: JSON) -> Iterator[str]:
+    """Yield in words where the values differ, each time with the path: `$.items[2].name: ...`."""
+    left: list[tuple[Place, JSON, JSON]] = [(None, expected, actual)]
+    while left:
+        place, old, new = left.pop()
+        if isinstance(old, dict) and isinstance(new, dict):
+            for name in old:
+                if name not in new:
+                    yield f"{path(place)}: {brief(name)} is missing"
+            for name in new:
+                if name not in old:
+                    yield f"{path(place)}: {brief(name)} is there, and not expected"
+            left.extend(((place, name), old[name], new[name]) for name in reversed(old) if name in new)
+        elif isinstance(old, list) and isinstance(new, list):
+            if len(old) != len(new):
+                yield f"{path(place)}: {brief(old)} is expected, {brief(new)} is there"
+            pairs = list(zip(old, new, strict=False))
+            left.extend(((place, at), *pairs[at]) for at in reversed(range(len(pairs))))
+        elif type(old) is not type(new) or old != new:
+            yield f"{path(place)}: {brief(old)} is expected, {brief(new)} is there"
+
+
+def path(place: Place) -> str:
+    """Return the place as people write it: `$.items[2]["a name"]`."""
+    parts: list[str] = []
+    while place is not None:
+        place, part = place
+        if isinstance(part, int):
+            parts.append(f"[{part}]")
+        else:
+            parts.append(f".{part}" if _NAME.fullmatch(part) else f"[{brief(part)}]")
+    return "$" + "".join(reversed(parts))
+
+
+def brief(value: object) -> str:
+    """Return a value of JSON on a short line; of one that holds others only how many."""
+    if _is_object(value):
+        return f"an object with {_counted(len(value), 'member')}"
+    if _is_array(value):
+        return f"an array with {_counted(len(value), 'element')}"
+    text = _scalar(value)
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
+
+
+def pretty(value: JSON) -> str:
+    """Return the value as JSON on many lines, in a form that is the same for equal values."""
+    parts: list[str] = []
+    try:
+        _write(value, "\n", parts)
+    except RecursionError:
+        return brief(value)
+    return "".join(parts)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise InvalidJSONError(f"{constant} is no JSON")
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise InvalidJSONError(f"an object has the name {brief(twice)} twice")
+    return members
+
+
+def _value_of(value: object, place: Place) -> JSON:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return Decimal(int(value))
+    if isinstance(value, float) and isfinite(value):
+        return Decimal(repr(float(value)))
+    if isinstance(value, Decimal) and value.is_finite():
+        return value
+    if _is_array(value):
+        return [_value_of(element, (place, at)) for at, element in enumerate(value)]
+    if _is_object(value):
+        return {_name_of(name, place): _value_of(member, (place, str(name))) for name, member in value.items()}
+    what = f"the number {value}" if isinstance(value, float | Decimal) else f"a value of type {type(value).__name__}"
+    raise InvalidJSONError(f"{path(place)}: {what} has no form in JSON")
+
+
+def _plain(value: JSON) -> Plain:
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    if not isinstance(value, Decimal):
+        return value
+    if value.adjusted() > _LARGEST_POWER:
+        raise InvalidJSONError(f"the number {value:.9e} is too large")
+    return float(value) if int(value.as_tuple().exponent) < 0 else int(value)
+
+
+def _name_of(name: object, place: Place) -> str:
+    if not isinstance(name, str):
+        raise InvalidJSONError(f"{path(place)}: a name in an object is of type {type(name).__name__}, and must be str")
+    return str(name)
+
+
+def _is_array(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    return isinstance(value, list | tuple)
+
+
+def _is_object(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
+
+
+def _write(value: JSON, line: str, parts: list[str]) -> None:
+    """Add the value to the parts; `line` is what begins another line at its depth."""
+    deeper = line + "  "
+    if isinstance(value, dict) and value:
+        for at, name in enumerate(sorted(value)):
+            parts.append(f"{',' if at else '{'}{deeper}{_scalar(name)}: ")
+            _write(value[name], deeper, parts)
+        parts.append(line + "}")
+    elif isinstance(value, list) and value:
+        for at, element in enumerate(value):
+            parts.append(f"{',' if at else '['}{deeper}")
+            _write(element, deeper, parts)
+        parts.append(line + "]")
+    else:
+        parts.append(_scalar(value))
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, Decimal):
+        return _number(value)
+    return _UNUSUAL.sub(_escaped, json.dumps(value, ensure_ascii=False))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if character.isprintable() else json.dumps(character)[1:-1].replace("\x7f", "\\u007f")
+
+
+def _number(value: Decimal) -> str:
+    """Return the number in one form for all that are equal to it: 1 for 1.0, 0 for -0."""
+    if not value:
+        return "0"
+    sign, digits, exponent = value.as_tuple()
+    text = "".join(map(str, digits))
+    significant = text.rstrip("0")
+    power = int(exponent) + len(text) - len(significant)
+    if 0 <= power <= _POWER:
+        text = significant + "0" * power
+    elif -_POWER <= power < 0:
+        padded = significant.rjust(1 - power, "0")
+        text = f"{padded[:power]}.{padded[power:]}"
+    else:
+        text = f"{significant}E{power}"
+    return f"-{text}" if sign else text
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"

@@ -1,0 +1,221 @@
+"""Texts judged by what is expected of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NoReturn, get_args
+
+from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching import jsons
+from reenact.terminal.matching.difference import first_difference, resembling, unified
+from reenact.terminal.matching.normal import folded, normal, stripped
+from reenact.terminal.matching.options import AssertionOptions, AssertionResult, AssertionType
+from reenact.terminal.matching.patterns import BadPatternError, compiled, is_pattern
+from reenact.terminal.matching.schema import BadSchemaError, Violation, schema_of, violations
+from reenact.terminal.matching.shown import quoted, shown
+
+_LISTED: Final = 20
+_VIOLATIONS: Final = 200
+_TAIL: Final = 20
+
+
+class AssertionMatcher:
+    """Compares texts with what is expected of them.
+
+    What is expected may be anything: if nothing can be like it, as with a bad pattern or a bad schema, the result is a
+    failed one, and its message says why. Only what is no text to compare, or no options, raises `TerminalTestError`
+    (`INVALID_CONFIG`).
+    """
+
+    def assert_(self, actual: str, options: AssertionOptions) -> AssertionResult:
+        """Return whether the text is as the options say; if not, with what is different.
+
+        - `exact`: it equals the expected text.
+        - `contains`: the expected text is in it.
+        - `regex`: the pattern is found somewhere in it (`re.search`). Nothing bounds the time of one that backtracks.
+        - `json`: it is strict JSON (no NaN, no name twice in an object, nothing behind it) and has the structure of the
+          expected value: the order of members does not count, 1 equals 1.0 and not true, no number is rounded. If a
+          `str` is expected, it is JSON text: a text `a` is `'"a"'`.
+        - `jsonSchema`: it is strict JSON and conforms to the schema (`reenact.terminal.matching.schema`).
+
+        `strip_ansi` takes sequences out of both texts, but not out of a pattern. What `ignore_case` and
+        `ignore_whitespace` mean is said in `reenact.terminal.matching.normal`, for patterns in `...patterns`; for JSON
+        they mean nothing. In the result, `actual` is as it was given, and a compiled pattern is its text.
+        """
+        return _judged(actual, options)
+
+    def check(self, actual: str, options: AssertionOptions) -> AssertionResult:
+        """Return the result of `assert_`, or raise `ExpectationError` with its message and its diff if it failed."""
+        result = _judged(actual, options)
+        if result.passed:
+            return result
+        error = ExpectationError("\n".join(part for part in (result.message, result.diff) if part))
+        error.seen = actual
+        raise error
+
+    def exact_match(self, actual: str, expected: str) -> AssertionResult:
+        return _judged(actual, AssertionOptions(type="exact", expected=expected))
+
+    def contains_match(self, actual: str, expected: str) -> AssertionResult:
+        return _judged(actual, AssertionOptions(type="contains", expected=expected))
+
+    def regex_match(self, actual: str, pattern: str | re.Pattern[str]) -> AssertionResult:
+        return _judged(actual, AssertionOptions(type="regex", expected=pattern))
+
+    def json_match(self, actual: str, expected: object) -> AssertionResult:
+        return _judged(actual, AssertionOptions(type="json", expected=expected))
+
+    def json_schema_match(self, actual: str, schema: object) -> AssertionResult:
+        return _judged(actual, AssertionOptions(type="jsonSchema", expected=schema))
+
+
+def _judged(actual: str, options: AssertionOptions) -> AssertionResult:
+    _check(actual, options)
+    match options.type:
+        case "exact":
+            return _exact(actual, options)
+        case "contains":
+            return _contains(actual, options)
+        case "regex":
+            return _regex(actual, options)
+        case "json":
+            return _json(actual, options)
+        case "jsonSchema":
+            return _schema(actual, options)
+
+
+def _check(actual: object, options: object) -> None:
+    if not isinstance(actual, str):
+        _refuse(f"the actual text is {type(actual).__name__}, and must be str; decode bytes first")
+    if not isinstance(options, AssertionOptions):
+        _refuse(f"options is {type(options).__name__}, and must be AssertionOptions")
+    if options.type not in get_args(AssertionType):
+        _refuse(f"the type of an assertion is one of {', '.join(get_args(AssertionType))}, not {options.type!r}")
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem)
+
+
+def _passed(actual: str, options: AssertionOptions) -> AssertionResult:
+    return AssertionResult(passed=True, actual=actual, expected=_expected(options), type=options.type)
+
+
+def _failed(actual: str, options: AssertionOptions, message: str, diff: str | None = None) -> AssertionResult:
+    expected = _expected(options)
+    return AssertionResult(
+        passed=False, actual=actual, expected=expected, type=options.type, diff=diff, message=message
+    )
+
+
+def _expected(options: AssertionOptions) -> object:
+    expected: object = options.expected
+    return expected.pattern if is_pattern(expected) else expected
+
+
+def _not_a_text(actual: str, options: AssertionOptions) -> AssertionResult:
+    found = type(options.expected).__name__
+    hint = "; type regex takes a pattern" if is_pattern(options.expected) else ""
+    return _failed(actual, options, f"for {options.type}, expected is a str, not {found}{hint}")
+
+
+def _exact(actual: str, options: AssertionOptions) -> AssertionResult:
+    expected: object = options.expected
+    if not isinstance(expected, str):
+        return _not_a_text(actual, options)
+    if normal(actual, options) == normal(expected, options):
+        return _passed(actual, options)
+    old, new = stripped(expected, options), stripped(actual, options)
+    where = "" if options.ignore_case or options.ignore_whitespace else f", first in {first_difference(old, new)}"
+    diff = unified(old, new, key=lambda line: folded(line, options))
+    return _failed(actual, options, f"the text is not the expected one{where}", diff)
+
+
+def _contains(actual: str, options: AssertionOptions) -> AssertionResult:
+    expected: object = options.expected
+    if not isinstance(expected, str):
+        return _not_a_text(actual, options)
+    if normal(expected, options) in normal(actual, options):
+        return _passed(actual, options)
+    old, new = stripped(expected, options), stripped(actual, options)
+    nearest, first = resembling(old, new, key=lambda line: folded(line, options))
+    diff = unified(
+        old, nearest, key=lambda line: folded(line, options), names=("expected", "most like it"), first=first
+    )
+    return _failed(actual, options, f"{quoted(old)} is not in the text", diff)
+
+
+def _regex(actual: str, options: AssertionOptions) -> AssertionResult:
+    try:
+        pattern = compiled(options.expected, options)
+    except BadPatternError as error:
+        return _failed(actual, options, str(error))
+    text = normal(actual, options)
+    if pattern.search(text) is not None:
+        return _passed(actual, options)
+    lines = text.split("\n")
+    left = [f"… {len(lines) - _TAIL:,} lines before"] if len(lines) > _TAIL else []
+    shown_lines = [*left, *(f"+{shown(line)}" for line in lines[-_TAIL:])]
+    diff = "\n".join(["--- pattern", "+++ actual", f"-{shown(pattern.pattern)}", *shown_lines])
+    return _failed(actual, options, f"the pattern {quoted(pattern.pattern)} is not found in the text", diff)
+
+
+def _json(actual: str, options: AssertionOptions) -> AssertionResult:
+    expected: object = options.expected
+    try:
+        old = jsons.read(stripped(expected, options)) if isinstance(expected, str) else jsons.value_of(expected)
+    except jsons.InvalidJSONError as error:
+        hint = "; a str is JSON text: give a text in double quotes" if isinstance(expected, str) else ""
+        return _failed(actual, options, f"what is expected is not JSON: {error}{hint}")
+    try:
+        new = jsons.read(stripped(actual, options))
+    except jsons.InvalidJSONError as error:
+        diff = unified(jsons.pretty(old), stripped(actual, options))
+        return _failed(actual, options, f"the text is not JSON: {error}", diff)
+    found = jsons.differences(old, new)
+    listed = list(islice(found, _LISTED))
+    if not listed:
+        return _passed(actual, options)
+    more = sum(1 for _ in found)
+    message = _message("the JSON is not the expected one:", listed, more)
+    return _failed(actual, options, message, unified(jsons.pretty(old), jsons.pretty(new)))
+
+
+def _schema(actual: str, options: AssertionOptions) -> AssertionResult:
+    try:
+        schema = schema_of(options.expected)
+    except BadSchemaError as error:
+        return _failed(actual, options, str(error))
+    try:
+        instance = jsons.plain(jsons.read(stripped(actual, options)))
+    except jsons.InvalidJSONError as error:
+        return _failed(actual, options, f"the text is not JSON: {error}")
+    try:
+        found = violations(instance, schema)
+        listed = list(islice(found, _VIOLATIONS))
+        more = sum(1 for _ in found)
+    except BadSchemaError as error:
+        return _failed(actual, options, str(error))
+    if not listed:
+        return _passed(actual, options)
+    lines = [line for violation in listed for line in _told(violation)]
+    message = _message("the JSON does not conform to the schema:", lines, more)
+    return _failed(actual, options, message, _rules(listed))
+
+
+def _told(violation: Violation) -> Iterator[str]:
+    yield f"{violation.place}: {violation.problem}"
+    yield from (f"  {reason}" for reason in violation.reasons)
+
+
+def _rules(broken: Sequence[Violation]) -> str:
+    lines = ["--- schema", "+++ actual"]
+    for violation in broken:
+        lines += [f"@@ {violation.place} @@", f"-{violation.rule}", f"+{violation.found}"]
+    return "\n".join(lines)
+
+
+def _message(what: str, lines: Iterable[str], more: int) -> str:
+    return "\n  ".join([what, *lines, *([f"… and {more:,} more"] if more else [])])

@@ -1,0 +1,89 @@
+r"""Regular expressions where case or white space does not count.
+
+The text is folded as for other comparisons (`normal`): casefolded, with one blank for each run of white space and none
+at its ends. What a pattern says must then be said of such a text:
+
+- **Case**: the pattern is compiled with `IGNORECASE`, and characters above ASCII that stand in it are casefolded, `ß`
+  to `(?:ss)`. A class `[...]` stands for one character and is left to `IGNORECASE`: `[ß]` finds nothing.
+- **White space**: a run of white space in the pattern, written as it is or as `\n`, `\t`, `\r`, `\f`, `\v` or `\s`,
+  with or without quantifiers, stands for one blank; for one or none if every part of it may be absent, and at both ends
+  of the pattern, also behind a first `^` and before a last `$`. Classes, and `\S`, are left alone. In a verbose pattern
+  only escapes are white space.
+
+A compiled pattern is treated alike: it is compiled again, from its text, with its own flags as well. Escape sequences
+in a pattern are never taken out: a pattern is no text of a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeGuard
+
+from reenact.terminal.matching.options import AssertionOptions
+from reenact.terminal.matching.shown import escaped, quoted
+
+_QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
+_ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
+_WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?\([^)]*+\)"
+"""Escapes, classes, and what holds the name of a group: passed over."""
+_LOOSE: Final = re.compile(
+    rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|{_WHOLE}|(?P<letter>[^\x00-\x7f])", re.DOTALL
+)
+_VERBOSE: Final = re.compile(
+    rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|{_WHOLE}|(?P<letter>[^\x00-\x7f])", re.DOTALL
+)
+_PART: Final = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
+_BEFORE_ALL: Final = re.compile(r"(?:\(\?[a-zA-Z]+\))?(?:\^|\\A)?")
+_BEHIND_ALL: Final = ("", "$", r"\Z")
+_VERBOSE_INSIDE: Final = re.compile(r"\(\?[a-zA-Z]*x")
+_ABSENT: Final = ("*", "?", "{0", "{,")
+
+
+class BadPatternError(ValueError):
+    """What was given is no regular expression."""
+
+
+def compiled(pattern: object, options: AssertionOptions) -> re.Pattern[str]:
+    """Return the pattern, made so that it finds in folded text what it would find if nothing ignored were there.
+
+    Raises:
+        BadPatternError: it is no pattern, and why.
+    """
+    text, flags = (pattern.pattern, pattern.flags & ~re.DEBUG) if is_pattern(pattern) else (pattern, 0)
+    if not isinstance(text, str):
+        what = "a compiled pattern of bytes" if is_pattern(pattern) else type(pattern).__name__
+        raise BadPatternError(f"for regex, expected is a pattern, as a str or compiled from one, not {what}")
+    plain = _compiled(text, flags)
+    if not (options.ignore_case or options.ignore_whitespace):
+        return plain
+    flags = plain.flags | (re.IGNORECASE if options.ignore_case else 0)
+    try:
+        return _compiled(_rewritten(text, options, verbose=bool(flags & re.VERBOSE)), flags)
+    except BadPatternError:  # as when a comment in it looks like a class
+        return _compiled(text, flags)
+
+
+def is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
+    """Whether it is a compiled pattern, of texts or of bytes."""
+    return isinstance(value, re.Pattern)
+
+
+def _compiled(text: str, flags: int) -> re.Pattern[str]:
+    try:
+        return re.compile(text, flags)
+    except (re.error, OverflowError, RecursionError, Warning) as error:  # a warning, where warnings are errors
+        raise BadPatternError(f"the pattern {quoted(text)} is no regular expression: {escaped(str(error))}") from error
+
+
+def _rewritten(pattern: str, options: AssertionOptions, *, verbose: bool) -> str:
+    def replaced(found: re.Match[str]) -> str:
+        if found["space"] and options.ignore_whitespace:
+            at_an_end = _BEFORE_ALL.fullmatch(pattern, 0, found.start()) or pattern[found.end() :] in _BEHIND_ALL
+            absent = all((part["quantifier"] or "").startswith(_ABSENT) for part in _PART.finditer(found[0]))
+            return "[ ]?" if at_an_end or absent else "[ ]"
+        if found["letter"] and options.ignore_case:
+            letters = found[0].casefold()
+            return letters if len(letters) == 1 else f"(?:{letters})"
+        return found[0]
+
+    return (_VERBOSE if verbose or _VERBOSE_INSIDE.search(pattern) else _LOOSE).sub(replaced, pattern)

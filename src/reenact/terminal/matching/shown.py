@@ -1,0 +1,96 @@
+r"""How a line of text is shown to people: short, and with nothing in it that is not seen or does something.
+
+Control characters, blanks of other widths, marks of direction and the like are written as Python's escapes (`\x1b`).
+Of a line, 200 characters are shown. When two lines stand against each other that differ in white space alone, blanks
+are written as `·`, tabs and line ends as `\t` and `\n`; when they look the same otherwise, as with an accent in two
+forms, all characters above ASCII are written as escapes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final, Literal, TypeAlias
+
+LONGEST: Final = 200
+"""Characters that are shown of a line."""
+_BEFORE: Final = 40
+_UNUSUAL: Final = re.compile(r"[^\t -~]")
+_NOT_LINES: Final = re.compile(r"[^\t\n -~]")
+_SPACES: Final = {" ": "·", "\t": "\\t", "\n": "\\n"}
+
+Look: TypeAlias = tuple[Literal["plain", "spaces", "ascii"], int]
+"""What is made visible, and from which character on the line is shown."""
+PLAIN_LOOK: Final[Look] = ("plain", 0)
+
+
+def look_at(one: str, other: str) -> Look:
+    """Return how both lines are to be shown, so that their first difference is seen."""
+    start = 0
+    if max(len(one), len(other)) > LONGEST:
+        start = max(0, common_length(one, other) - _BEFORE)
+    one, other = one[start : start + LONGEST], other[start : start + LONGEST]
+    if one.split() == other.split() or "".join(one.split()) == "".join(other.split()):
+        return "spaces", start
+    if unicodedata.normalize("NFKC", one) == unicodedata.normalize("NFKC", other):
+        return "ascii", start
+    return "plain", start
+
+
+def shown(line: str, look: Look = PLAIN_LOOK) -> str:
+    """Return the line as it is shown."""
+    what, start = look
+    part = line[start : start + LONGEST]
+    left = len(line.removesuffix("\n")) - start - len(part.removesuffix("\n"))
+    match what:
+        case "plain":
+            part = _UNUSUAL.sub(_escaped, part.removesuffix("\n"))
+        case "spaces":
+            part = "".join(_SPACES.get(character) or _UNUSUAL.sub(_escaped, character) for character in part)
+        case "ascii":
+            part = _NOT_LINES.sub(_as_escape, part.removesuffix("\n"))
+    return f"{'…' if start else ''}{part}{f'… ({left:,} more)' if left > 0 else ''}"
+
+
+def escaped(text: str) -> str:
+    """Return the text with escapes for what is not seen, but for blanks, tabs and newlines."""
+    return _NOT_LINES.sub(_escaped, text)
+
+
+def quoted(text: str) -> str:
+    """Return the text in quotes, on one line; if it is long, its beginning and its end."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]}…{text[-(LONGEST // 2) :]}"
+    return "'" + _UNUSUAL.sub(_escaped, text).replace("\t", "\\t") + "'"
+
+
+def common_length(one: str, other: str) -> int:
+    """Return how many characters the texts have in common at their beginning."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_end_length(one: str, other: str) -> int:
+    """Return how many characters the texts have in common at their end."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() else _as_escape(found)
+
+
+def _as_escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")

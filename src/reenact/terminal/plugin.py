@@ -1,0 +1,129 @@
+"""Fixtures for pytest: `terminal`, `cli`. Every test run loads this module: it imports nothing until one is used.
+
+Settings, in the configuration file of pytest: `terminal_command`, the command line that `cli` runs; `terminal_timeout`,
+how many seconds a wait may take that says nothing else; `terminal_keep`, where recordings and pictures of tests that
+fail are kept, seen from the configuration file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from reenact.terminal.fixture.fixture import TestFixture
+    from reenact.terminal.fixture.options import FixtureOptions
+    from reenact.terminal.fixture.programs import CommandLine, Terminals
+
+_COMMAND: Final = "terminal_command"
+_TIMEOUT: Final = "terminal_timeout"
+_KEEP: Final = "terminal_keep"
+_TERMINALS: Final = pytest.StashKey["Terminals"]()
+_FACTORY: Final = pytest.StashKey[pytest.TempPathFactory]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the settings."""
+    parser.addini(_COMMAND, "The command line that the fixture `cli` runs.", default="reenact")
+    parser.addini(_TIMEOUT, "Seconds that a wait of the fixtures `terminal` and `cli` may take.", default="30")
+    parser.addini(
+        _KEEP, "Where recordings and pictures of failed tests are kept; by default beside `tmp_path`.", default=""
+    )
+
+
+@pytest.fixture
+def terminal_options() -> FixtureOptions:
+    """What is set up around the programs of a test; to be overridden by tests that want something there."""
+    from reenact.terminal.fixture.options import FixtureOptions  # noqa: PLC0415 - see above
+
+    return FixtureOptions()
+
+
+@pytest.fixture
+def terminal_fixture(terminal_options: FixtureOptions) -> Iterator[TestFixture]:
+    """Directories, files, variables and, if the options say so, a Messages API for the programs of this test alone."""
+    from reenact.terminal.fixture.fixture import TestFixture  # noqa: PLC0415 - see above
+
+    fixture = TestFixture(terminal_options)
+    with fixture:
+        yield fixture
+
+
+@pytest.fixture
+def _reenact_terminals(
+    request: pytest.FixtureRequest, terminal_fixture: TestFixture, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Terminals]:
+    """What starts the programs of a test, whatever the test calls `terminal`."""
+    from reenact.terminal.fixture.programs import Terminals  # noqa: PLC0415 - see above
+
+    with Terminals(terminal_fixture, timeout=_seconds(request.config)) as terminals:
+        request.node.stash[_TERMINALS] = terminals
+        request.config.stash[_FACTORY] = tmp_path_factory
+        yield terminals
+
+
+@pytest.fixture
+def terminal(_reenact_terminals: Terminals) -> Terminals:
+    """Starts programs at terminals, in a directory and an environment of the test's own: `terminal("less", "a.txt")`.
+
+    It takes what `TerminalEmulator` takes, and returns one that is started, and is disposed of at the end of the test.
+    """
+    return _reenact_terminals
+
+
+@pytest.fixture
+def cli(request: pytest.FixtureRequest, _reenact_terminals: Terminals) -> CommandLine:
+    """Starts the command of `terminal_command`: at a terminal, `cli("--help")`, or without, `cli.run("--help")`."""
+    from reenact.terminal.fixture.programs import CommandLine, command_of  # noqa: PLC0415 - see above
+
+    return CommandLine(command_of(str(request.config.getini(_COMMAND)), request.config.rootpath), _reenact_terminals)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell in the report of a test that fails what its programs showed, while they are still there."""
+    report = yield
+    terminals = item.stash.get(_TERMINALS, None)
+    if terminals is not None and (report.failed or report.when == "teardown"):
+        del item.stash[_TERMINALS]
+        if report.failed:
+            report.sections.extend(_sections(item, terminals))
+    return report
+
+
+def _sections(item: pytest.Item, terminals: Terminals) -> list[tuple[str, str]]:
+    from reenact.terminal.fixture.keeping import sections  # noqa: PLC0415 - see above
+
+    try:
+        return list(sections(terminals, lambda: _directory(item)))
+    except Exception as error:  # noqa: BLE001 - why the test has failed is to be told in any case
+        return [("terminal", f"what it showed cannot be told: {error!r}")]
+
+
+def _seconds(config: pytest.Config) -> float:
+    from reenact.terminal.session.checking import seconds  # noqa: PLC0415 - see above
+
+    text = config.getini(_TIMEOUT)
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    return seconds(value, f"{_TIMEOUT} ({text!r})", positive=True)
+
+
+def _directory(item: pytest.Item) -> Path:
+    """Make the directory for what is kept of the test, and return its path."""
+    from reenact.terminal.fixture.keeping import name_of  # noqa: PLC0415 - see above
+
+    config = item.config
+    keep = str(config.getini(_KEEP))
+    if keep:
+        base = (config.inipath.parent if config.inipath else config.rootpath) / keep
+    else:
+        base = config.stash[_FACTORY].getbasetemp() / "terminal"
+    directory = base / name_of(item.nodeid)
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory

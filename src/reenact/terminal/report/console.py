@@ -1,0 +1,137 @@
+"""Results for people at a terminal: a line for each test, then all about those that failed, then the sums."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TextIO
+
+from reenact.terminal.ansi.parser import ANSIParser
+from reenact.terminal.report.characters import end_of, on_one_line, plain_lines, start_of
+from reenact.terminal.report.results import TestResult, TestSuiteResult
+from reenact.terminal.report.selection import failures
+from reenact.terminal.report.totals import spoken, totals
+
+LARGEST: Final = 4000
+"""Characters that are shown of one text; of what the program wrote the last, of all else the first."""
+DETAILED: Final = 100
+"""Failures that are shown with all about them; of further ones, why they failed."""
+_WORDS: Final = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "skipped": "skipped"}
+_COLORS: Final = {"passed": "32", "failed": "1;31", "error": "1;35", "skipped": "33"}
+
+
+def console(results: Sequence[TestSuiteResult], *, colored: bool = False) -> str:
+    """Return the report. But for our own colours, if they are wanted, it holds nothing that a terminal would obey."""
+    return "\n".join(_lines(results, _Ink(colored=colored))) + "\n"
+
+
+def wants_color(file: TextIO, environment: Mapping[str, str]) -> bool:
+    """Return whether colours are of use: on a terminal that knows them, unless `NO_COLOR` is set (no-color.org)."""
+    return file.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def write_console(text: str, file: TextIO) -> None:
+    r"""Write the text; characters that the file's encoding does not have become `\u2026` and the like."""
+    encoding = getattr(file, "encoding", None) or "utf-8"
+    file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    file.flush()
+
+
+class _Ink:
+    """Colours text, or leaves it alone."""
+
+    def __init__(self, *, colored: bool) -> None:
+        self._colored = colored
+
+    def __call__(self, text: str, rendition: str) -> str:
+        return f"\x1b[{rendition}m{text}\x1b[0m" if self._colored and text else text
+
+
+def _lines(results: Sequence[TestSuiteResult], ink: _Ink) -> Iterator[str]:
+    for suite in results:
+        yield ink(on_one_line(suite.name), "1")
+        for test in suite.tests:
+            yield _line(test, ink)
+        yield ""
+    failed = [(suite, test) for suite in results for test in failures(suite)]
+    for suite, test in failed[:DETAILED]:
+        yield _title(suite, test, ink)
+        yield from _details(test, ink)
+        yield ""
+    for suite, test in failed[DETAILED:]:
+        yield f"{_title(suite, test, ink)}: {_reason(test)}"
+    if failed[DETAILED:]:
+        yield f"(only the first {DETAILED} failures are shown with all about them)\n"
+    sums = totals(results)
+    yield ink(str(sums), "1;32" if sums.success else "1;31")
+
+
+def _line(test: TestResult, ink: _Ink) -> str:
+    notes = [spoken(test.duration)]
+    if test.attempts > 1:
+        notes.append(f"tried {test.attempts} times")
+    if test.status == "skipped" and test.reason:
+        notes.append(on_one_line(test.reason))
+    return f"  {ink(_WORDS[test.status], _COLORS[test.status])} {on_one_line(test.name)} ({', '.join(notes)})"
+
+
+def _title(suite: TestSuiteResult, test: TestResult, ink: _Ink) -> str:
+    name = f"{on_one_line(suite.name)}: {on_one_line(test.name)}"
+    return f"{ink(_WORDS[test.status].rstrip(), _COLORS[test.status])} {ink(name, '1')}"
+
+
+def _reason(test: TestResult) -> str:
+    first, _, _ = plain_lines(test.error or "it is not known why").strip().partition("\n")
+    return first[:LARGEST]
+
+
+def _details(test: TestResult, ink: _Ink) -> Iterator[str]:
+    yield _beginning(test.error or "it is not known why")
+    for assertion in test.assertions:
+        if assertion.passed:
+            continue
+        if assertion.message and assertion.message not in (test.error or ""):
+            yield _beginning(assertion.message)
+        if assertion.diff:
+            yield _heading(f"what is different ({assertion.type}):", ink)
+            yield _painted_diff(_beginning(assertion.diff), ink)
+    if test.stack:
+        yield _heading("where:", ink)
+        yield _beginning(test.stack)
+    if test.screen is not None:
+        yield _heading("the last screen:", ink)
+        yield _framed(_beginning(test.screen) if test.screen.strip() else "    (empty)", ink)
+    elif test.output:
+        yield _heading("the last of the output:", ink)
+        yield _framed(_end(test.output), ink)
+    for path in test.attachments:
+        yield f"    kept: {on_one_line(path)}"
+
+
+def _heading(text: str, ink: _Ink) -> str:
+    return ink(f"    {text}", "2")
+
+
+def _beginning(text: str) -> str:
+    start, missing = start_of(plain_lines(text).strip("\n"), LARGEST)
+    note = f"\n({missing} more characters are left out)" if missing else ""
+    return _indented(start + note)
+
+
+def _end(output: str) -> str:
+    end, missing = end_of(output, LARGEST)
+    note = f"({missing} characters before this are left out)\n" if missing else ""
+    return _indented(note + plain_lines(ANSIParser().strip(end)).strip("\n"))
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text, "    ", lambda _: True)
+
+
+def _framed(text: str, ink: _Ink) -> str:
+    return "\n".join(ink("    | ", "2") + line.removeprefix("    ") for line in text.split("\n"))
+
+
+def _painted_diff(diff: str, ink: _Ink) -> str:
+    colors = {"+": "32", "-": "31", "@": "36"}
+    return "\n".join(ink(line, color) if (color := colors.get(line[4:5])) else line for line in diff.split("\n"))

@@ -1,0 +1,93 @@
+"""Who makes the reports: results in, text out, and a file if one is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from reenact.terminal.config import ReportFormat
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.report.console import console, wants_color, write_console
+from reenact.terminal.report.html import html
+from reenact.terminal.report.jsons import to_json
+from reenact.terminal.report.junit import junit
+from reenact.terminal.report.results import TestSuiteResult
+from reenact.terminal.report.selection import selected
+from reenact.terminal.report.writing import write_report
+
+
+class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What report is made.
+
+    Attributes:
+        format: `junit`, `html`, `json` or `console`.
+        output_path: a file for it; its directories are made, and what was there is replaced at once.
+        include_output: with what the programs showed; why a test failed is said in any case.
+        include_stack: with where in the code it failed.
+    """
+
+    format: ReportFormat
+    output_path: str | os.PathLike[str] | None = None
+    include_output: bool = True
+    include_stack: bool = True
+
+
+class ReportGenerator:
+    """Makes reports of what became of tests.
+
+    A duration or a start that is no number of seconds is refused with a `TerminalTestError` of type `INVALID_CONFIG`.
+    """
+
+    def generate(self, results: Sequence[TestSuiteResult], options: ReportOptions) -> str:
+        """Return the report, and write it to `output_path` if there is one.
+
+        Raises:
+            TerminalTestError: `INVALID_CONFIG`: there is no such format, or the file cannot be written. Then what was
+                there before is still there.
+        """
+        path = None if options.output_path is None else Path(options.output_path)
+        wanted = selected(results, include_output=options.include_output, include_stack=options.include_stack)
+        report = _made(options.format, wanted, Path.cwd() if path is None else path.absolute().parent)
+        if path is not None:
+            write_report(path, report)
+        return report
+
+    def generate_junit(self, results: Sequence[TestSuiteResult]) -> str:
+        """Return the report as JUnit XML, with output and stack."""
+        return self.generate(results, ReportOptions(format="junit"))
+
+    def generate_html(self, results: Sequence[TestSuiteResult]) -> str:
+        """Return the report as a page of HTML, for the current directory."""
+        return self.generate(results, ReportOptions(format="html"))
+
+    def generate_json(self, results: Sequence[TestSuiteResult]) -> str:
+        """Return the report as JSON."""
+        return self.generate(results, ReportOptions(format="json"))
+
+    def print_console(self, results: Sequence[TestSuiteResult], file: TextIO | None = None) -> None:
+        """Print the report for people, to standard output unless a file is given; in colours if it is a terminal."""
+        target = sys.stdout if file is None else file
+        wanted = selected(results, include_output=True, include_stack=True)
+        write_console(console(wanted, colored=wants_color(target, os.environ)), target)
+
+
+def _made(format: ReportFormat, results: Sequence[TestSuiteResult], directory: Path) -> str:  # noqa: A002 - as the option
+    match format:
+        case "junit":
+            return junit(results)
+        case "html":
+            return html(results, directory)
+        case "json":
+            return to_json(results)
+        case "console":
+            return console(results)
+        case _:
+            raise TerminalTestError(
+                TerminalTestErrorType.INVALID_CONFIG,
+                f"there is no report format {format!r}; choose junit, html, json or console",
+            )

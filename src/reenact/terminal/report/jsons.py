@@ -1,0 +1,131 @@
+"""Results as JSON: a stable form for programs.
+
+    {"version": 1,
+     "totals": {"tests", "passed", "failed", "errors", "skipped", "duration"},
+     "suites": [{"name", "started", "duration", "tests": [
+        {"name", "suite", "status", "duration", "error", "error_type", "stack", "output", "screen", "attempts",
+         "attachments", "reason",
+         "assertions": [{"passed", "type", "actual", "expected", "diff", "message"}]}]}]}
+
+Times are in seconds, `started` since 1970 in UTC; what is not known is null. Names may be added to
+version 1; none is taken away, and none changes its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Final, Literal, TypeGuard
+
+import msgspec
+from msgspec.structs import replace
+
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.options import AssertionResult
+from reenact.terminal.report.characters import encodable
+from reenact.terminal.report.results import TestResult, TestSuiteResult
+from reenact.terminal.report.totals import Totals, totals
+
+_DEEPEST: Final = 100
+_LARGEST_INTEGER: Final = 2**53
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in the file."""
+
+    version: Literal[1] = 1
+    totals: Totals
+    suites: tuple[TestSuiteResult, ...]
+
+
+def to_json(results: Sequence[TestSuiteResult]) -> str:
+    """Return the results as strict JSON: no NaN, and nothing that is not Unicode."""
+    report = Report(totals=totals(results), suites=tuple(_fit(suite) for suite in results))
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+
+
+def from_json(text: str | bytes) -> Report:
+    """Return the report that the text holds.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: it holds none of this version.
+    """
+    try:
+        return msgspec.json.decode(text, type=Report)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise TerminalTestError(
+            TerminalTestErrorType.INVALID_CONFIG, f"this is no JSON report of version 1: {error}", error
+        ) from error
+
+
+def _fit(suite: TestSuiteResult) -> TestSuiteResult:
+    return replace(suite, name=encodable(suite.name), tests=tuple(_fit_test(test) for test in suite.tests))
+
+
+def _fit_test(test: TestResult) -> TestResult:
+    return replace(
+        test,
+        name=encodable(test.name),
+        suite=encodable(test.suite),
+        error=_fit_text(test.error),
+        stack=_fit_text(test.stack),
+        output=_fit_text(test.output),
+        screen=_fit_text(test.screen),
+        reason=_fit_text(test.reason),
+        attachments=tuple(encodable(path) for path in test.attachments),
+        assertions=tuple(_fit_assertion(assertion) for assertion in test.assertions),
+    )
+
+
+def _fit_assertion(assertion: AssertionResult) -> AssertionResult:
+    return replace(
+        assertion,
+        actual=encodable(assertion.actual),
+        expected=_fit_value(assertion.expected, 0),
+        diff=_fit_text(assertion.diff),
+        message=_fit_text(assertion.message),
+    )
+
+
+def _fit_text(text: str | None) -> str | None:
+    return None if text is None else encodable(text)
+
+
+def _fit_value(value: object, depth: int) -> object:
+    """Return what was expected as JSON has it: a pattern is its text, and what JSON cannot say is said in words."""
+    if isinstance(value, str):
+        return encodable(value)
+    if value is None or _is_number(value):
+        return value
+    if _is_pattern(value):
+        return encodable(str(value.pattern))
+    if _is_mapping(value) and depth < _DEEPEST:
+        return {encodable(str(key)): _fit_value(item, depth + 1) for key, item in value.items()}
+    if _is_sequence(value) and depth < _DEEPEST:
+        return [_fit_value(item, depth + 1) for item in value]
+    return _in_words(value)
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number, or true or false, that every reader of JSON takes for the same."""
+    return isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) <= _LARGEST_INTEGER
+
+
+def _is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
+    return isinstance(value, re.Pattern)
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple)
+
+
+def _in_words(value: object) -> str:
+    try:
+        return encodable(repr(value))
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"

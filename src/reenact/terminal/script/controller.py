@@ -1,0 +1,143 @@
+"""Who plays a script: types, waits, asserts, and takes down what came of each step."""
+
+from __future__ import annotations
+
+import codecs
+import math
+import time
+from typing import Final, assert_never
+
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.matching.matcher import AssertionMatcher
+from reenact.terminal.matching.options import AssertionResult
+from reenact.terminal.script.limit import TimeLimit
+from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
+from reenact.terminal.session.emulator import TerminalEmulator
+from reenact.terminal.session.session import TerminalState
+
+_NO_LIMIT: Final = TimeLimit(math.inf)
+
+
+class InteractionController:
+    """Plays scripts at a terminal, which is started with the first step if it was not before.
+
+    ```python
+    with TerminalEmulator("cat") as terminal:
+        result = InteractionController(terminal).execute(script_of([{"sendLine": "hello"}, {"wait": "hello"}]))
+    ```
+
+    What the program does, or does not do, is no exception here: it is told in the results. After a failed assertion the
+    script goes on, so that all of them are judged; any other failure ends it.
+    """
+
+    def __init__(self, terminal: TerminalEmulator, matcher: AssertionMatcher | None = None) -> None:
+        self._terminal = terminal
+        self._matcher = AssertionMatcher() if matcher is None else matcher
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._heard = self._end_of_output(terminal.get_output_bytes())
+
+    def execute(self, script: InteractionScript, limit: TimeLimit | None = None) -> InteractionResult:
+        """Play the script, within the time of `limit` altogether, and return what came of it.
+
+        A program that cannot be started is a failure without steps.
+        """
+        began = time.monotonic()
+        results: list[StepResult] = []
+        failure: TerminalTestError | None = None
+        try:
+            self._start()
+        except TerminalTestError as error:
+            failure = error
+        else:
+            for step in script.steps:
+                results.append(self.execute_step(step, limit))
+                if not results[-1].success and results[-1].error_type is not TerminalTestErrorType.ASSERTION_FAILED:
+                    break
+        first = next((result for result in results if not result.success), None)
+        return InteractionResult(
+            success=failure is None and first is None,
+            steps=tuple(results),
+            total_duration=time.monotonic() - began,
+            exit_status=self._terminal.exit_status,
+            output=self._terminal.get_output(),
+            error=str(failure) if failure is not None else None if first is None else first.error,
+            error_type=failure.type if failure is not None else None if first is None else first.error_type,
+        )
+
+    def execute_step(self, step: InteractionStep, limit: TimeLimit | None = None) -> StepResult:
+        """Do this step and return what came of it; its `output` is what was written since the step before."""
+        began = time.monotonic()
+        limit = _NO_LIMIT if limit is None else limit
+        failure: TerminalTestError | None = None
+        asserted: AssertionResult | None = None
+        try:
+            self._start()
+            if limit.is_over:
+                raise WaitTimeoutError("the step was not begun")
+            asserted = self._do(step, limit)
+        except WaitTimeoutError as error:
+            failure = _too_late(limit, error) if limit.is_over else error
+        except TerminalTestError as error:
+            failure = error
+        if asserted is not None and not asserted.passed:
+            failure = TerminalTestError(TerminalTestErrorType.ASSERTION_FAILED, _said(asserted))
+        return StepResult(
+            step=step,
+            success=failure is None,
+            duration=time.monotonic() - began,
+            output=self._heard_since(),
+            error=None if failure is None else str(failure),
+            error_type=None if failure is None else failure.type,
+            assertion=asserted,
+        )
+
+    def get_terminal_state(self) -> TerminalState:
+        """Return what is known of the program and its terminal now."""
+        return self._terminal.get_terminal_state()
+
+    def _start(self) -> None:
+        if self._terminal.pid is None:
+            self._terminal.start()
+
+    def _do(self, step: InteractionStep, limit: TimeLimit) -> AssertionResult | None:
+        match step.type:
+            case "send":
+                self._terminal.write(step.value)
+            case "sendKey":
+                self._terminal.send_key(step.value)
+            case "wait":
+                self._terminal.wait_for(step.value, self._patience(step, limit), scope=step.scope)
+            case "waitForExit":
+                self._terminal.wait_for_exit(self._patience(step, limit))
+            case "assert":
+                assert step.assertion is not None
+                shown = self._terminal.get_output() if step.subject == "output" else self._terminal.screen.text
+                return self._matcher.assert_(shown, step.assertion)  # noqa: PT009 - not that of unittest
+            case "delay":
+                if not limit.pause(step.value):
+                    raise WaitTimeoutError("the pause was cut short")
+            case _:
+                assert_never(step.type)
+        return None
+
+    def _patience(self, step: InteractionStep, limit: TimeLimit) -> float:
+        return min(self._terminal.timeout if step.timeout is None else step.timeout, limit.left)
+
+    def _heard_since(self) -> str:
+        output = self._terminal.get_output_bytes()
+        end = self._end_of_output(output)
+        new = output[max(0, len(output) - (end - self._heard)) :]
+        self._heard = end
+        return self._decoder.decode(new)
+
+    def _end_of_output(self, output: bytes) -> int:
+        return self._terminal.dropped + len(output)
+
+
+def _too_late(limit: TimeLimit, error: WaitTimeoutError) -> WaitTimeoutError:
+    over = "it was called off" if limit.is_off else f"the {limit.seconds:g} s that all may take are over"
+    return WaitTimeoutError(f"{over}: {error.message}", seen=error.seen)
+
+
+def _said(asserted: AssertionResult) -> str:
+    return "\n".join(part for part in (asserted.message, asserted.diff) if part) or "it is not as expected"

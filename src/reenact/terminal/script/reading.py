@@ -1,0 +1,223 @@
+"""Scripts read from YAML, JSON or plain data, in the long form of the steps or in the short one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, get_args
+
+import msgspec
+
+from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
+from reenact.terminal.screen.model import Modes
+from reenact.terminal.script.plain import Format, Plain, called, is_mapping, know, read_file, read_text
+from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
+from reenact.terminal.script.structs import data_of, fields_of
+from reenact.terminal.session.keys import encode
+
+_ASSERTIONS: Final = get_args(AssertionType)
+_FLAGS: Final = ("stripAnsi", "ignoreCase", "ignoreWhitespace")
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "send": ("value",),
+    "sendLine": ("value",),
+    "sendKey": ("value",),
+    "wait": ("value", "regex", "timeout", "scope"),
+    "waitForExit": ("timeout",),
+    "assert": ("assertion", "subject"),
+    "delay": ("value",),
+}
+"""What each step takes; `sendLine` is `send` with Enter."""
+_EXIT: Final = "waitForExit"
+
+
+def load_script(path: str | os.PathLike[str]) -> InteractionScript:
+    """Return the script in a file, whose name ends with `.yaml`, `.yml` or `.json`; without a name it has the file's.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: there is no such file, or no script in it.
+    """
+    file = Path(path)
+    return script_in(read_file(file), file.stem)
+
+
+def read_script(text: str, *, format: Format = "yaml", name: str = "script") -> InteractionScript:  # noqa: A002 - the word
+    """Return the script in a text, which may give it another name.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: there is none in it.
+    """
+    return script_in(read_text(text, format), name)
+
+
+def script_of(data: object, *, name: str = "script") -> InteractionScript:
+    """Return the script that plain data stands for: a list of steps, or a mapping with `steps` and perhaps a `name`.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: it stands for none.
+    """
+    return script_in(Plain(data), name)
+
+
+def script_in(plain: Plain, name: str) -> InteractionScript:
+    """Return the script that data from anywhere stands for."""
+    if not isinstance(plain.value, Mapping):
+        return InteractionScript(name=name, steps=_steps(plain))
+    fields = plain.fields(fields_of(InteractionScript))
+    if (steps := fields.get("steps")) is None:
+        raise plain.wrong("the field steps is missing")
+    return InteractionScript(
+        name=fields["name"].text() if "name" in fields else name,
+        description=fields["description"].text() if "description" in fields else None,
+        steps=_steps(steps),
+    )
+
+
+def _steps(plain: Plain) -> tuple[InteractionStep, ...]:
+    return tuple(_step(item) for item in plain.items())
+
+
+def _step(plain: Plain) -> InteractionStep:
+    kind, fields = _taken_apart(plain)
+    know(fields, _FIELDS[kind])
+    match kind:
+        case "send":
+            return InteractionStep.send(_needed(fields, "value", plain).text())
+        case "sendLine":
+            return InteractionStep.send_line(_needed(fields, "value", plain).text())
+        case "sendKey":
+            return InteractionStep.send_key(_key(_needed(fields, "value", plain)))
+        case "wait":
+            return _wait(fields, plain)
+        case "waitForExit":
+            return plain.make(lambda: InteractionStep(type="waitForExit", timeout=_seconds(fields)))
+        case "assert":
+            assertion = _assertion(_needed(fields, "assertion", plain))
+            return InteractionStep(type="assert", assertion=assertion, subject=_subject(fields))
+        case _:
+            return plain.make(lambda: InteractionStep(type="delay", value=_needed(fields, "value", plain).value))
+
+
+def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
+    """Return which step it is, and its fields, as the long form has them."""
+    if isinstance(plain.value, str):
+        if plain.value == _EXIT:
+            return _EXIT, {}
+        raise plain.wrong(f"a step is a mapping, or the word {_EXIT}, not {plain.value!r}")
+    fields = plain.fields()
+    if "type" in fields:
+        return fields.pop("type").choice(_FIELDS), fields
+    kinds = [name for name in fields if name in _FIELDS]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) if kinds else ", ".join(fields) or "nothing"
+        raise plain.wrong(f"a step is one of {', '.join(sorted(_FIELDS))}, not {found}")
+    (kind,) = kinds
+    short = fields.pop(kind)
+    match kind, short.value:
+        case "wait" | "waitForExit", Mapping():
+            inner = short.fields()
+        case "assert", Mapping():
+            inner = {name: item for name, item in short.fields().items() if name == "subject"}
+            inner["assertion"] = short
+        case "waitForExit", None:
+            inner = {}
+        case "waitForExit", _:
+            inner = {"timeout": short}
+        case "assert", _:
+            raise short.wrong(f"this is to be a mapping, as {{contains: …}}, not {called(short.value)}")
+        case _:
+            inner = {"value": short}
+    for name in fields.keys() & inner.keys():
+        raise fields[name].wrong(f"the field {name} comes twice")
+    return kind, fields | inner
+
+
+def _key(plain: Plain) -> str:
+    """Return the name of the key, of which there is one in every mode."""
+    key = plain.text()
+    plain.make(lambda: encode(key, Modes()))
+    return key
+
+
+def _wait(fields: Mapping[str, Plain], plain: Plain) -> InteractionStep:
+    if ("value" in fields) == ("regex" in fields):
+        raise plain.wrong("a wait has a value, which is the text to wait for, or a regex")
+    value: Pattern
+    if "regex" in fields:
+        value = _compiled(fields["regex"])
+    elif is_mapping((given := fields["value"]).value):
+        value = _compiled(_needed(given.fields(["regex"]), "regex", given))
+    else:
+        value = given.value if is_pattern(given.value) else given.text()
+    scope = fields["scope"].choice(get_args(Scope)) if "scope" in fields else "new"
+    return plain.make(
+        lambda: InteractionStep(type="wait", value=value, timeout=_seconds(fields), scope=msgspec.convert(scope, Scope))
+    )
+
+
+def _assertion(plain: Plain) -> AssertionOptions:
+    fields = plain.fields([*_ASSERTIONS, *_FLAGS, "type", "expected", "subject"])
+    kinds = [name for name in _ASSERTIONS if name in fields]
+    if "type" in fields and not kinds:
+        kind, expected = fields["type"].choice(_ASSERTIONS), _needed(fields, "expected", plain)
+    elif len(kinds) == 1 and "type" not in fields and "expected" not in fields:
+        (kind,) = kinds
+        expected = fields[kind]
+    else:
+        raise plain.wrong(f"an assertion has one of {', '.join(_ASSERTIONS)}, or a type and what is expected")
+    flags = {name: _flag(fields[name]) for name in _FLAGS if name in fields}
+    return AssertionOptions(
+        type=msgspec.convert(kind, AssertionType),
+        expected=_expected(kind, expected),
+        strip_ansi=flags.get("stripAnsi", False),
+        ignore_case=flags.get("ignoreCase", False),
+        ignore_whitespace=flags.get("ignoreWhitespace", False),
+    )
+
+
+def _expected(kind: str, plain: Plain) -> object:
+    match kind:
+        case "exact" | "contains":
+            return plain.text()
+        case "regex":
+            return _compiled(plain)
+        case "jsonSchema" if not isinstance(plain.value, Mapping | bool | str):
+            raise plain.wrong(f"a schema is a mapping, true, false, or JSON text, not {called(plain.value)}")
+        case _:
+            return data_of(plain)
+
+
+def _compiled(plain: Plain) -> re.Pattern[str]:
+    if is_pattern(plain.value):
+        return plain.value
+    try:
+        return re.compile(plain.text())
+    except (re.error, OverflowError, RecursionError) as error:
+        raise plain.wrong(f"this is no regular expression: {error}") from error
+
+
+def _flag(plain: Plain) -> bool:
+    if not isinstance(plain.value, bool):
+        raise plain.wrong(f"this is to be true or false, not {called(plain.value)}")
+    return plain.value
+
+
+def _seconds(fields: Mapping[str, Plain]) -> float | None:
+    if (plain := fields.get("timeout")) is None:
+        return None
+    if not isinstance(plain.value, int | float) or isinstance(plain.value, bool):
+        raise plain.wrong(f"this is to be a number of seconds, not {called(plain.value)}")
+    return plain.value
+
+
+def _subject(fields: Mapping[str, Plain]) -> Subject:
+    choice = fields["subject"].choice(get_args(Subject)) if "subject" in fields else "output"
+    subject: Subject = msgspec.convert(choice, Subject)
+    return subject
+
+
+def _needed(fields: Mapping[str, Plain], name: str, plain: Plain) -> Plain:
+    if name not in fields:
+        raise plain.wrong(f"the field {name} is missing")
+    return fields[name]

@@ -1,0 +1,342 @@
+"""Files that are no extensions: each is told of with its line and passed over, and the rest is loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from reenact.extensions.problems import Problem
+from tests.extensions.written import Written, loaded
+
+FORBIDDEN = [
+    ("a key twice", "description: a\ndescription: b", 3, "duplicate key"),
+    ("a tab", "description: a\n\tfoo: b", 3, ""),
+    ("a colon in text", "description: Use when: asked", 2, "quotes"),
+    ("an open list", "description: a\ntools: [a", 3, ""),
+    ("an open quotation", 'description: "a', 2, ""),
+    ("text behind a list", "description: d\nargument-hint: [a] [b]", 3, "quotes"),
+    ("an anchor", "description: &a b", 2, "anchor"),
+    ("an alias", "description: *a", 2, "alias"),
+    ("a tag of Python", "description: !!python/object/apply:os.system ['true']", 2, ""),
+    ("a control character", "description: a\x07b", 2, "U+0007"),
+    ("a second document", "description: a\n--- b", 3, ""),
+    ("a list", "- a\n- b", 2, "key: value"),
+    ("text", "just text", 2, "key: value"),
+    ("keys that are no text", "1: a", 2, "key: value"),
+    ("no such day", "description: 2023-02-31", None, ""),
+    ("too much of it", f"description: {'a' * 17_000}", 1, "read at most"),
+    ("nested too deeply", f"description: {'[' * 200}", 2, "deep"),
+    ("a number", "name: ok\ndescription: 3", 3, "text, not a number; put it in quotes"),
+    ("a list of texts", "description: [a, b]", 2, "text, not a list"),
+    ("a mapping", "description: {a: b}", 2, "text, not a mapping"),
+    ("a truth", "description: true", 2, "text, not true or false"),
+    ("a date", "description: 2024-05-06", 2, "text, not a date"),
+    ("blank", "description: '  '", 2, "is blank"),
+    ("too long", f"description: {'a' * 1_025}", 2, "1,024 are told at most"),
+    ("a name with blanks", "description: d\nname: my thing", 3, "is no name"),
+    ("a name of another folder", "description: d\nname: ../../etc/passwd", 3, "is no name"),
+    ("a name that is a number", "description: d\nname: 7", 3, "text, not a number"),
+    ("a name that is too long", f"description: d\nname: {'a' * 65}", 3, "is no name"),
+]
+
+
+def only_problem(user: Written, project: Written) -> Problem:
+    (problem,) = loaded(user, project, trusted=True).problems
+    return problem
+
+
+@pytest.mark.parametrize("kind", ["skill", "command", "agent"])
+@pytest.mark.parametrize(("header", "line", "why"), [row[1:] for row in FORBIDDEN], ids=[row[0] for row in FORBIDDEN])
+def test_front_matter_that_is_none_is_told_of_with_its_line(
+    user: Written, project: Written, kind: str, header: str, line: int | None, why: str
+) -> None:
+    write = {"skill": project.skill, "command": project.command, "agent": project.agent}[kind]
+    path = write("bad", f"---\n{header}\n---\nbody")
+    write("good", "---\ndescription: d\n---\nbody")
+
+    found = loaded(user, project)
+
+    assert [list(named) for named in (found.skills, found.commands, found.agents) if named] == [["good"]]
+    (problem,) = found.problems
+    assert problem.path == str(path)
+    assert line in (problem.line, None)
+    assert why in problem.message
+
+
+@pytest.mark.parametrize("kind", ["skill", "command", "agent"])
+@pytest.mark.parametrize(
+    ("content", "line", "why"),
+    [
+        (b"", None, "no"),
+        (b"---\ndescription: d\n---\n  \n", None, "no text behind the front matter"),
+        (b"---\ndescription: d\nbody", 1, "has no end"),
+        (b"---\ndescription: d\n---\nb\xff\n", 4, "not UTF-8: see byte 24"),
+        (b"---\ndescription: d\n---\nb\0\n", 4, "NUL"),
+        (b"\x7fELF\x02\x01\x01" + b"\0" * 9, 1, "NUL"),
+        (b"\x89PNG\r\n\x1a\n", 1, "not UTF-8"),
+        (b"a" * 1_000_001, None, "1,000,001 bytes"),
+    ],
+)
+def test_content_that_is_none_is_told_of(
+    user: Written, project: Written, kind: str, content: bytes, line: int | None, why: str
+) -> None:
+    {"skill": project.skill, "command": project.command, "agent": project.agent}[kind]("bad", content)
+
+    problem = only_problem(user, project)
+
+    assert problem.line in ((1, None) if content == b"" else (line,))
+    assert why in problem.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "header", "why"),
+    [
+        ("skill", "name: bad", "no `description`"),
+        ("agent", "name: bad", "no `description`"),
+        ("skill", "description: d\nallowed-tools: 3", "`allowed-tools` is to be text or a list of texts, not a number"),
+        ("command", "description: d\nallowed-tools: [1]", "`allowed-tools` is to be"),
+        ("command", "description: d\nmodel: []", "`model` is to be text"),
+        ("command", "description: d\nargument-hint: 3", "`argument-hint` is to be text"),
+        ("agent", "description: d\ntools: {a: b}", "`tools` is to be text or a list of texts, not a mapping"),
+        ("agent", "description: d\nmodel: 4", "`model` is to be text"),
+        ("agent", "description: d\ncolor: [red]", "`color` is to be text"),
+    ],
+)
+def test_fields_of_the_wrong_type_are_told_of(
+    user: Written, project: Written, kind: str, header: str, why: str
+) -> None:
+    {"skill": project.skill, "command": project.command, "agent": project.agent}[kind]("bad", f"---\n{header}\n---\nb")
+
+    problem = only_problem(user, project)
+
+    assert problem.line == (1 if "no `description`" in why else 3)
+    assert why in problem.message
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "why"),
+    [
+        (b"", 1, "no JSON"),
+        (b'{\n "Stop": [\n}', 3, "no JSON"),
+        (b'{"Stop": NaN}', None, "NaN is no JSON"),
+        (b'{"Stop": [], "Stop": []}', None, "twice"),
+        (b"[" * 100_000, None, "nested too deeply"),
+        (b"\xff", 1, "UTF-8"),
+        (b"[]", 1, "object"),
+        (b"3", 1, "object"),
+        (b'{\n"Stop": 3}', 2, "Stop: it is to be a list"),
+        (b'{\n"Stop": [3]}', 2, "Stop[0]: it is to be a list"),
+        (b'{"Stop": [{"hooks": {}}]}', 1, "Stop[0]: it is to be a list"),
+        (b'{"Stop": [{"hooks": ["true"]}]}', 1, "Stop[0].hooks[0]: it is to be {"),
+        (b'{"Stop": [{"hooks": [{}]}]}', 1, "`command` is to be a command line"),
+        (b'{"Stop": [{"hooks": [{"command": " "}]}]}', 1, "`command` is to be a command line"),
+        (b'{"Stop": [{"hooks": [{"command": "a\\u0000b"}]}]}', 1, "`command` is to be a command line"),
+        (b'{"Stop": [{"hooks": [{"command": "\\ud800"}]}]}', 1, "`command` is to be a command line"),
+        (b'{"Stop": [{"hooks": [{"command": ["true"]}]}]}', 1, "`command` is to be a command line"),
+        (b'{"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}', 1, "only `command` is run"),
+        (b'{"Stop": [{"hooks": [{"command": "x", "if": "Bash(rm *)"}]}]}', 1, "not known here"),
+        (b'{"Stop": [{"hooks": [{"command": "x", "timeout": 0}]}]}', 1, "`timeout`"),
+        (b'{"Stop": [{"hooks": [{"command": "x", "timeout": "5"}]}]}', 1, "`timeout`"),
+        (b'{"Stop": [{"hooks": [{"command": "x", "timeout": true}]}]}', 1, "`timeout`"),
+        (b'{"Stop": [{"hooks": [{"command": "x", "timeout": 1e999}]}]}', 1, "`timeout`"),
+        (b'{"PreToolUse": [{"matcher": 3, "hooks": [{"command": "x"}]}]}', 1, "`matcher` is to be text"),
+        (b'{"PreToolUse": [{"matcher": "(", "hooks": [{"command": "x"}]}]}', 1, "no regular expression"),
+        (b'{\n\n"SubagentStop": []}', 3, "not told of SubagentStop"),
+        (b'{"Foo\\ud800": []}', 1, "there is no event 'Foo\\ud800'"),
+    ],
+)
+def test_hooks_that_are_none_are_told_of(
+    user: Written, project: Written, content: bytes, line: int | None, why: str
+) -> None:
+    project.hooks(content)
+
+    problem = only_problem(user, project)
+
+    assert problem.line == line
+    assert why in problem.message
+
+
+def test_a_hook_that_is_none_leaves_the_others(user: Written, project: Written) -> None:
+    project.hooks({"Foo": [], "Stop": [{"hooks": [{"command": "good"}, {"command": 3}]}]})
+
+    found = loaded(user, project, trusted=True)
+
+    assert [hook.command for hook in found.hooks] == ["good"]
+    assert len(found.problems) == 2
+
+
+def test_ten_megabytes_are_not_read(user: Written, project: Written) -> None:
+    project.agent("huge", b"")
+    os.truncate(project.folder / "agents" / "huge.md", 10_000_000)
+
+    assert "10,000,000 bytes" in only_problem(user, project).message
+
+
+@pytest.mark.parametrize("path", ["commands/bad.md", "skills/bad/SKILL.md", "hooks.json"])
+def test_a_pipe_is_not_waited_for(user: Written, project: Written, path: str) -> None:
+    project.file(path, b"").unlink()
+    os.mkfifo(project.folder / path)
+    began = time.monotonic()
+
+    assert only_problem(user, project).message == "it is no regular file"
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/tty"])
+def test_a_device_is_not_opened(user: Written, project: Written, device: str) -> None:
+    user.file("commands/x", b"")
+    (user.folder / "commands" / "bad.md").symlink_to(device)
+
+    assert only_problem(user, project).message == "it is no regular file"
+
+
+@pytest.mark.parametrize("path", ["commands/bad.md", "agents/bad.md", "skills/bad/SKILL.md", "hooks.json"])
+def test_a_folder_is_no_file(user: Written, project: Written, path: str) -> None:
+    (project.folder / path).mkdir(parents=True)
+
+    assert only_problem(user, project).message == "it is a folder, and is to be a file"
+
+
+@pytest.mark.parametrize("path", ["skills", "commands", "agents"])
+def test_a_file_is_no_folder(user: Written, project: Written, path: str) -> None:
+    project.file(path, b"")
+
+    assert only_problem(user, project) == Problem(str(project.folder / path), None, "it is to be a folder")
+
+
+@pytest.mark.parametrize("path", ["commands/bad.md", "commands", "skills/bad", "skills/bad/SKILL.md", "hooks.json"])
+@pytest.mark.parametrize("target", ["{itself}", "nowhere"])
+def test_links_that_lead_to_themselves_or_nowhere_are_told_of(
+    user: Written, project: Written, path: str, target: str
+) -> None:
+    for written in (user, project):
+        link = written.folder / path
+        link.parent.mkdir(parents=True)
+        link.symlink_to(link if target == "{itself}" else target)
+
+    problems = loaded(user, project).problems
+
+    assert len(problems) == 2
+    assert all("it is a link" in problem.message or "no such file" in problem.message for problem in problems)
+
+
+def test_two_links_that_lead_to_each_other_are_told_of(user: Written, project: Written) -> None:
+    (project.folder / "skills").mkdir(parents=True)
+    (project.folder / "skills" / "a").symlink_to("b")
+    (project.folder / "skills" / "b").symlink_to("a")
+
+    problems = loaded(user, project).problems
+
+    assert [problem.message for problem in problems] == ["it is a link in a cycle of links"] * 2
+
+
+def test_a_folder_that_is_linked_into_itself_is_read_once(user: Written, project: Written) -> None:
+    project.command("fix")
+    (project.folder / "commands" / "again").symlink_to(".")
+    (project.folder / "skills").symlink_to(".")
+
+    found = loaded(user, project)
+
+    assert list(found.commands) == ["fix"]
+    assert not found.skills
+
+
+def test_a_folder_without_a_skill_in_it_is_told_of(user: Written, project: Written) -> None:
+    (project.folder / "skills" / "empty").mkdir(parents=True)
+
+    assert "there is no such file" in only_problem(user, project).message
+
+
+def test_a_folder_of_too_many_files_is_not_read(
+    user: Written, project: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.extensions.files.MOST", 2)
+    for number in range(3):
+        project.command(f"c{number}")
+
+    assert only_problem(user, project).message == "it has more than 2 entries"
+
+
+@pytest.mark.parametrize("call", ["os.open", "os.scandir", "os.read"])
+def test_what_may_not_be_read_is_told_of(
+    user: Written, project: Written, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_arguments: object, **_more: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    project.command("fix")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"reenact.extensions.files.{call}", refuse)
+        problems = loaded(user, project).problems
+
+    assert {problem.message for problem in problems} == {"it cannot be read: Permission denied"}
+
+
+def test_a_name_that_is_no_utf_8_is_told_of(user: Written, project: Written) -> None:
+    folder = project.folder / "commands"
+    folder.mkdir(parents=True)
+    Path(os.fsdecode(os.fsencode(folder) + b"/b\xff.md")).write_text("body")
+
+    problem = only_problem(user, project)
+
+    assert "is no name" in problem.message
+    assert problem.path.endswith("b\ufffd.md")
+
+
+yaml_like = st.text(st.sampled_from("ab1 \t\n:-[]{}&*!|>'\"%@`#,?~.\\\u2028é\x85"), max_size=60)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["Stop", "PreToolUse", "(", "command"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["Stop", "PreToolUse", "hooks", "matcher", "command", "type"]), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+contents = st.one_of(
+    st.binary(max_size=80),
+    yaml_like.map(lambda header: f"---\ndescription: d\n{header}\n---\nbody".encode()),
+    st.text(st.characters(codec="utf-8"), max_size=60).map(lambda header: f"---\n{header}\n---\nbody".encode()),
+    json_values.map(lambda value: json.dumps(value).encode()),
+    st.text(st.sampled_from('{}[]":,Stop0123456789.eE+- \\u'), max_size=40).map(str.encode),
+)
+
+
+@given(content=contents)
+@example(content=b"---\n? [a]\n: b\n---\nbody")
+@example(content=b"---\n{a: b}: c\n---\nbody")
+@example(content=b"---\n2001-01-01T99:99:99Z: 1\n---\nbody")
+@example(content=b"---\n<<: [a, b]\n---\nbody")
+@example(content=b"---\nx: 0o99999999\n---\nbody")
+@example(content=b"---\n%TAG ! tag:x,2000:\n---\nbody")
+def test_property_18_extension_error_handling(content: bytes) -> None:
+    """Property 18: extension error handling (requirement 7.5)."""
+    with TemporaryDirectory() as directory:
+        project = Written(Path(directory))
+        paths = [project.skill("x", content), project.command("x", content), project.agent("x", content)]
+        paths.append(project.hooks(content))
+        project.command("good")
+
+        found = loaded(project, project)
+
+    told = {problem.path for problem in found.problems}
+    assert "good" in found.commands
+    assert all(problem.message for problem in found.problems)
+    assert told | {one.path for named in (found.skills, found.commands, found.agents) for one in named.values()} >= {
+        str(path) for path in paths[:3]
+    }, "a file is loaded or told of"
+
+
+@pytest.mark.parametrize("header", ["x: !!bool maybe", "x: !!int", "? - [{a: b}, {c: d}]\n: e", "? {[a]: b}\n: c"])
+def test_yaml_that_no_constructor_expects_is_told_of_as_well(user: Written, project: Written, header: str) -> None:
+    project.command("bad", f"---\n{header}\n---\nbody")
+
+    assert "front matter" in only_problem(user, project).message

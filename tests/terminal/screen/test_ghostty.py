@@ -1,0 +1,177 @@
+"""What only Ghostty's engine knows, and that it is bounded."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import resource
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from reenact.terminal import Cell
+from reenact.terminal.screen.ghostty import GhosttyEngine
+from reenact.terminal.screen.libghostty import Terminal
+from reenact.terminal.screen.pyte import PyteEngine
+
+
+@pytest.fixture
+def engine() -> Iterator[GhosttyEngine]:
+    with closing(GhosttyEngine(20, 4)) as engine:
+        yield engine
+
+
+def test_links_are_kept(engine: GhosttyEngine) -> None:
+    long = "https://example.com/" + "x" * 1500
+
+    engine.feed(f"a\x1b]8;id=1;http://example.com/é\x1b\\b中\x1b]8;;{long}\x07c\x1b]8;;\x1b\\d".encode())
+
+    links = [cell.link for cell in engine.screen().cells[0][:6]]
+    assert links == [None, *["http://example.com/é"] * 3, long, None]
+
+
+def test_a_narrower_screen_breaks_lines_anew_and_a_wider_one_joins_them(engine: GhosttyEngine) -> None:
+    engine.feed(b"abcdef\r\nx")
+
+    engine.resize(4, 4)
+    narrow = engine.screen().lines
+    engine.resize(20, 4)
+
+    assert (narrow, engine.screen().lines) == (("abcd", "ef", "x", ""), ("abcdef", "x", "", ""))
+
+
+def test_lines_above_a_screen_that_became_narrower_are_broken_anew() -> None:
+    with closing(GhosttyEngine(6, 1)) as engine:
+        engine.feed(b"abcdef\r\nx")
+        before = engine.screen().scrollback
+
+        engine.resize(3, 1)
+
+        assert (before, engine.screen().scrollback) == (("abcdef",), ("abc", "def"))
+
+
+def test_the_size_is_told_in_characters_and_in_pixels(engine: GhosttyEngine) -> None:
+    engine.resize(30, 10)
+
+    answer = engine.feed(b"\x1b[18t\x1b[14t\x1b[16t")
+
+    assert answer == b"\x1b[8;10;30t\x1b[4;160;240t\x1b[6;16;8t"
+
+
+def test_colours_that_are_asked_for_are_told(engine: GhosttyEngine) -> None:
+    answer = engine.feed(b"\x1b]10;?\x1b\\\x1b]11;?\x1b\\")
+
+    assert answer == b"\x1b]10;rgb:e5e5/e5e5/e5e5\x1b\\\x1b]11;rgb:0000/0000/0000\x1b\\"
+
+
+def test_styles_are_those_of_their_own_row_when_many_come_and_go(engine: GhosttyEngine) -> None:
+    for start in range(0, 256, 4):
+        engine.feed(b"\x1b[H" + b"\r\n".join(b"\x1b[38;2;9;9;%dmx" % (start + row) for row in range(4)))
+
+        colors = [row[0].style.foreground for row in engine.screen().cells]
+        assert colors == [f"#0909{start + row:02x}" for row in range(4)]
+
+
+def test_rows_that_have_not_changed_are_not_read_again(
+    engine: GhosttyEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.feed(b"\x1b[1mone\r\ntwo\r\nthree")
+    before = engine.screen()
+    asked: list[int] = []
+    style = Terminal.style
+    monkeypatch.setattr(Terminal, "style", lambda terminal, column: asked.append(column) or style(terminal, column))
+
+    engine.feed(b"!")
+    after = engine.screen()
+
+    assert asked == [0]
+    assert after.cells[0] is before.cells[0]
+    assert after.lines == ("one", "two", "three!", "")
+
+
+def test_a_place_with_very_many_characters_is_read(engine: GhosttyEngine) -> None:
+    engine.feed("e".encode() + "\u0301".encode() * 4000)
+
+    text = engine.screen().cells[0][0].text
+
+    assert text[0] == "e"
+    assert set(text[1:]) == {"\u0301"}
+
+
+def flood(beginning: bytes, rest: bytes) -> Iterator[bytes]:
+    return itertools.chain([beginning], itertools.repeat(rest))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(flood(b"\x1b]2;", b"x" * 65536), id="a title"),
+        pytest.param(flood(b"\x1b]8;;", b"x" * 65536), id="a link"),
+        pytest.param(flood(b"\x1b]52;c;", b"A" * 65536), id="a clipboard"),
+        pytest.param(flood(b"\x1bP+q", b"6" * 65536), id="a device string"),
+        pytest.param(flood(b"\x1b_x", b"x" * 65536), id="an application's string"),
+        pytest.param(flood(b"\x1b_Ga=t,f=24,s=9000,v=9000,i=1;", b"A" * 65536), id="an image"),
+        pytest.param(
+            flood(b"", b"\x1b_Ga=t,f=24,s=9000,v=9000,i=1,m=1;" + b"A" * 4096 + b"\x1b\\"), id="an image in pieces"
+        ),
+        pytest.param(flood(b"e", "\u0301".encode() * 30_000), id="one place"),
+        pytest.param(flood(b"\x1b[", b"1;" * 30_000), id="parameters"),
+        pytest.param(flood(b"", b"a line of text that is quite ordinary\r\n" * 1700), id="lines"),
+    ],
+)
+def test_memory_is_bounded_whatever_never_ends(written: Iterator[bytes]) -> None:
+    with closing(GhosttyEngine(80, 24, scrollback=1000)) as engine:
+        for data in itertools.islice(written, 20):
+            engine.feed(data)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+        for data in itertools.islice(written, 300):
+            engine.feed(data)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+        assert grown < 8 * 1024  # kilobytes, of nearly twenty megabytes that were written
+        assert engine.screen().rows == 24
+
+
+def test_an_error_while_an_answer_is_kept_stays_inside(
+    engine: GhosttyEngine, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Full(bytearray):
+        def __iadd__(self, _more: object) -> Full:  # type: ignore[override, misc]  # it takes nothing
+            raise MemoryError
+
+    assert engine._live is not None
+    monkeypatch.setattr(engine._live, "_replies", Full())
+
+    answer = engine.feed(b"\x1b[5nx")
+
+    assert (answer, engine.text(), capfd.readouterr().err) == (b"", "x", "")
+
+
+def test_an_engine_that_is_forgotten_gives_everything_back() -> None:
+    made = [GhosttyEngine(10, 2) for _ in range(3)]
+    for engine in made:
+        engine.feed(b"1\r\n2\r\n3")
+        engine.screen()
+    ends = [engine._live._end for engine in made if engine._live is not None]
+
+    made.clear()
+    del engine
+    gc.collect()
+
+    assert [end.alive for end in ends] == [False, False, False]
+
+
+def test_engines_can_be_compared() -> None:
+    with closing(GhosttyEngine(6, 2)) as ghostty, closing(PyteEngine(6, 2)) as pyte:
+        for engine in (ghostty, pyte):
+            engine.feed(b"abcdef\x1b]8;;http://x\x1b\\g\x1b]8;;\x1b\\")
+
+        before = [engine.screen() for engine in (ghostty, pyte)]
+        for engine in (ghostty, pyte):
+            engine.resize(4, 2)
+
+        assert [screen.lines for screen in before] == [("abcdef", "g")] * 2
+        assert [screen.cells[1][0] for screen in before] == [Cell(text="g", link="http://x"), Cell(text="g")]
+        assert [engine.text() for engine in (ghostty, pyte)] == ["abcd\nefg", "abcd\ng"]
