@@ -17,12 +17,15 @@ import pytest
 
 import reenact
 from reenact.cli import main
+from reenact.terminal import TerminalEmulator
 from reenact.testing import FakeMessagesAPI
-from tests.cli.terminal import PROMPT, Terminal
 from tests.cli.tools import Office
 from tests.started.programs import INHERITED, Programs
 
 KEY = "sk-ant-this-is-a-secret"
+PROMPT = ">"  # the blank behind it may be a movement of the cursor
+PATIENCE = 20.0
+"""Seconds that anything at a terminal may take."""
 Json: TypeAlias = dict[str, Any]
 
 
@@ -47,7 +50,7 @@ class Outcome:
 
 
 Run: TypeAlias = Callable[..., Outcome]
-Chat: TypeAlias = Callable[..., Terminal]
+Chat: TypeAlias = Callable[..., TerminalEmulator]
 
 
 @pytest.fixture
@@ -137,9 +140,17 @@ def chat(programs: Programs, environ: dict[str, str], tmp_path: Path) -> Iterato
     """Return what opens a chat and waits for its prompt, or for what `until` says."""
     with ExitStack() as chats:
 
-        def chat(*arguments: str, until: str = PROMPT, **variables: str) -> Terminal:
+        def chat(*arguments: str, until: str = PROMPT, **variables: str) -> TerminalEmulator:
             terminal = chats.enter_context(
-                Terminal(arguments, {**environ, **variables}, tmp_path, programs.at_terminal)
+                TerminalEmulator(
+                    "reenact",
+                    arguments,
+                    env={**environ, **variables},
+                    cwd=tmp_path,
+                    cols=120,
+                    timeout=PATIENCE,
+                    spawner=programs.at_terminal,
+                )
             )
             terminal.wait_for(until)
             return terminal

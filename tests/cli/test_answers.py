@@ -28,7 +28,7 @@ FIELDS = [
 ]
 
 
-def test_an_answer_and_nothing_else_is_on_standard_output(run: Run) -> None:
+def test_requirement_3_5_an_answer_and_nothing_else_is_on_standard_output_and_the_code_is_0(run: Run) -> None:
     done = run("-p", "Hello")
 
     assert (done.code, done.out) == (0, "Hello from mock!\n")
@@ -130,7 +130,9 @@ def test_an_empty_answer_is_a_success(run: Run, api: FakeMessagesAPI, claude: di
     assert as_json.result["result"] == ""
 
 
-def test_continuing_goes_on_with_the_newest_session(run: Run, api: FakeMessagesAPI, claude: dict[str, str]) -> None:
+def test_requirement_6_2_continuing_goes_on_with_the_newest_session(
+    run: Run, api: FakeMessagesAPI, claude: dict[str, str]
+) -> None:
     run("-p", "an older one", **claude)
     first = run("-p", "My name is Ada", "--output-format", "json", **claude)
 
@@ -141,7 +143,7 @@ def test_continuing_goes_on_with_the_newest_session(run: Run, api: FakeMessagesA
     assert said == ["My name is Ada", "Hello from the fake API!", "What is my name?"]
 
 
-def test_resuming_goes_on_with_the_session_that_is_named(run: Run) -> None:
+def test_requirement_6_3_resuming_goes_on_with_the_session_that_is_named(run: Run) -> None:
     older = run("-p", "older", "--output-format", "json").result["session_id"]
     run("-p", "newer")
 

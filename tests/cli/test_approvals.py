@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Chat, Run
-from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT, Terminal
+from reenact.terminal import SpecialKey, TerminalEmulator
+from tests.cli.conftest import PROMPT, Chat, Run
 from tests.cli.tools import MAIL, Office
 
 QUESTION = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn:"
@@ -13,22 +13,22 @@ CTRL_U = "\x15"
 
 
 @pytest.fixture
-def asked(chat: Chat, office: Office) -> Terminal:
+def asked(chat: Chat, office: Office) -> TerminalEmulator:
     """A chat in which the person is asked about one mail."""
     office.model_asks_for(MAIL)
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Write to Ann" + ENTER)
+    terminal.send_line("Write to Ann")
     terminal.wait_for(QUESTION)
     return terminal
 
 
-def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: Terminal, office: Office, run: Run) -> None:
-    shown, too_early = asked.shown, office.sent
-    asked.type("y" + ENTER)
+def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: TerminalEmulator, office: Office, run: Run) -> None:
+    shown, too_early = asked.get_stripped_output(), office.sent
+    asked.send_line("y")
     asked.wait_for("sent to ann@example.org")
     asked.wait_for("Hello from the fake API!")
     asked.wait_for(PROMPT)
-    asked.type(CTRL_D)
+    asked.send_key(SpecialKey.CTRL_D)
     asked.wait_for_exit()
 
     assert "send_mail may run only if you approve" in shown
@@ -41,10 +41,10 @@ def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: Terminal, off
     assert approved["data"]["by"], "who was at the terminal"
 
 
-def test_a_rejection_tells_the_model_why(asked: Terminal, office: Office) -> None:
-    asked.type("n" + ENTER)
+def test_a_rejection_tells_the_model_why(asked: TerminalEmulator, office: Office) -> None:
+    asked.send_line("n")
     asked.wait_for("Why not?")
-    asked.type("she is on holiday" + ENTER)
+    asked.send_line("she is on holiday")
     asked.wait_for("Hello from the fake API!")
 
     assert office.sent == ""
@@ -54,114 +54,116 @@ def test_a_rejection_tells_the_model_why(asked: Terminal, office: Office) -> Non
 
 
 def test_edited_arguments_are_asked_for_until_they_are_valid_and_are_those_that_run(
-    asked: Terminal, office: Office, run: Run
+    asked: TerminalEmulator, office: Office, run: Run
 ) -> None:
-    asked.type("e" + ENTER)
+    asked.send_line("e")
     asked.wait_for("Arguments:")
-    asked.type(CTRL_U + "[1]" + ENTER)
+    asked.send_line(CTRL_U + "[1]")
     asked.wait_for("That cannot be used: the arguments of a call are a JSON object, not list")
     asked.wait_for("Arguments:")
-    asked.type(CTRL_U + '{"to": ' + ENTER)
+    asked.send_line(CTRL_U + '{"to": ')
     asked.wait_for("That cannot be used")
     asked.wait_for("Arguments:")
-    asked.type(CTRL_U + '{"to": "bob@example.org", "body": "Hi"}' + ENTER)
+    asked.send_line(CTRL_U + '{"to": "bob@example.org", "body": "Hi"}')
     asked.wait_for('to: "bob@example.org"')
     asked.wait_for(QUESTION)
-    asked.type("y" + ENTER)
+    asked.send_line("y")
     asked.wait_for("Hello from the fake API!")
 
     asked.wait_for(PROMPT)
     assert office.sent == "bob@example.org: Hi\n"
-    asked.type(CTRL_D)
+    asked.send_key(SpecialKey.CTRL_D)
     asked.wait_for_exit()
     (edited,) = run("log", "--type", "tool-edited", "--output-format", "json").objects
     assert (edited["data"]["original"], edited["data"]["edited"]["to"]) == (MAIL[1], "bob@example.org")
 
 
-def test_quitting_ends_the_turn_and_the_next_question_is_answered(asked: Terminal, office: Office) -> None:
-    asked.type("q" + ENTER)
+def test_quitting_ends_the_turn_and_the_next_question_is_answered(asked: TerminalEmulator, office: Office) -> None:
+    asked.send_line("q")
     asked.wait_for(PROMPT)
     before = len(office.api.requests)
-    asked.type("Never mind" + ENTER)
+    asked.send_line("Never mind")
     asked.wait_for("Hello from the fake API!")
 
     assert (before, office.sent) == (1, "")
 
 
-def test_ctrl_c_leaves_the_call_waiting_and_pending_asks_again(asked: Terminal, office: Office) -> None:
-    asked.type(CTRL_C)
+def test_ctrl_c_leaves_the_call_waiting_and_pending_asks_again(asked: TerminalEmulator, office: Office) -> None:
+    asked.send_key(SpecialKey.CTRL_C)
     asked.wait_for("goes on waiting")
     asked.wait_for("/pending asks again")
     asked.wait_for("reenact --resume ses_")
     asked.wait_for(PROMPT)
-    asked.type("Something else" + ENTER)
+    asked.send_line("Something else")
     asked.wait_for("a call waits for a person")
     asked.wait_for(PROMPT)
-    asked.type("/pending" + ENTER)
+    asked.send_line("/pending")
     asked.wait_for(QUESTION)
-    asked.type("y" + ENTER)
+    asked.send_line("y")
     asked.wait_for("Hello from the fake API!")
 
     assert office.sent == "ann@example.org: Hello\n"
 
 
 def test_a_call_that_waits_is_asked_about_after_a_restart_before_anything_else(
-    asked: Terminal, chat: Chat, office: Office, run: Run
+    asked: TerminalEmulator, chat: Chat, office: Office, run: Run
 ) -> None:
-    asked.type(CTRL_C)
+    asked.send_key(SpecialKey.CTRL_C)
     asked.wait_for(PROMPT)
-    asked.type(CTRL_D)
+    asked.send_key(SpecialKey.CTRL_D)
     asked.wait_for_exit()
     (session,) = run("sessions", "--output-format", "json").objects
 
     again = chat("--resume", session["id"], *office.tools, until=QUESTION, **office.claude)
-    again.type("y" + ENTER)
+    again.send_line("y")
     again.wait_for("sent to ann@example.org")
     again.wait_for("Hello from the fake API!")
     again.wait_for(PROMPT)
 
-    assert 'to: "ann@example.org"' in again.shown
+    assert 'to: "ann@example.org"' in again.get_stripped_output()
     assert office.sent == "ann@example.org: Hello\n"
 
 
-def test_a_process_that_was_killed_at_the_question_changes_nothing(asked: Terminal, chat: Chat, office: Office) -> None:
-    asked.terminate()
-    code = asked.wait_for_exit()
+def test_a_process_that_was_killed_at_the_question_changes_nothing(
+    asked: TerminalEmulator, chat: Chat, office: Office
+) -> None:
+    asked.kill()
+    status = asked.wait_for_exit()
 
     again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
-    again.type("y" + ENTER)
+    again.send_line("y")
     again.wait_for("Hello from the fake API!")
 
-    assert code == 143
+    assert status.code == 143
     assert office.sent == "ann@example.org: Hello\n"
 
 
 def test_of_two_calls_one_is_approved_and_one_rejected(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Write to both" + ENTER)
+    terminal.send_line("Write to both")
     terminal.wait_for("1 of 2:")
     terminal.wait_for(QUESTION)
-    terminal.type("y" + ENTER + "y" + ENTER)  # what is typed too early is no answer to the second
+    terminal.write("y\ry\r")  # what is typed too early is no answer to the second
     terminal.wait_for("2 of 2:")
     terminal.wait_for("bob@example.org")
     terminal.wait_for(QUESTION)
     undecided = office.sent
-    terminal.type("n" + ENTER)
+    terminal.send_line("n")
     terminal.wait_for("Why not?")
-    terminal.type("not Bob" + ENTER)
+    terminal.send_line("not Bob")
     terminal.wait_for("Hello from the fake API!")
 
     assert (undecided, office.sent) == ("", "ann@example.org: Hello\n")
     assert [result["is_error"] for result in office.results] == [False, True]
 
 
-def test_a_model_that_asks_again_is_asked_about_again(asked: Terminal, office: Office) -> None:
+def test_a_model_that_asks_again_is_asked_about_again(asked: TerminalEmulator, office: Office) -> None:
     office.model_asks_for(("send_mail", {"to": "bob@example.org"}), text="And now Bob.")
-    asked.type("y" + ENTER)
+    asked.send_line("y")
     asked.wait_for("And now Bob.")
     asked.wait_for(QUESTION)
-    asked.type("y" + ENTER)
+    asked.send_line("y")
     asked.wait_for("Hello from the fake API!")
 
     assert office.sent == "ann@example.org: Hello\nbob@example.org: \n"
@@ -170,9 +172,9 @@ def test_a_model_that_asks_again_is_asked_about_again(asked: Terminal, office: O
 def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL, delay=0.05)
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Write to Ann" + ENTER + "y" + ENTER)
+    terminal.send_line("Write to Ann\ry")
     terminal.wait_for(QUESTION)
-    terminal.type("maybe" + ENTER)
+    terminal.send_line("maybe")
     terminal.wait_for("Type y, n, e or q")
 
     assert office.sent == ""
@@ -182,7 +184,7 @@ def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, o
     hidden = 'a"b\x1b[2K\x1b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\nQUESTION: fine\u3164'
     office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "x"}))
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Write" + ENTER)
+    terminal.send_line("Write")
     terminal.wait_for("may run only if you approve")
     shown = terminal.wait_for(QUESTION)
 
@@ -190,18 +192,18 @@ def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, o
     assert r"a\"b\u001b[2K\u001b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\udb40\udc41\u0000\u009b\u2028\n" in told
     assert r"QUESTION: fine\u3164" in told
     assert r'"bo\rdy\u202e": "x"' in shown
-    assert not set(shown) & set("\u202e\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\u3164")
+    assert not set(terminal.get_output()) & set("\u202e\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\u3164")
 
 
 def test_a_question_is_answered_in_words(chat: Chat, office: Office) -> None:
     office.model_asks_person("What is your name?\nReally?")
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Greet me" + ENTER)
+    terminal.send_line("Greet me")
     terminal.wait_for("What is your name?")
     terminal.wait_for("Your answer, or /no [REASON]:")
-    terminal.type(ENTER)
+    terminal.send_key(SpecialKey.ENTER)
     terminal.wait_for("Type an answer")
-    terminal.type("Ada" + ENTER)
+    terminal.send_line("Ada")
     terminal.wait_for("Hello from the fake API!")
 
     assert [result["content"] for result in office.results] == ["Ada"]
@@ -210,30 +212,30 @@ def test_a_question_is_answered_in_words(chat: Chat, office: Office) -> None:
 def test_one_option_is_selected_by_its_number(chat: Chat, office: Office) -> None:
     office.model_asks_person("Which?", ["red", "green"])
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Paint" + ENTER)
+    terminal.send_line("Paint")
     terminal.wait_for("1. red")
     terminal.wait_for("2. green")
     terminal.wait_for("A number, or /no [REASON]:")
     for wrong, why in (("3", "from 1 to 2"), ("0", "from 1 to 2"), ("green", "from 1 to 2"), ("1 2", "Only one")):
-        terminal.type(wrong + ENTER)
+        terminal.send_line(wrong)
         terminal.wait_for(why)
-    terminal.type("2" + ENTER)
+    terminal.send_line("2")
     terminal.wait_for("Hello from the fake API!")
 
     assert [result["content"] for result in office.results] == ["green"]
 
 
-def test_commands_decide_about_what_waits(asked: Terminal, office: Office) -> None:
-    asked.type(CTRL_C)
+def test_commands_decide_about_what_waits(asked: TerminalEmulator, office: Office) -> None:
+    asked.send_key(SpecialKey.CTRL_C)
     asked.wait_for(PROMPT)
-    asked.type("/approve nonsense" + ENTER)
+    asked.send_line("/approve nonsense")
     asked.wait_for("No call nonsense waits; these do:")
     asked.wait_for('toolu_fake_1  send_mail(to: "ann@example.org", body: "Hello")')
     asked.wait_for(PROMPT)
-    asked.type("/approve toolu_fake_1" + ENTER)
+    asked.send_line("/approve toolu_fake_1")
     asked.wait_for("Hello from the fake API!")
     asked.wait_for(PROMPT)
-    asked.type("/approve" + ENTER)
+    asked.send_line("/approve")
     asked.wait_for("Nothing waits for you.")
 
     assert office.sent == "ann@example.org: Hello\n"
@@ -242,18 +244,18 @@ def test_commands_decide_about_what_waits(asked: Terminal, office: Office) -> No
 def test_of_several_calls_a_command_must_name_one(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Write to both" + ENTER)
+    terminal.send_line("Write to both")
     terminal.wait_for(QUESTION)
-    terminal.type(CTRL_C)
+    terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for("They all go on waiting")
     terminal.wait_for(PROMPT)
-    terminal.type("/approve" + ENTER)
+    terminal.send_line("/approve")
     terminal.wait_for("name the one you mean")
     terminal.wait_for("toolu_fake_2")
     terminal.wait_for(PROMPT)
-    terminal.type("/reject toolu_fake_2 not Bob" + ENTER)
+    terminal.send_line("/reject toolu_fake_2 not Bob")
     terminal.wait_for(QUESTION)
-    terminal.type("y" + ENTER)
+    terminal.send_line("y")
     terminal.wait_for("Hello from the fake API!")
 
     assert office.sent == "ann@example.org: Hello\n"
@@ -263,13 +265,13 @@ def test_of_several_calls_a_command_must_name_one(chat: Chat, office: Office) ->
 def test_calls_and_results_are_shown_while_the_turn_runs(chat: Chat, office: Office) -> None:
     office.model_asks_for(("get_weather", {"city": "Rome"}), ("read_lines", {"count": 9}), ("fail", {}))
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Go" + ENTER)
+    terminal.send_line("Go")
     terminal.wait_for("Hello from the fake API!")
 
-    assert '→ get_weather(city: "Rome")' in terminal.shown
-    assert '{"city":"Rome","sky":"clear"}' in terminal.shown
-    assert "→ read_lines(count: 9)" in terminal.shown
-    assert "line 3" in terminal.shown
-    assert "line 4" not in terminal.shown
-    assert "… 6 more lines" in terminal.shown
-    assert "error: FileNotFoundError: no such file" in terminal.shown
+    assert '→ get_weather(city: "Rome")' in terminal.get_stripped_output()
+    assert '{"city":"Rome","sky":"clear"}' in terminal.get_stripped_output()
+    assert "→ read_lines(count: 9)" in terminal.get_stripped_output()
+    assert "line 3" in terminal.get_stripped_output()
+    assert "line 4" not in terminal.get_stripped_output()
+    assert "… 6 more lines" in terminal.get_stripped_output()
+    assert "error: FileNotFoundError: no such file" in terminal.get_stripped_output()

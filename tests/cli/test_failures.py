@@ -29,7 +29,7 @@ from tests.cli.conftest import KEY, Run
         (529, (4, "overloaded_error")),
     ],
 )
-def test_what_the_api_refuses_decides_the_exit_code(
+def test_requirement_3_6_what_the_api_refuses_decides_the_exit_code(
     run: Run, api: FakeMessagesAPI, claude: dict[str, str], status: int, failure: tuple[int, str]
 ) -> None:
     code, error_type = failure
@@ -45,7 +45,7 @@ def test_what_the_api_refuses_decides_the_exit_code(
     assert "no such luck" in done.err
 
 
-def test_a_wrong_key_is_a_failure_of_authentication_and_is_printed_nowhere(
+def test_requirement_8_3_a_wrong_key_ends_with_3_and_is_printed_nowhere(
     run: Run, claude: dict[str, str], environ: dict[str, str]
 ) -> None:
     wrong = f"{KEY}-but-wrong"
@@ -57,7 +57,7 @@ def test_a_wrong_key_is_a_failure_of_authentication_and_is_printed_nowhere(
     assert not any(wrong.encode() in path.read_bytes() for path in Path(environ["HOME"]).rglob("*") if path.is_file())
 
 
-def test_a_refused_connection_is_a_failure_of_the_network(run: Run, claude: dict[str, str]) -> None:
+def test_requirement_8_2_a_refused_connection_ends_with_4(run: Run, claude: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
 
@@ -80,7 +80,9 @@ def test_a_stream_that_breaks_is_a_failure_of_the_network_and_what_there_is_is_p
     assert as_json.result["success"] is False
 
 
-def test_no_answer_in_time_has_an_exit_code_of_its_own(run: Run, api: FakeMessagesAPI, claude: dict[str, str]) -> None:
+def test_requirement_3_4_what_has_no_answer_in_time_is_interrupted(
+    run: Run, api: FakeMessagesAPI, claude: dict[str, str]
+) -> None:
     api.reply(deltas=["Wait", "…"], stall_after=3)
 
     done = run("-p", "Hello", "--timeout", "0.3", "--output-format", "json", **claude)
@@ -92,7 +94,7 @@ def test_no_answer_in_time_has_an_exit_code_of_its_own(run: Run, api: FakeMessag
     assert api.wait_for_hang_up()
 
 
-def test_a_timeout_bounds_each_line_and_the_first_failure_decides(
+def test_requirement_8_4_a_line_without_an_answer_in_time_makes_the_code_5(
     run: Run, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
     api.reply(stall_after=2)
@@ -138,7 +140,9 @@ def test_a_timeout_bounds_each_line_and_the_first_failure_decides(
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_done_as_it_was_asked_for_is_2(run: Run, tmp_path: Path, arguments: list[str]) -> None:
+def test_requirement_8_1_what_cannot_be_done_as_it_was_asked_for_ends_with_2(
+    run: Run, tmp_path: Path, arguments: list[str]
+) -> None:
     Path(tmp_path, "not-a-log").write_text("a shopping list\n" * 100)
 
     done = run(*arguments)
@@ -209,7 +213,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return broken
 
 
-def test_the_unexpected_is_one_line_for_the_user_and_a_traceback_for_later(
+def test_requirement_8_5_the_unexpected_ends_with_1_and_its_traceback_is_logged(
     run: Run, broken: Callable[[], None], environ: dict[str, str]
 ) -> None:
     broken()

@@ -14,7 +14,7 @@ from reenact.cli.settings import in_ci, is_on
 from tests.cli.conftest import Run
 
 
-def test_the_exit_code_and_the_answer_reach_the_caller(start: Run) -> None:
+def test_requirement_3_1_a_prompt_is_answered_and_the_command_exits(start: Run) -> None:
     done = start("-p", "Hello")
 
     assert (done.code, done.out) == (0, "Hello from mock!\n")
@@ -93,7 +93,7 @@ def test_a_checkout_that_is_not_installed_has_no_version(run: Run, monkeypatch: 
     assert run("--version").out == "reenact from a checkout\n"
 
 
-def test_in_a_build_all_that_is_logged_is_a_json_line(run: Run) -> None:
+def test_requirement_9_3_in_a_build_all_that_is_logged_is_a_json_line(run: Run) -> None:
     done = run("-p", "Hello", CI="true", MOCK_SCENARIO="error")
 
     lines = [json.loads(line) for line in done.err.splitlines()]
@@ -115,7 +115,7 @@ def test_the_unexpected_in_a_build_is_a_line_with_its_traceback(run: Run, monkey
     assert "ZeroDivisionError" in json.loads(done.err.splitlines()[-1])["traceback"]
 
 
-def test_in_a_build_without_input_there_is_a_hint_instead_of_silence(run: Run) -> None:
+def test_requirement_9_2_in_a_build_without_input_there_is_a_hint_instead_of_silence(run: Run) -> None:
     done = run(CI="1")
 
     assert done.code == 2
@@ -129,5 +129,5 @@ def test_a_variable_may_say_that_it_is_off(value: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL"])
-def test_a_build_is_recognised(name: str) -> None:
+def test_requirement_9_1_a_build_is_recognised(name: str) -> None:
     assert in_ci({name: "https://jenkins.example"})

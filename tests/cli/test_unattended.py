@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.cli.conftest import Chat, Run
-from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT
+from reenact.terminal import SpecialKey
+from tests.cli.conftest import PROMPT, Chat, Run
 from tests.cli.tools import BOB, MAIL, WEATHER, Office
 
 WHY = "no person is there to approve it; run with --allow-tool send_mail"
@@ -164,11 +164,11 @@ def test_a_model_that_asks_on_and_on_for_what_is_rejected_is_stopped(run: Run, o
 def left_waiting(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL)
     terminal = chat(*office.tools, **office.claude)
-    terminal.type("Write to Ann" + ENTER)
+    terminal.send_line("Write to Ann")
     terminal.wait_for("Run it?")
-    terminal.type(CTRL_C)
+    terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for(PROMPT)
-    terminal.type(CTRL_D)
+    terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for_exit()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Chat, Run
-from tests.cli.terminal import CTRL_D, ENTER, PROMPT
+from reenact.terminal import SpecialKey
+from tests.cli.conftest import PROMPT, Chat, Run
 from tests.cli.tools import Office
 
 QUESTION = "Run it?"
@@ -14,20 +14,20 @@ def test_the_weather_is_asked_for_approved_after_a_restart_and_told(chat: Chat, 
     office.model_asks_for(("get_weather", {"city": "Beijing"}), text="I need to look at the weather.")
     (office.directory / "policy.json").write_text(POLICY)
     first = chat(*office.tools, "--policy", "policy.json", **office.claude)
-    first.type("What's the weather in Beijing?" + ENTER)
+    first.send_line("What's the weather in Beijing?")
     first.wait_for(QUESTION)
-    first.terminate()
+    first.kill()
     first.wait_for_exit()
     office.api.reply(text="It is 25°C and sunny in Beijing.")
 
     again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
-    again.type("y" + ENTER)
+    again.send_line("y")
     again.wait_for("25°C and sunny")
     again.wait_for(PROMPT)
-    again.type(CTRL_D)
+    again.send_key(SpecialKey.CTRL_D)
     again.wait_for_exit()
 
-    assert 'city: "Beijing"' in again.shown
+    assert 'city: "Beijing"' in again.get_stripped_output()
     (result,) = office.results
     assert (result["content"], result["is_error"]) == ('{"city":"Beijing","sky":"clear"}', False)
     turns = [

@@ -74,9 +74,10 @@ class Programs:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
 
-    def at_terminal(self, arguments: Sequence[str], env: Mapping[str, str], cwd: Path, terminal: int) -> Started:
-        """Start the command with these arguments at a terminal."""
-        return self._start(["reenact", *arguments], env, cwd, [terminal] * 3)
+    def at_terminal(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Started:
+        """Start the command, whose name is the first of these, at a terminal: a `Spawner`."""
+        assert argv[0] == "reenact", "programs of other kinds are not started here"
+        return self._start(list(argv), env, cwd or Path.cwd(), [terminal] * 3)
 
     def run(self, program: Path, env: Mapping[str, str], cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
         """Run the file with nothing to read, and every warning an error; return what it has printed."""

@@ -18,7 +18,7 @@ from tests.docs.pages import ROOT, blocks
 
 pytest_plugins = ["pytester"]
 LATER = ("reenact.terminal.fixture.api", "reenact.terminal.screen.ghostty")
-"""What is imported when it is needed; a test run within this one forgets what it has imported, and it would be doubled."""
+"""What is imported when it is needed; a test run within this one forgets its imports, and the next makes copies."""
 
 
 @pytest.fixture

@@ -34,9 +34,8 @@ NASTY: Final = (
     "</pre>",
 )
 
-texts = st.lists(st.sampled_from(NASTY) | st.text(st.characters(exclude_categories=()), max_size=8), max_size=6).map(
-    "".join
-)
+any_text = st.text(st.characters(exclude_categories=()), max_size=8)
+texts = st.sampled_from(NASTY) | any_text | st.tuples(any_text, st.sampled_from(NASTY), any_text).map("".join)
 durations = st.floats(min_value=0, max_value=1e6, allow_nan=False)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,

@@ -15,7 +15,7 @@ from reenact.terminal.report.painting import INK, PALETTE, PAPER, Painter, color
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.style import NAMED
 from tests.terminal.report.html_rules import Page
-from tests.terminal.report.samples import broken, failing, passing, results, skipped, suite, texts
+from tests.terminal.report.samples import broken, failing, passing, skipped, suite, texts
 
 HERE = Path("/reports")
 
@@ -39,13 +39,6 @@ def test_requirement_10_5_a_page_for_people_says_of_each_test_what_became_of_it_
     assert "waited 1 s for 'Hello'" in shown.text("pre")
     assert shown.texts["td"][:8] == ["passed", "it starts", "12.5 ms", "", "skipped", "it flies", "0 ms", "no wings"]
     assert shown.links == ["#test-1-3", "#test-1-4"]
-
-
-@given(results)
-def test_any_results_make_a_valid_page_that_needs_nothing_else(some: tuple[TestSuiteResult, ...]) -> None:
-    shown = Page(html(some, HERE))
-
-    assert shown.wrong == []
 
 
 @given(texts)
@@ -137,6 +130,19 @@ def test_a_diff_shows_what_was_added_and_what_is_missing() -> None:
     document = html([suite(replace(failing(), assertions=(assertion,)))], HERE)
 
     assert '\n<span class="removed">-b</span>\n<span class="added">+&lt;a&gt;</span>\n same</pre>' in document
+
+
+def test_a_diff_that_is_part_of_the_reason_is_shown_once_in_colours() -> None:
+    assertion = AssertionResult(
+        passed=False, actual="a", expected="b", type="exact", diff="-b\n+a", message="not alike"
+    )
+    test = replace(failing(error="step 1: not alike\n-b\n+a"), assertions=(assertion,))
+
+    shown = page(test)
+
+    assert shown.texts["h4"] == ["Why"]
+    assert shown.text("pre").count("-b") == 1
+    assert {"added", "removed"} <= shown.classes
 
 
 def test_links_to_attachments_are_relative_to_the_page_and_lead_to_the_file(tmp_path: Path) -> None:

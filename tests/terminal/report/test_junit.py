@@ -13,7 +13,7 @@ from reenact.terminal.report.characters import visible
 from reenact.terminal.report.junit import junit
 from reenact.terminal.report.results import TestSuiteResult
 from tests.terminal.report.junit_rules import violations
-from tests.terminal.report.samples import broken, failing, passing, results, skipped, suite
+from tests.terminal.report.samples import broken, failing, passing, skipped, suite
 
 
 def read(*suites: TestSuiteResult) -> ET.Element:
@@ -48,13 +48,6 @@ def test_requirement_10_4_a_report_for_continuous_integration_says_of_each_test_
     assert only(root, ".//failure").attrib == {"message": "waited 1 s for 'Hello'", "type": "failed"}
     assert only(root, ".//error").attrib == {"message": "no room for a directory", "type": "FIXTURE_SETUP_FAILED"}
     assert only(root, ".//skipped").attrib == {"message": "no wings"}
-
-
-@given(results)
-def test_any_results_are_valid_for_both_common_schemas(some: tuple[TestSuiteResult, ...]) -> None:
-    document = junit(some)
-
-    assert violations(document) == []
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import json
+import re
+import time
+from xml.etree import ElementTree as ET
 
-from reenact.terminal.report.generator import ReportGenerator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reenact.terminal.cases.case import TerminalTestCase
+from reenact.terminal.cases.runner import run_cases
+from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestSuiteResult
+from reenact.terminal.script.steps import InteractionScript, InteractionStep
 from tests.terminal.report.html_rules import Page
 from tests.terminal.report.junit_rules import violations
-from tests.terminal.report.samples import results
+from tests.terminal.report.samples import passing, results, suite
+
+
+def reported(suite: TestSuiteResult) -> list[tuple[float, float]]:
+    """Return, as each format has them, the seconds of the one test and of the whole suite."""
+    junit, html, plain, console = (
+        ReportGenerator().generate([suite], ReportOptions(format=wanted))
+        for wanted in ("junit", "html", "json", "console")
+    )
+    element = ET.fromstring(junit).find("testsuite")  # noqa: S314 - we wrote it ourselves
+    report = json.loads(plain)
+    assert element is not None
+    page = Page(html)
+    of_test, of_all = re.search(r"\((\S+ m?s)\)", console), re.search(r" in (\S+ s)\n$", console)
+    assert of_test is not None
+    assert of_all is not None
+    return [
+        (float(element[1].get("time", "nan")), float(element.get("time", "nan"))),
+        (in_seconds(page.texts["td"][2]), in_seconds(page.texts["p"][0].rpartition(" in ")[2])),
+        (report["suites"][0]["tests"][0]["duration"], report["totals"]["duration"]),
+        (in_seconds(of_test[1]), in_seconds(of_all[1])),
+    ]
+
+
+def in_seconds(text: str) -> float:
+    number, unit = text.split()
+    return float(number) / {"s": 1, "ms": 1000}[unit]
 
 
 @given(results)
@@ -20,3 +55,29 @@ def test_property_21_report_format_validity(some: tuple[TestSuiteResult, ...]) -
 
     assert violations(junit) == []
     assert Page(html).wrong == []
+
+
+@given(st.floats(0.01, 0.1))
+@settings(max_examples=5)
+def test_property_22_report_timing_accuracy(pause: float) -> None:
+    """Property 22: Report Timing Accuracy (requirements 10.2)."""
+    script = InteractionScript(name="pause", steps=(InteractionStep.delay(pause),))
+    case = TerminalTestCase(name="it rests", command=("cat",), script=script)
+    began = time.monotonic()
+
+    (ran,) = run_cases([case])
+
+    at_most = time.monotonic() - began
+    for of_test, of_all in reported(ran):
+        assert pause * 0.9 <= of_test <= at_most * 1.1
+        assert pause * 0.9 <= of_all <= at_most * 1.1
+
+
+@given(st.floats(1e-6, 1e5), st.floats(1e-6, 1e5))
+def test_every_report_tells_the_times_that_the_results_have_whatever_their_size(of_test: float, of_all: float) -> None:
+    ran = suite(passing(duration=of_test), duration=of_all)
+
+    told = reported(ran)
+
+    assert [abs(test - of_test) <= of_test / 100 for test, _ in told] == [True] * 4
+    assert [abs(whole - of_all) <= of_all / 100 for _, whole in told] == [True] * 4

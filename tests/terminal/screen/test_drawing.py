@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -19,25 +19,25 @@ BACKGROUND = "#16161d"
 FOREGROUND = "#e5e5e5"
 
 
-def drawn(written: str, columns: int = 20, rows: int = 3) -> ElementTree.Element:
+def drawn(written: str, columns: int = 20, rows: int = 3) -> ET.Element:
     """Return the picture of a screen after this has been written to it."""
     with closing(GhosttyEngine(columns, rows)) as engine:
         engine.feed(written.encode())
-        return ElementTree.fromstring(svg(engine.screen()))  # noqa: S314 - our own
+        return ET.fromstring(svg(engine.screen()))  # noqa: S314 - our own
 
 
-def texts(picture: ElementTree.Element) -> list[tuple[str | None, str | None, str | None, str | None]]:
+def texts(picture: ET.Element) -> list[tuple[str | None, str | None, str | None, str | None]]:
     return [(each.text, each.get("x"), each.get("y"), each.get("textLength")) for each in picture.iter(f"{SVG}text")]
 
 
-def rects(picture: ElementTree.Element) -> list[tuple[str | None, ...]]:
+def rects(picture: ET.Element) -> list[tuple[str | None, ...]]:
     """Return the rectangles behind the text, but for the ground of all."""
     ground, *others = picture.iter(f"{SVG}rect")
     assert ground.get("fill") == BACKGROUND
     return [tuple(each.get(name) for name in ("x", "y", "width", "fill")) for each in others]
 
 
-def look(picture: ElementTree.Element) -> tuple[str | None, str | None]:
+def look(picture: ET.Element) -> tuple[str | None, str | None]:
     (text,) = picture.iter(f"{SVG}text")
     return text.get("fill"), text.get("class")
 
@@ -178,7 +178,7 @@ def test_a_picture_is_well_formed_whatever_the_cells_hold(cells: list[Cell], tit
         columns=len(cells), rows=1, lines=(line,), cells=(tuple(cells),), cursor=Cursor(row=7, column=99), title=title
     )
 
-    picture = ElementTree.fromstring(svg(screen).encode())  # noqa: S314 - our own
+    picture = ET.fromstring(svg(screen).encode())  # noqa: S314 - our own
 
     shown = "".join(text or "" for text, *_ in texts(picture))
     assert len(shown) <= len(line)
@@ -191,7 +191,7 @@ def test_a_picture_is_well_formed_whatever_was_written(data: bytes) -> None:
         engine.feed(data)
         screen = engine.screen()
 
-    picture = ElementTree.fromstring(svg(screen).encode())  # noqa: S314 - our own
+    picture = ET.fromstring(svg(screen).encode())  # noqa: S314 - our own
 
     seen = [cell.text for row in screen.cells for cell in row if not cell.style.hidden]
     shown = "".join(text or "" for text, *_ in texts(picture))

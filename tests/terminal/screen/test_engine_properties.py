@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,14 @@ FRAGMENTS = (
     *(bytes([letter]) for letter in b"ABCDEFGHIJKLMPSTXZ@`abcdefghlmnqrstu"),
     *(b"\n", b"\r", b"\t", b"\b", b"\x0e", b"\x1bM", b"\x1bD", b"\x1b7", b"\x1b8", b"\x1bc", b"\x1b#8", b"\x1b(0"),
     *("é中\u0301".encode(), "\U0001f468\u200d\U0001f469".encode(), "\ufe0f".encode(), b"\xff", b"\xe4", b"abc", b" "),
-    *(b"\x1b]8;;http://x\x1b\\", b"\x1b]8;;\x1b\\", b"\x1b]2;title\x07", b"\x1b[2J\x1b[3J", b"\x1b[?1049h", b"\x1b[?1049l"),
+    *(
+        b"\x1b]8;;http://x\x1b\\",
+        b"\x1b]8;;\x1b\\",
+        b"\x1b]2;title\x07",
+        b"\x1b[2J\x1b[3J",
+        b"\x1b[?1049h",
+        b"\x1b[?1049l",
+    ),
 )
 WRITTEN = st.lists(st.sampled_from(FRAGMENTS) | st.binary(max_size=4), max_size=60).map(b"".join)
 NAMES = st.sampled_from(["ghostty", "pyte"])
@@ -32,7 +40,7 @@ def assert_is_a_screen(engine: Engine) -> None:
         assert len(cells) == screen.columns == sum(cell.width for cell in cells)
         assert "".join(cell.text for cell in cells).rstrip(" ") == line
         assert all((cell.text == "") == (cell.width == 0) for cell in cells)
-        assert all(behind.width == 0 for cell, behind in zip(cells, cells[1:], strict=False) if cell.width == 2)
+        assert all(behind.width == 0 for cell, behind in pairwise(cells) if cell.width == 2)
     assert 0 <= screen.cursor.row < screen.rows
     assert 0 <= screen.cursor.column < screen.columns
     assert engine.text() == screen.text
@@ -41,7 +49,7 @@ def assert_is_a_screen(engine: Engine) -> None:
 
 def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     places = [0, *sorted({cut for cut in cuts if cut < len(data)}), len(data)]
-    return [data[start:end] for start, end in zip(places, places[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(places)]
 
 
 @given(name=NAMES, size=SIZES, data=WRITTEN, cuts=CUTS, looks=st.lists(st.booleans(), min_size=14, max_size=14))

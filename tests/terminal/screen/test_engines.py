@@ -17,7 +17,11 @@ SHOWN = {
     "a newline alone keeps the column": ("one\ntwo", ("one", "   two", "", ""), (1, 6)),
     "a line that is too long goes on in the next row": ("x" * 25, ("x" * 20, "x" * 5, "", ""), (1, 5)),
     "the last column can be filled without going on": ("x" * 20, ("x" * 20, "", "", ""), (0, 19)),
-    "what wraps is written over without wrapping": ("\x1b[?7l" + "x" * 20 + "yz", ("x" * 19 + "z", "", "", ""), (0, 19)),
+    "what wraps is written over without wrapping": (
+        "\x1b[?7l" + "x" * 20 + "yz",
+        ("x" * 19 + "z", "", "", ""),
+        (0, 19),
+    ),
     "lines scroll away": ("1\r\n2\r\n3\r\n4\r\n5", ("2", "3", "4", "5"), (3, 1)),
     "the cursor goes anywhere": ("\x1b[3;5Hx\x1b[A\x1b[2Dy\x1b[2Cz\x1b[Bw", ("", "   y  z", "    x  w", ""), (2, 8)),
     "columns and rows are addressed": ("\x1b[5Ga\x1b[3db\x1b[1`c", ("    a", "", "c    b", ""), (2, 1)),
@@ -47,7 +51,11 @@ SHOWN = {
     "the second page is another": ("one\x1b[?1049h\x1b[Htwo", ("two", "", "", ""), (0, 3)),
     "the first page comes back": ("one\x1b[?1049h\x1b[Htwo\x1b[?1049l!", ("one!", "", "", ""), (0, 4)),
     "everything is reset": ("\x1b[31mabc\x1bcd", ("d", "", "", ""), (0, 1)),
-    "strings for others are not shown": ("a\x1bPq#0\x1b\\b\x1b_G\x1b\\c\x1b^x\x1b\\d\x1b]52;c;eA==\x07e", ("abcde", "", "", ""), (0, 5)),
+    "strings for others are not shown": (
+        "a\x1bPq#0\x1b\\b\x1b_G\x1b\\c\x1b^x\x1b\\d\x1b]52;c;eA==\x07e",
+        ("abcde", "", "", ""),
+        (0, 5),
+    ),
     "what nobody knows is not shown": ("a\x1b[>4;2mb\x1b[<uc\x1b[?12;25$pd\x1b[1 qe", ("abcde", "", "", ""), (0, 5)),
     "a sequence is cancelled": ("a\x1b[3\x18b", ("ab", "", "", ""), (0, 2)),
     "a control within a sequence is carried out": ("abc\x1b[\r2Cx", ("abx", "", "", ""), (0, 3)),
@@ -276,9 +284,9 @@ def test_a_size_that_no_screen_has_is_refused(engine_name: str, columns: int, ro
     make = engine_named(engine_name)
     engine = make(80, 24)
 
-    with pytest.raises(TerminalTestError, match="cols|rows") as made:
+    with pytest.raises(TerminalTestError, match=r"cols|rows") as made:
         make(columns, rows)
-    with pytest.raises(TerminalTestError, match="cols|rows") as resized:
+    with pytest.raises(TerminalTestError, match=r"cols|rows") as resized:
         engine.resize(columns, rows)
 
     assert (made.value.code, resized.value.code) == ("invalid_config", "invalid_config")

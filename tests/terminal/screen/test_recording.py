@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,14 +14,26 @@ from reenact.terminal import Engine, ExitStatus, Recording
 from reenact.terminal.screen.ghostty import GhosttyEngine
 from tests.terminal.screen.test_engine_properties import WRITTEN
 
-HEADER = {"version": 3, "term": {"cols": 80, "rows": 24, "type": "xterm-256color"}, "timestamp": 1_700_000_000}
-
 
 def recording(cols: int = 80, rows: int = 24) -> Recording:
     return Recording(cols, rows, started=1_700_000_000.9)
 
 
-def read(cast: str) -> tuple[dict[str, object], list[tuple[float, str, str]]]:
+class Term(msgspec.Struct):
+    cols: int
+    rows: int
+    type: str | None = None
+
+
+class Header(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    version: int
+    term: Term
+    timestamp: int | None = None
+    command: str | None = None
+    title: str | None = None
+
+
+def read(cast: str) -> tuple[Header, list[tuple[float, str, str]]]:
     """Return the header and the events of an asciicast, these with the times since the start."""
     assert cast.endswith("\n")
     header, *lines = cast.splitlines()
@@ -31,15 +44,13 @@ def read(cast: str) -> tuple[dict[str, object], list[tuple[float, str, str]]]:
         assert interval >= 0
         now += interval
         events.append((round(now, 6), code, data))
-    return json.loads(header), events
+    return msgspec.json.decode(header, type=Header, strict=True), events
 
 
 def play(cast: str, engine: Engine) -> None:
     """Show an asciicast."""
     header, events = read(cast)
-    term = header["term"]
-    assert isinstance(term, dict)
-    engine.resize(term["cols"], term["rows"])
+    engine.resize(header.term.cols, header.term.rows)
     for _, code, data in events:
         if code == "o":
             engine.feed(data.encode())
@@ -58,7 +69,7 @@ def test_a_recording_is_a_header_and_what_happened() -> None:
 
     header, events = read(made.asciicast())
 
-    assert header == HEADER
+    assert header == Header(version=3, term=Term(80, 24, "xterm-256color"), timestamp=1_700_000_000)
     assert events == [
         (0.25, "o", "\x1b[1mHello\r\n"),
         (1.5, "i", "ls\r"),
@@ -74,13 +85,9 @@ def test_the_header_tells_command_title_and_type() -> None:
 
     header, _ = read(made.asciicast("A title\nin two lines"))
 
-    assert header == {
-        "version": 3,
-        "term": {"cols": 10, "rows": 5, "type": "vt100"},
-        "timestamp": 1,
-        "command": "ls -l",
-        "title": "A title\nin two lines",
-    }
+    assert header == Header(
+        version=3, term=Term(10, 5, "vt100"), timestamp=1, command="ls -l", title="A title\nin two lines"
+    )
 
 
 def test_a_signal_is_told_as_shells_tell_it() -> None:

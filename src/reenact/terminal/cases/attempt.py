@@ -98,7 +98,11 @@ def attempt(case: TerminalTestCase, suite: str, config: TerminalTestConfig, ongo
         finally:
             failure = _torn_down(fixture)
     except TerminalTestError as error:
-        made = Attempt(result=TestResult(name=case.name, suite=suite, status="error", duration=0, error=str(error)))
+        made = Attempt(
+            result=TestResult(
+                name=case.name, suite=suite, status="error", duration=0, error=str(error), error_type=error.type
+            )
+        )
     except Exception as error:  # noqa: BLE001 - a test that fails in a way nobody thought of fails alone
         stack = traceback.format_exc()
         said = f"{type(error).__name__}: {error}"
@@ -109,7 +113,8 @@ def attempt(case: TerminalTestCase, suite: str, config: TerminalTestConfig, ongo
     if failure is not None:
         status: Status = "error" if result.status == "passed" else result.status
         said = failure if result.error is None else f"{result.error}\n\n{failure}"
-        result = msgspec.structs.replace(result, status=status, error=said)
+        kind = result.error_type or TerminalTestErrorType.FIXTURE_TEARDOWN_FAILED
+        result = msgspec.structs.replace(result, status=status, error=said, error_type=kind)
     return msgspec.structs.replace(made, result=result)
 
 
@@ -190,10 +195,12 @@ def _result(case: TerminalTestCase, suite: str, played: InteractionResult, scree
     ]
     if not played.steps and played.error is not None:
         errors.append(played.error)
+    kind = played.error_type
     ended = _wrong_end(case, played.exit_status)
     # What failed before says more than that the program was ended because of it.
     if ended is not None and (not errors or played.error_type is TerminalTestErrorType.ASSERTION_FAILED):
         errors.append(ended)
+        kind = TerminalTestErrorType.ASSERTION_FAILED
     blameless = played.error_type in _NOT_ITS_FAULT
     return TestResult(
         name=case.name,
@@ -201,6 +208,7 @@ def _result(case: TerminalTestCase, suite: str, played: InteractionResult, scree
         status="passed" if not errors else "error" if blameless else "failed",
         duration=played.total_duration,
         error="\n\n".join(errors) or None,
+        error_type=kind,
         output=played.output[-_SHOWN:],
         screen=None if screen is None else screen.text,
         assertions=tuple(result.assertion for result in played.steps if result.assertion is not None),

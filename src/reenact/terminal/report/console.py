@@ -9,11 +9,14 @@ from typing import Final, TextIO
 from reenact.terminal.ansi.parser import ANSIParser
 from reenact.terminal.report.characters import end_of, on_one_line, plain_lines, start_of
 from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.report.selection import failures
+from reenact.terminal.report.selection import failures, holds_a_diff, unsaid
 from reenact.terminal.report.totals import spoken, totals
 
 LARGEST: Final = 4000
 """Characters that are shown of one text; of what the program wrote the last, of all else the first."""
+FIRST_LINES: Final = 40
+LAST_LINES: Final = 20
+"""Lines that are shown of one text; what is between the first and the last is left out."""
 DETAILED: Final = 100
 """Failures that are shown with all about them; of further ones, why they failed."""
 _WORDS: Final = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "skipped": "skipped"}
@@ -86,15 +89,14 @@ def _reason(test: TestResult) -> str:
 
 
 def _details(test: TestResult, ink: _Ink) -> Iterator[str]:
-    yield _beginning(test.error or "it is not known why")
-    for assertion in test.assertions:
-        if assertion.passed:
-            continue
-        if assertion.message and assertion.message not in (test.error or ""):
-            yield _beginning(assertion.message)
-        if assertion.diff:
+    why = _beginning(test.error or "it is not known why")
+    yield _painted_diff(why, ink) if holds_a_diff(test) else why
+    for assertion, message, diff in unsaid(test):
+        if message:
+            yield _beginning(message)
+        if diff:
             yield _heading(f"what is different ({assertion.type}):", ink)
-            yield _painted_diff(_beginning(assertion.diff), ink)
+            yield _painted_diff(_beginning(diff), ink)
     if test.stack:
         yield _heading("where:", ink)
         yield _beginning(test.stack)
@@ -115,13 +117,22 @@ def _heading(text: str, ink: _Ink) -> str:
 def _beginning(text: str) -> str:
     start, missing = start_of(plain_lines(text).strip("\n"), LARGEST)
     note = f"\n({missing} more characters are left out)" if missing else ""
-    return _indented(start + note)
+    return _indented(_few_lines(start) + note)
 
 
 def _end(output: str) -> str:
     end, missing = end_of(output, LARGEST)
     note = f"({missing} characters before this are left out)\n" if missing else ""
-    return _indented(note + plain_lines(ANSIParser().strip(end)).strip("\n"))
+    return _indented(note + _few_lines(plain_lines(ANSIParser().strip(end)).strip("\n")))
+
+
+def _few_lines(text: str) -> str:
+    """Return the text without its middle, if it has too many lines."""
+    lines = text.split("\n")
+    missing = len(lines) - FIRST_LINES - LAST_LINES
+    if missing <= 1:
+        return text
+    return "\n".join((*lines[:FIRST_LINES], f"({missing} lines are left out here)", *lines[-LAST_LINES:]))
 
 
 def _indented(text: str) -> str:

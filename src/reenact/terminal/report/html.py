@@ -17,6 +17,7 @@ from reenact.terminal.report.characters import encodable, end_of, on_one_line, p
 from reenact.terminal.report.page import style_sheet
 from reenact.terminal.report.painting import Painter
 from reenact.terminal.report.results import Status, TestResult, TestSuiteResult
+from reenact.terminal.report.selection import holds_a_diff, unsaid
 from reenact.terminal.report.totals import Totals, spoken, totals
 
 LARGEST: Final = 50_000
@@ -79,13 +80,12 @@ class _Page:
         kind = "" if test.error_type is None else f" ({escape(test.error_type.value)})"
         tried = f", tried {test.attempts} times" if test.attempts > 1 else ""
         yield f'<p><span class="{test.status}">{test.status}</span>{kind} in {spoken(test.duration)}{tried}</p>\n'
-        yield self._text("Why", test.error or "It is not known why.")
-        for assertion in test.assertions:
-            if not assertion.passed:
-                if assertion.message and assertion.message not in (test.error or ""):
-                    yield self._text(f"Assertion ({assertion.type})", assertion.message)
-                if assertion.diff:
-                    yield self._block(f"What is different ({assertion.type})", "text", assertion.diff, diff=True)
+        yield self._block("Why", "text", test.error or "It is not known why.", diff=holds_a_diff(test))
+        for assertion, message, diff in unsaid(test):
+            if message:
+                yield self._text(f"Assertion ({assertion.type})", message)
+            if diff:
+                yield self._block(f"What is different ({assertion.type})", "text", diff, diff=True)
         if test.stack:
             yield self._text("Where", test.stack)
         if test.screen is not None:

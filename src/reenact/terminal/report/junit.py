@@ -18,6 +18,7 @@ from typing import Final
 
 from reenact.terminal.report.characters import end_of, on_one_line, visible
 from reenact.terminal.report.results import TestResult, TestSuiteResult
+from reenact.terminal.report.selection import unsaid
 from reenact.terminal.report.totals import seconds
 
 LARGEST: Final = 1_000_000
@@ -81,9 +82,8 @@ def _parts(test: TestResult) -> Iterator[tuple[str, str | None]]:
     yield "", test.error
     if test.attempts > 1:
         yield "", f"tried {test.attempts} times"
-    for assertion in test.assertions:
-        if not assertion.passed:
-            yield f"assertion: {assertion.type}", "\n".join(filter(None, (assertion.message, assertion.diff)))
+    for assertion, message, diff in unsaid(test):
+        yield f"assertion: {assertion.type}", "\n".join(filter(None, (message, diff)))
     yield "stack", test.stack
     yield "attachments", "\n".join(test.attachments)
     yield "screen", test.screen

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Final
 
 from msgspec.structs import replace
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.options import AssertionResult
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 
 _YEAR_10000: Final = 253_402_300_800
@@ -35,6 +36,21 @@ def selected(
 def failures(suite: TestSuiteResult) -> tuple[TestResult, ...]:
     """Return the tests that did not pass, and were not skipped."""
     return tuple(test for test in suite.tests if test.status in {"failed", "error"})
+
+
+def unsaid(test: TestResult) -> Iterator[tuple[AssertionResult, str | None, str | None]]:
+    """Yield each failed assertion, with its message and its diff as far as the error does not hold them already."""
+    said = test.error or ""
+    for assertion in test.assertions:
+        if not assertion.passed:
+            message, diff = (None if not text or text in said else text for text in (assertion.message, assertion.diff))
+            if message is not None or diff is not None:
+                yield assertion, message, diff
+
+
+def holds_a_diff(test: TestResult) -> bool:
+    """Return whether the diff of an assertion is a part of the error."""
+    return any(assertion.diff and assertion.diff in (test.error or "") for assertion in test.assertions)
 
 
 def _selected(test: TestResult, include_output: bool, include_stack: bool) -> TestResult:  # noqa: FBT001 - as above

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.screen.libghostty import Glyph, Mark, Terminal, style_of
+from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
 from reenact.terminal.screen.size import checked_size
 from reenact.terminal.style import PLAIN, ANSIStyle
@@ -32,7 +32,7 @@ class GhosttyEngine:
         self._cells: list[tuple[Cell, ...]] = []
         self._unread: set[int] = set()
         self._known = _Known(self._live)
-        self._history = _History(scrollback)
+        self._history = _History(self._live, scrollback)
 
     def feed(self, data: bytes) -> bytes:
         return self._terminal.write(data)
@@ -68,13 +68,12 @@ class GhosttyEngine:
             cursor=Cursor(row=state.row, column=state.column, visible=state.visible),
             title=terminal.title(),
             modes=self.modes(),
-            scrollback=self._history.lines(terminal, state.history, state.columns),
+            scrollback=self._history.lines(state.history, state.columns),
         )
 
     def close(self) -> None:
         terminal, self._live = self._live, None
         if terminal is not None:
-            self._history.forget()
             terminal.close()
 
     @property
@@ -197,38 +196,35 @@ class _Plain(dict[int, Cell | Glyph]):
 class _History:
     """The lines above the screen. Those that were read before are read again only if they may be others by now."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, terminal: Terminal, most: int) -> None:
+        self._terminal = terminal
         self._most = most
-        self._lines: list[str] = []
         self._columns = 0
-        self._mark: Mark | None = None
+        self._lines: list[str] = []
 
-    def lines(self, terminal: Terminal, count: int, columns: int) -> tuple[str, ...]:
+    def lines(self, count: int, columns: int) -> tuple[str, ...]:
         """Return the lines, of which there are `count`, or the newest of them."""
         if count == 0 or self._most == 0:
             return ()
-        known = self._still_known(terminal, count) if columns == self._columns else 0
+        known = self._still_known(count) if columns == self._columns else 0
         del self._lines[: len(self._lines) - known]
         if known < count:
-            self._lines += terminal.history(known, count - 1)
+            self._lines += self._terminal.history(known, count - 1)
+            self._terminal.mark(count - 1)
             self._columns = columns
-            self._drop_mark()
-            self._mark = terminal.mark(count - 1)
         return tuple(self._lines[-self._most :])
 
     def forget(self) -> None:
         """Know nothing."""
         self._lines.clear()
-        self._drop_mark()
+        self._terminal.unmark()
 
-    def _still_known(self, terminal: Terminal, count: int) -> int:
-        """Return how many of the known lines, the newest ones, are still there as the first."""
-        row = None if self._mark is None else self._mark.row()
+    def _still_known(self, count: int) -> int:
+        """Return how many of the known lines, the newest of them, are still there as the first.
+
+        The last of them was marked. If that is now another line, as after all were erased, none counts.
+        """
+        row = self._terminal.marked()
         if row is None or row >= min(count, len(self._lines)):
             return 0
-        return row + 1 if terminal.history(row, row) == self._lines[-1:] else 0
-
-    def _drop_mark(self) -> None:
-        if self._mark is not None:
-            self._mark.close()
-            self._mark = None
+        return row + 1 if self._terminal.history(row, row) == self._lines[-1:] else 0

@@ -71,7 +71,8 @@ class Terminal:
         self._cells: Any = _made("GhosttyRenderStateRowCells", _lib.ghostty_render_state_row_cells_new)
         self._place: Any = None
         self._combining = False
-        self._end = weakref.finalize(self, _free, self._picture, self._rows, self._cells, terminal)
+        self._mark: Any = _ffi.new("GhosttyTrackedGridRef*")
+        self._end = weakref.finalize(self, _free, self._picture, self._rows, self._cells, self._mark, terminal)
         self._callbacks = self._set_up()
         self._out = _Out()
         self.resize(columns, rows)
@@ -218,14 +219,26 @@ class Terminal:
         lines = [line.rstrip(" ") for line in text.split("\n")]
         return lines + [""] * (last - first + 1 - len(lines))
 
-    def mark(self, row: int) -> Mark:
-        """Return a mark on a row above the screen, counted from the oldest; it goes along while rows come and go."""
+    def mark(self, row: int) -> None:
+        """Mark a row above the screen, counted from the oldest, and no other; the mark goes where the row goes."""
         point: Any = _ffi.new("GhosttyPointS*")
         point.tag = _lib.GHOSTTY_POINT_TAG_HISTORY
         point.value.x, point.value.y = 0, row
-        reference: Any = _ffi.new("GhosttyTrackedGridRef*")
-        _check(_track(self._handle, point[0], reference))
-        return Mark(reference)
+        self.unmark()
+        _check(_track(self._handle, point[0], self._mark))
+
+    def marked(self) -> int | None:
+        """Return which row above the screen is the marked one, counted from the oldest; None if it is not there."""
+        out: Any = self._out.place
+        mark, tag = self._mark[0], _lib.GHOSTTY_POINT_TAG_HISTORY
+        if not mark or _lib.ghostty_tracked_grid_ref_point(mark, tag, out):
+            return None
+        row: int = out.y
+        return row
+
+    def unmark(self) -> None:
+        """Mark no row."""
+        _unmark(self._mark)
 
     def _set_up(self) -> tuple[object, ...]:
         """Say what is bounded, refused and answered; return what must live as long as the terminal does."""
@@ -252,27 +265,6 @@ class Terminal:
         out.columns, out.rows = self._size
         out.cell_width, out.cell_height = _CELL_WIDTH, _CELL_HEIGHT
         return True
-
-
-class Mark:
-    """A row above the screen that the library keeps track of."""
-
-    def __init__(self, reference: Any) -> None:  # noqa: ANN401 - from the library
-        self._reference = reference
-        self._end = weakref.finalize(self, _lib.ghostty_tracked_grid_ref_free, reference[0])
-
-    def row(self) -> int | None:
-        """Return which row it is now, counted from the oldest; None if it is gone."""
-        out: Any = _ffi.new("GhosttyPointCoordinate*")
-        tag = _lib.GHOSTTY_POINT_TAG_HISTORY
-        if _lib.ghostty_tracked_grid_ref_point(self._reference[0], tag, out):
-            return None
-        row: int = out.y
-        return row
-
-    def close(self) -> None:
-        """Give it up."""
-        self._end()
 
 
 def style_of(style: bytes) -> ANSIStyle:
@@ -325,6 +317,7 @@ class _Out:
             (_lib.GHOSTTY_CELL_DATA_STYLE_ID, self.style),
             (_lib.GHOSTTY_CELL_DATA_HAS_HYPERLINK, self.linked),
         )
+        self.place: Any = new("GhosttyPointCoordinate*")
         self.rendition: Any = _core.init_sized("GhosttyStyle")
         self.length: Any = new("size_t*")
         self.buffer: Any = new("GhosttyBuffer*")
@@ -351,11 +344,18 @@ def _made(kind: str, make: Any) -> Any:  # noqa: ANN401 - from the library
     return out
 
 
-def _free(picture: Any, rows: Any, cells: Any, terminal: Any) -> None:  # noqa: ANN401 - from the library
+def _free(picture: Any, rows: Any, cells: Any, mark: Any, terminal: Any) -> None:  # noqa: ANN401 - from the library
+    _unmark(mark)
     _lib.ghostty_render_state_row_cells_free(cells[0])
     _lib.ghostty_render_state_row_iterator_free(rows[0])
     _lib.ghostty_render_state_free(picture[0])
     terminal.close()
+
+
+def _unmark(mark: Any) -> None:  # noqa: ANN401 - from the library
+    if mark[0]:
+        _lib.ghostty_tracked_grid_ref_free(mark[0])
+        mark[0] = _ffi.NULL
 
 
 def _check(result: int) -> None:

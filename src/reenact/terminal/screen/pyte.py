@@ -88,8 +88,8 @@ _LARGEST: Final = 9999
 class PyteEngine:
     """A screen as pyte works it out, with at most `scrollback` lines above it.
 
-    It is slow (about a megabyte in a second), and differs from `GhosttyEngine` in these points, which no test should
-    depend on:
+    It is slow (a few hundred kilobytes in a second), and differs from `GhosttyEngine` in these points, which no test
+    should depend on:
 
     ======================================  ===============================================================
     a narrower screen                       cuts lines off; Ghostty breaks them anew
@@ -97,6 +97,7 @@ class PyteEngine:
     hyperlinks (OSC 8)                      are not kept: `Cell.link` is always None
     margins at the left and the right       are not known (DECLRMM), nor protected characters (DECSCA)
     questions that are answered             status (DSR) and attributes (DA), and no others
+    a soft reset (DECSTR)                   resets margins and origin as well, which Ghostty keeps
     grapheme clusters (mode 2027)           each character has a width of its own, as Ghostty without that mode
     a sequence that never ends              is kept in memory until it does
     ======================================  ===============================================================

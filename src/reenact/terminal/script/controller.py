@@ -16,6 +16,7 @@ from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.session import TerminalState
 
 _NO_LIMIT: Final = TimeLimit(math.inf)
+_OF_TIME: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 
 
 class InteractionController:
@@ -75,10 +76,9 @@ class InteractionController:
             if limit.is_over:
                 raise WaitTimeoutError("the step was not begun")
             asserted = self._do(step, limit)
-        except WaitTimeoutError as error:
-            failure = _too_late(limit, error) if limit.is_over else error
         except TerminalTestError as error:
-            failure = error
+            # When the time is over the program may be ended, and with it whatever is waited for.
+            failure = _too_late(limit, error) if limit.is_over and error.type in _OF_TIME else error
         if asserted is not None and not asserted.passed:
             failure = TerminalTestError(TerminalTestErrorType.ASSERTION_FAILED, _said(asserted))
         return StepResult(
@@ -134,7 +134,7 @@ class InteractionController:
         return self._terminal.dropped + len(output)
 
 
-def _too_late(limit: TimeLimit, error: WaitTimeoutError) -> WaitTimeoutError:
+def _too_late(limit: TimeLimit, error: TerminalTestError) -> WaitTimeoutError:
     over = "it was called off" if limit.is_off else f"the {limit.seconds:g} s that all may take are over"
     return WaitTimeoutError(f"{over}: {error.message}", seen=error.seen)
 

@@ -210,7 +210,7 @@ class Locator:
 
     def expect_count(self, count: int, timeout: float | None = None) -> Self:
         """Wait until there are so many."""
-        self._wait(f"to be there {count} times", lambda screen: len(self._find(screen)) == count, timeout)
+        self._wait(f"to be there {_times(count)}", lambda screen: len(self._find(screen)) == count, timeout)
         return self
 
     def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
@@ -254,7 +254,7 @@ class Locator:
         matches = self._find(screen)
         if len(matches) != 1:
             raise ExpectationError(
-                f"{self} is there {len(matches)} times; say which one with `first`, `last`, `nth` or `in_row`:"
+                f"{self} is there {_times(len(matches))}; say which one with `first`, `last`, `nth` or `in_row`:"
                 f"{_listed(matches)}",
                 seen=screen.text,
             )
@@ -274,7 +274,7 @@ class Locator:
         except WaitTimeoutError as error:
             screen = self._viewed.screen
             found, cursor = self._find(screen), screen.cursor
-            there = f"it is there {len(found)} times:{_listed(found)}" if found else "it is not there"
+            there = f"it is there {_times(len(found))}:{_listed(found)}" if found else "it is not there"
             raise ExpectationError(
                 f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}",
                 seen=screen.text,
@@ -361,6 +361,10 @@ def _described(fields: Mapping[str, object]) -> str:
 def _named(text: Pattern, *, exact: bool) -> str:
     whole = "the row " if exact else ""
     return f"{whole}{text!r}" if isinstance(text, str) else f"{whole}/{text.pattern}/"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _listed(matches: tuple[Match, ...]) -> str:
