@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from reenact.terminal import SpecialKey
 from reenact.testing import wait_until
 from tests.cli.conftest import Chat, Outcome, Run
-from tests.cli.terminal import CTRL_C
 
 GOOD = "{name: greets, command: echo hello, expectedExitCode: 0, script: [{wait: hello}]}"
 BAD = "{name: fails, command: [sh, -c, 'echo some words; exit 1'], expectedExitCode: 0}"
@@ -213,9 +213,8 @@ def test_people_see_how_far_it_is_and_ctrl_c_ends_every_program(chat: Chat, tmp_
 
     terminal = chat("test-terminal", "a.yaml", until="tests: 1 of 2")
     wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"))
-    terminal.type(CTRL_C)
-    code = terminal.wait_for_exit()
+    terminal.send_key(SpecialKey.CTRL_C)
 
-    assert code == 130
+    assert terminal.wait_for_exit().code == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
