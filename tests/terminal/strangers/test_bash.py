@@ -11,7 +11,7 @@ from reenact.terminal import SpecialKey, TerminalEmulator
 from tests.terminal.strangers.conftest import Open
 
 PROMPT = "bash> "
-A_JOB = "sh -c 'echo ready; cat'"
+A_JOB = """sh -c 'echo ready; read line; echo "$line"'"""
 """It says when it has the terminal: Enter means something else to the line editor that had it before."""
 
 
@@ -62,8 +62,7 @@ def test_a_job_is_stopped_and_goes_on_in_the_foreground(bash: TerminalEmulator) 
     bash.get_by_text(A_JOB).expect_count(3)
     bash.send_line("two")
     bash.get_by_text("two", exact=True).expect_count(2)
-    bash.send_key(SpecialKey.CTRL_D)
-    bash.wait_for(PROMPT)
+    bash.get_by_text(PROMPT).expect_count(3)
     bash.send_line("exit 7")
 
     assert bash.wait_for_exit().code == 7
