@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reenact.extensions.loading import Extensions
 from tests.extensions.written import AGENT, COMMAND, Written, loaded
 
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,20}", fullmatch=True)
@@ -47,7 +47,7 @@ def test_property_17_extension_loading(name: str, description: str, body: str, h
 def test_nothing_is_there_where_nobody_has_written_anything(user: Written, project: Written) -> None:
     found = loaded(user, project)
 
-    assert not (found.skills or found.commands or found.agents or found.hooks or found.problems)
+    assert found == Extensions()
 
 
 def test_what_the_project_has_stands_for_what_the_user_has(user: Written, project: Written) -> None:
@@ -210,11 +210,11 @@ def test_a_whole_folder_may_not_be_a_link_out_of_the_project_either(
     outside = Written(tmp_path / "outside")
     outside.skill("review")
     outside.hook("Stop", "true")
-    os.symlink(outside.folder, project.folder)
+    project.folder.symlink_to(outside.folder)
 
     found = loaded(user, project, trusted=True)
 
-    assert not (found.skills or found.hooks)
+    assert (found.skills, found.hooks) == ({}, ())
     assert all("leads out of the project" in problem.message for problem in found.problems)
 
 

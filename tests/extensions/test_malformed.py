@@ -16,7 +16,7 @@ from reenact.extensions.problems import Problem
 from tests.extensions.written import Written, loaded
 
 FORBIDDEN = [
-    ("a key twice", "description: a\ndescription: b", 3, "duplicate key"),
+    ("a key twice", "description: a\ndescription: b", 3, "comes twice"),
     ("a tab", "description: a\n\tfoo: b", 3, ""),
     ("a colon in text", "description: Use when: asked", 2, "quotes"),
     ("an open list", "description: a\ntools: [a", 3, ""),
@@ -30,14 +30,12 @@ FORBIDDEN = [
     ("a list", "- a\n- b", 2, "key: value"),
     ("text", "just text", 2, "key: value"),
     ("keys that are no text", "1: a", 2, "key: value"),
-    ("no such day", "description: 2023-02-31", None, ""),
     ("too much of it", f"description: {'a' * 17_000}", 1, "read at most"),
     ("nested too deeply", f"description: {'[' * 200}", 2, "deep"),
     ("a number", "name: ok\ndescription: 3", 3, "text, not a number; put it in quotes"),
     ("a list of texts", "description: [a, b]", 2, "text, not a list"),
     ("a mapping", "description: {a: b}", 2, "text, not a mapping"),
     ("a truth", "description: true", 2, "text, not true or false"),
-    ("a date", "description: 2024-05-06", 2, "text, not a date"),
     ("blank", "description: '  '", 2, "is blank"),
     ("too long", f"description: {'a' * 1_025}", 2, "1,024 are told at most"),
     ("a name with blanks", "description: d\nname: my thing", 3, "is no name"),
@@ -53,18 +51,19 @@ def only_problem(user: Written, project: Written) -> Problem:
 
 
 @pytest.mark.parametrize("kind", ["skill", "command", "agent"])
-@pytest.mark.parametrize(("header", "line", "why"), [row[1:] for row in FORBIDDEN], ids=[row[0] for row in FORBIDDEN])
+@pytest.mark.parametrize("found", [row[1:] for row in FORBIDDEN], ids=[row[0] for row in FORBIDDEN])
 def test_front_matter_that_is_none_is_told_of_with_its_line(
-    user: Written, project: Written, kind: str, header: str, line: int | None, why: str
+    user: Written, project: Written, kind: str, found: tuple[str, int | None, str]
 ) -> None:
+    header, line, why = found
     write = {"skill": project.skill, "command": project.command, "agent": project.agent}[kind]
     path = write("bad", f"---\n{header}\n---\nbody")
     write("good", "---\ndescription: d\n---\nbody")
 
-    found = loaded(user, project)
+    there = loaded(user, project)
 
-    assert [list(named) for named in (found.skills, found.commands, found.agents) if named] == [["good"]]
-    (problem,) = found.problems
+    assert [list(named) for named in (there.skills, there.commands, there.agents) if named] == [["good"]]
+    (problem,) = there.problems
     assert problem.path == str(path)
     assert line in (problem.line, None)
     assert why in problem.message
@@ -72,7 +71,7 @@ def test_front_matter_that_is_none_is_told_of_with_its_line(
 
 @pytest.mark.parametrize("kind", ["skill", "command", "agent"])
 @pytest.mark.parametrize(
-    ("content", "line", "why"),
+    "found",
     [
         (b"", None, "no"),
         (b"---\ndescription: d\n---\n  \n", None, "no text behind the front matter"),
@@ -85,8 +84,9 @@ def test_front_matter_that_is_none_is_told_of_with_its_line(
     ],
 )
 def test_content_that_is_none_is_told_of(
-    user: Written, project: Written, kind: str, content: bytes, line: int | None, why: str
+    user: Written, project: Written, kind: str, found: tuple[bytes, int | None, str]
 ) -> None:
+    content, line, why = found
     {"skill": project.skill, "command": project.command, "agent": project.agent}[kind]("bad", content)
 
     problem = only_problem(user, project)
@@ -132,10 +132,10 @@ def test_fields_of_the_wrong_type_are_told_of(
         (b"[]", 1, "object"),
         (b"3", 1, "object"),
         (b'{\n"Stop": 3}', 2, "Stop: it is to be a list"),
-        (b'{\n"Stop": [3]}', 2, "Stop[0]: it is to be a list"),
+        (b'{\n"Stop": [\n3]}', 3, "Stop[0]: it is to be a list"),
         (b'{"Stop": [{"hooks": {}}]}', 1, "Stop[0]: it is to be a list"),
         (b'{"Stop": [{"hooks": ["true"]}]}', 1, "Stop[0].hooks[0]: it is to be {"),
-        (b'{"Stop": [{"hooks": [{}]}]}', 1, "`command` is to be a command line"),
+        (b'{"hooks": {"Stop": [{"hooks": [\n{}]}]}}', 2, "`command` is to be a command line"),
         (b'{"Stop": [{"hooks": [{"command": " "}]}]}', 1, "`command` is to be a command line"),
         (b'{"Stop": [{"hooks": [{"command": "a\\u0000b"}]}]}', 1, "`command` is to be a command line"),
         (b'{"Stop": [{"hooks": [{"command": "\\ud800"}]}]}', 1, "`command` is to be a command line"),

@@ -39,11 +39,14 @@ def _extensions(*, context: typer.Context, output_format: Page = ListFormat.TEXT
 def _trust(
     *,
     project: Annotated[
-        str | None, typer.Argument(metavar="[PATH]", help="The project's folder; the current one without it.")
+        str | None, typer.Argument(metavar="PATH", help="The project's folder; the current one without it.")
     ] = None,
     untrust: Annotated[bool, typer.Option("--untrust", help="Trust the project no more.")] = False,
 ) -> Command:
-    """Let the hooks of a project run, as they are now; when they change, they are asked about again."""
+    """Let the hooks of a project run.
+
+    They are trusted as they are now: when they change, they do not run until they are trusted again.
+    """
     options = TrustOptions(project=project, untrust=untrust)
 
     def trust(console: Console) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from reenact.cli.commands import WORDS
 from reenact.cli.console import Console
-from reenact.cli.exact import harmless
+from reenact.cli.exact import escaped, harmless
 from reenact.cli.extending import project_directory
 from reenact.cli.failures import ExitCode
 from reenact.cli.options import TrustOptions
@@ -76,9 +76,9 @@ def trust(options: TrustOptions, console: Console) -> int:
 
 
 def hook_line(hook: Hook) -> str:
-    """Return the hook on a line: when it runs, and what."""
+    """Return the hook on a line: when it runs, and what; nothing in it can hide."""
     what = f"{hook.event} {hook.matcher}".rstrip()
-    return f"{harmless(what)}: {harmless(' '.join(hook.command.splitlines()))}"
+    return f"{escaped(what)}: {escaped(hook.command)}"
 
 
 def _trust(console: Console) -> Trust:

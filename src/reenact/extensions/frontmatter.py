@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final, TypeGuard
 
-from reenact._yaml import InvalidYAMLError, read_yaml
+from reenact._yaml import InvalidYAMLError, Path, Place, read_yaml_with_places
 from reenact.domain.plain import is_mapping
 from reenact.domain.tools import is_array
 from reenact.extensions.problems import MalformedError
@@ -24,10 +24,11 @@ _WORDS: Final = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 class Document:
     """A file of Markdown: its `body`, and the fields of its front matter, which are asked for by their keys."""
 
-    def __init__(self, fields: Mapping[str, object], body: str, header: str = "") -> None:
+    def __init__(self, fields: Mapping[str, object], body: str, places: Mapping[Path, Place] | None = None) -> None:
+        """Take the fields and their places in the front matter, which begins on the second line of the file."""
         self.body = body
         self._fields = fields
-        self._header = header
+        self._places = places or {}
 
     def text(self, key: str) -> str | None:
         """Return the text of a field, None if there is none.
@@ -71,7 +72,8 @@ class Document:
     def hint(self, key: str) -> str | None:
         """Return the text of a field in which `[…]` is meant as text, though YAML has a list; raises as `text`."""
         value = self._fields.get(key)
-        return f"[{', '.join(value)}]" if _is_texts(value) else self.text(key)
+        text = f"[{', '.join(value)}]" if _is_texts(value) else self.text(key)
+        return None if text is None else " ".join(text.split())
 
     def name(self, otherwise: str) -> str:
         """Return the `name`, or else that of the file.
@@ -100,13 +102,12 @@ class Document:
 
     def without_effect(self, known: Collection[str]) -> tuple[str, ...]:
         """Return notes on the fields that mean nothing here."""
-        unknown = [key for key in self._fields if key not in known]
-        return (f"without effect here: {', '.join(unknown)}",) if unknown else ()
+        unknown = [" ".join(key.split()) for key in self._fields if key not in known]
+        return (f"without effect here: {', '.join(unknown):.200}",) if unknown else ()
 
     def _wrong(self, key: str, what: str) -> MalformedError:
-        found = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", self._header, re.MULTILINE)
-        line = 1 if found is None else self._header.count("\n", 0, found.start()) + 2
-        return MalformedError(f"`{key}` {what}", line)
+        place = self._places.get((key,))
+        return MalformedError(f"`{key}` {what}", 1 if place is None else place[0] + 1)
 
 
 def read_document(text: str) -> Document:
@@ -125,7 +126,7 @@ def read_document(text: str) -> Document:
     if len(header) > LARGEST:
         raise MalformedError(f"the front matter has {len(header):,} characters; {LARGEST:,} are read at most", 1)
     try:
-        content = read_yaml(header)
+        content, places = read_yaml_with_places(header)
     except InvalidYAMLError as error:
         line = 1 if error.line is None else error.line + 1
         problem = " ".join(error.problem.split())
@@ -134,7 +135,7 @@ def read_document(text: str) -> Document:
         return Document({}, body)
     if not is_mapping(content) or not all(isinstance(key, str) for key in content):
         raise MalformedError("the front matter is to be lines of `key: value`", 2)
-    return Document({str(key): value for key, value in content.items()}, body, header)
+    return Document({str(key): value for key, value in content.items()}, body, places)
 
 
 def _is_texts(value: object) -> TypeGuard[list[str]]:
@@ -149,7 +150,5 @@ def _kind(value: object) -> str:
             return "a number"
         case list():
             return "a list"
-        case dict():
-            return "a mapping"
         case _:
-            return f"a {type(value).__name__}"
+            return "a mapping"

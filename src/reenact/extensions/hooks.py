@@ -6,8 +6,9 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 
@@ -19,9 +20,12 @@ FILE: Final = "hooks.json"
 TIMEOUT: Final = 60.0
 """Seconds that a hook is given, unless it says otherwise."""
 LONGEST: Final = 3_600.0
+"""Seconds that it may be given at most."""
 EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
 """What hooks are told of."""
 
+_QUICKLY_READ: Final = 16_000
+"""Characters of a file in which each line is worth being found."""
 _ELSEWHERE: Final = frozenset(
     {
         "Notification",
@@ -35,9 +39,15 @@ _ELSEWHERE: Final = frozenset(
         "SubagentStop",
     }
 )
+_WRAPPED: Final = "hooks"
+"""The key under which the events may stand."""
 _ALL: Final = frozenset({"", "*"})
 _WITH_A_MATCHER: Final = frozenset({"PreToolUse", "PostToolUse", "SessionStart"})
 _HARMLESS: Final = frozenset({"type", "command", "timeout", "description", "statusMessage"})
+
+
+if TYPE_CHECKING:
+    from reenact._yaml import Path, Place
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,16 +86,16 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     events = _object(text)
     hooks: list[Hook] = []
     problems: list[Problem] = []
+    lines = _Lines(text)
     for event, groups in events.items():
-        line = _line_of(text, event)
         if event not in EVENTS:
-            problems.append(Problem(path, line, _unknown(event)))
+            problems.append(Problem(path, lines.line_of((event,)), _unknown(event)))
             continue
         for where, found in _found(event, groups):
             try:
                 hooks.append(_hook(event, *found, path=path, source=source))
             except MalformedError as error:
-                problems.append(Problem(path, line, f"{where}: {error.message}"))
+                problems.append(Problem(path, lines.line_of(where), f"{_told(where)}: {error.message}"))
     return HookFile(tuple(hooks), tuple(problems), hashlib.sha256(content).hexdigest())
 
 
@@ -98,8 +108,8 @@ def _object(text: str) -> dict[str, Any]:
     except (RecursionError, ValueError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise MalformedError(f"it is no JSON: {said}") from None
-    if is_object(content) and is_object(content.get("hooks")):
-        content = content["hooks"]
+    if is_object(content) and is_object(content.get(_WRAPPED)):
+        content = content[_WRAPPED]
     if not is_object(content):
         raise MalformedError('it is to be an object: {"PreToolUse": [{"matcher": …, "hooks": [{"command": …}]}]}', 1)
     return content
@@ -111,18 +121,18 @@ def _unknown(event: str) -> str:
     return f"there is no event {event!a:.80}; there are {', '.join(EVENTS)}"
 
 
-def _found(event: str, groups: object) -> Iterator[tuple[str, tuple[object, object]]]:
+def _found(event: str, groups: object) -> Iterator[tuple[Path, tuple[object, object]]]:
     """Yield each hook of an event, with its place and the group that it is in; what is none comes to light later."""
     if not is_array(groups):
-        yield event, (groups, None)
+        yield (event,), (groups, None)
         return
     for number, group in enumerate(groups):
         hooks = group.get("hooks") if is_object(group) else None
         if not is_array(hooks):
-            yield f"{event}[{number}]", (group, None)
+            yield (event, number), (group, None)
             continue
         for place, hook in enumerate(hooks):
-            yield f"{event}[{number}].hooks[{place}]", (group, hook)
+            yield (event, number, "hooks", place), (group, hook)
 
 
 def _hook(event: str, group: object, hook: object, *, path: str, source: str) -> Hook:
@@ -188,6 +198,31 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON value")
 
 
-def _line_of(text: str, event: str) -> int | None:
-    place = text.find(json.dumps(event))
-    return None if place < 0 else text.count("\n", 0, place) + 1
+def _told(path: Path) -> str:
+    """Return the path as it would be written in JavaScript."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+class _Lines:
+    """The lines of what is in a text of JSON, by a reader of YAML, which JSON is too; that of JSON knows no lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def line_of(self, path: Path) -> int | None:
+        """Return the line of what is at the path, or else that of its event, None if that is not known either."""
+        found = self._places.get(path) or self._places.get((_WRAPPED, *path))
+        if found is not None:
+            return found[0]
+        start = self._text.find(json.dumps(path[0]))
+        return None if start < 0 else self._text.count("\n", 0, start) + 1
+
+    @cached_property
+    def _places(self) -> Mapping[Path, Place]:
+        from reenact._yaml import InvalidYAMLError, read_yaml_with_places  # noqa: PLC0415 - when something is wrong
+
+        try:
+            return read_yaml_with_places(self._text)[1] if len(self._text) <= _QUICKLY_READ else {}
+        except InvalidYAMLError:  # JSON has numbers and characters that YAML has not
+            return {}

@@ -211,5 +211,5 @@ def _merged(found: list[dict[str, One]], replaced: dict[str, str]) -> dict[str, 
 
 
 def _shown(path: Path) -> str:
-    """Return the path as UTF-8 can hold it."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    """Return the path as UTF-8 can hold it, on one line."""
+    return "\\n".join(os.fsencode(path).decode("utf-8", "replace").splitlines())

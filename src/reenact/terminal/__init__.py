@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from reenact.terminal.ansi.parser import ANSIParser
     from reenact.terminal.ansi.tokens import ANSIToken
     from reenact.terminal.cases.case import TerminalTestCase, TestCategory
+    from reenact.terminal.cases.loading import CaseFile, load_cases, load_config
     from reenact.terminal.cases.runner import run_cases
     from reenact.terminal.config import Parallel, Reporting, TerminalSize, TerminalTestConfig
     from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
         MockResponse,
         SkillDefinition,
     )
+    from reenact.terminal.fixture.programs import CommandLine, Terminals
+    from reenact.terminal.fixture.running import Completed
     from reenact.terminal.matching.matcher import AssertionMatcher
     from reenact.terminal.matching.options import AssertionOptions, AssertionResult
     from reenact.terminal.report.generator import ReportGenerator, ReportOptions
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from reenact.terminal.screen.model import Cell, Cursor, Engine, Modes, Screen
     from reenact.terminal.screen.recording import Recording
     from reenact.terminal.script.controller import InteractionController
-    from reenact.terminal.script.reading import load_script
+    from reenact.terminal.script.reading import load_script, read_script, script_of
     from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
     from reenact.terminal.session.aio import AsyncTerminalEmulator
     from reenact.terminal.session.emulator import TerminalEmulator, TerminalState
@@ -52,8 +55,11 @@ __all__ = [
     "AssertionOptions",
     "AssertionResult",
     "AsyncTerminalEmulator",
+    "CaseFile",
     "Cell",
     "CommandDefinition",
+    "CommandLine",
+    "Completed",
     "ConfigFixture",
     "Cursor",
     "Engine",
@@ -86,13 +92,18 @@ __all__ = [
     "TerminalTestConfig",
     "TerminalTestError",
     "TerminalTestErrorType",
+    "Terminals",
     "TestCategory",
     "TestFixture",
     "TestResult",
     "TestSuiteResult",
     "WaitTimeoutError",
+    "load_cases",
+    "load_config",
     "load_script",
+    "read_script",
     "run_cases",
+    "script_of",
 ]
 
 _LATER: Final = {
@@ -104,8 +115,11 @@ _LATER: Final = {
     "AssertionOptions": "matching.options",
     "AssertionResult": "matching.options",
     "AsyncTerminalEmulator": "session.aio",
+    "CaseFile": "cases.loading",
     "Cell": "screen.model",
     "CommandDefinition": "fixture.options",
+    "CommandLine": "fixture.programs",
+    "Completed": "fixture.running",
     "ConfigFixture": "fixture.options",
     "Cursor": "screen.model",
     "Engine": "screen.model",
@@ -138,13 +152,18 @@ _LATER: Final = {
     "TerminalTestConfig": "config",
     "TerminalTestError": "errors",
     "TerminalTestErrorType": "errors",
+    "Terminals": "fixture.programs",
     "TestCategory": "cases.case",
     "TestFixture": "fixture.fixture",
     "TestResult": "report.results",
     "TestSuiteResult": "report.results",
     "WaitTimeoutError": "errors",
+    "load_cases": "cases.loading",
+    "load_config": "cases.loading",
     "load_script": "script.reading",
+    "read_script": "script.reading",
     "run_cases": "cases.runner",
+    "script_of": "script.reading",
 }
 """What is imported when it is first asked for: who parses sequences needs no engine, who matches text no process."""
 

@@ -93,7 +93,7 @@ def test_a_rendition_is_taken_back(set_by: str, reset_by: str) -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    (
+    [
         *("38", "38;5", "38;5;", "38;5;256", "38;2;1;2", "38;2;1;2;256", "38;2;;;", "38;7", "38;5;1:2", "38;2:1:2:3"),
         *(
             "38:5",
@@ -110,7 +110,7 @@ def test_a_rendition_is_taken_back(set_by: str, reset_by: str) -> None:
             "99",
             "65537",
         ),
-    ),
+    ],
 )
 def test_what_is_malformed_or_unknown_changes_nothing(parameters: str) -> None:
     assert style_after(f"\x1b[3m\x1b[{parameters}m") == ANSIStyle(italic=True)
@@ -155,8 +155,8 @@ _color = st.one_of(
 )
 _simple = st.integers(0, 110).filter(lambda code: code not in (38, 48, 58)).map(str)
 _rendition = _color | _simple | st.sampled_from(("", "4:0", "4:1", "4:2", "4:3", "4:4", "4:5"))
-# Ghostty reads no more than 24 parameters of one sequence.
-_renditions = st.lists(_rendition, min_size=1, max_size=4).map(";".join)
+# Ghostty reads no more than 24 parameters of one sequence, and none that is left out at its end.
+_renditions = st.lists(_rendition, min_size=1, max_size=4).map(";".join).filter(lambda text: not text.endswith(";"))
 
 
 @given(st.lists(_renditions, min_size=1, max_size=5))

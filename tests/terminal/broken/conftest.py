@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,12 +39,12 @@ def left(sign: str) -> Callable[[], list[int]]:
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind(left: Callable[[], list[int]]) -> Iterator[None]:
     """Fail the test of which a process, a child not taken note of, or an open descriptor is left."""
-    descriptors = _descriptors()
+    descriptors, children = _descriptors(), _children()
 
     yield
 
     wait_until(lambda: not left(), what="the end of all processes that were started")
-    assert not _children(), "a child was not taken note of"
+    assert _children() - children == set(), "a child was not taken note of"
     assert _descriptors() - descriptors == set()
 
 
@@ -74,8 +75,16 @@ def _has_variable(pid: int, setting: bytes) -> bool:
         return False
 
 
-def _children() -> list[str]:
-    return [str(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+def _children() -> set[int]:
+    return {pid for pid in _processes() if _parent_of(pid) == os.getpid()}
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(line.rpartition(")")[2].split()[1])
 
 
 def _descriptors() -> set[tuple[str, str]]:

@@ -156,13 +156,27 @@ def test_a_daemon_that_left_its_environment_too_is_known_by_the_terminal_it_stil
     assert not daemon.exists() or (daemon / "cmdline").read_bytes() == b""  # nobody has taken note of its end yet
 
 
-def test_what_others_still_say_when_a_program_has_ended_is_heard_for_a_while_only(opened: Opening) -> None:
-    terminal = opened(*shell("echo parent; (trap '' HUP; exec yes child) & sleep 0.01; exit 5"))
+def test_a_flood_by_others_when_a_program_has_ended_is_heard_for_a_while_only(opened: Opening) -> None:
+    terminal = opened(*shell("trap '' HUP; yes child & read word; exit 5"))
+    terminal.wait_for("child")
+    terminal.send_line("end")
 
     status = terminal.wait_for_exit()
 
     assert status == ExitStatus(code=5)
-    assert "child" in terminal.get_output()
+
+
+def test_who_prints_when_all_is_over_is_not_heard_and_harms_nothing(opened: Opening, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    terminal = opened(*shell(f"trap '' HUP; (read word < {go}; echo later) & echo now"))
+    terminal.wait_for("now")
+
+    status = terminal.wait_for_exit()
+    go.write_text("go\n")
+
+    assert status.success
+    assert terminal.get_output() == "now\r\n"
 
 
 def test_a_program_that_closes_its_streams_and_goes_on_has_not_ended(opened: Opening, tmp_path: Path) -> None:

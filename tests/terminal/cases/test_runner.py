@@ -454,7 +454,7 @@ def test_property_20_parallel_test_isolation(owns: list[tuple[str, str]]) -> Non
 def test_a_suite_is_told_when_it_began() -> None:
     before = time.time()
 
-    suites: tuple[TestSuiteResult, ...] = run_cases([CaseFile(name="s", cases=(case("a"),)), case("b")])
+    suites: tuple[TestSuiteResult, ...] = run_cases([case("a"), CaseFile(name="s", cases=(case("b"),)), case("c")])
 
-    assert [suite.name for suite in suites] == ["s", "terminal"]
+    assert [suite.name for suite in suites] == ["terminal", "s", "terminal"]
     assert all(suite.started is not None and before <= suite.started <= time.time() for suite in suites)

@@ -46,6 +46,12 @@ def test_the_ends_of_lines_of_a_terminal_become_newlines_and_no_other_carriage_r
     assert plain_lines("one\r\ntwo\r\r\n10%\r20%") == "one\ntwo\n10%␍20%"
 
 
+def test_a_flood_of_carriage_returns_is_read_once() -> None:
+    flood = "\r" * 1_000_000
+
+    assert plain_lines(flood) == "␍" * 1_000_000
+
+
 @given(texts)
 def test_a_name_has_one_line(text: str) -> None:
     assert not set(on_one_line(text)) & set("\r\n\t\x0b\x0c\x85")

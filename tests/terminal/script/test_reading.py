@@ -303,6 +303,29 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_script(tmp_path / "folder.yaml")
 
 
+def test_a_place_that_cannot_be_found_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "tabs.json"
+    file.write_text('[\n\t{\n\t\t"send":\t5\n\t}\n]')
+
+    with pytest.raises(
+        TerminalTestError, match=r"tabs\.json: (line 3: )?\[0\]\.send: this is to be text, not the number 5"
+    ):
+        load_script(file)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(b"x", "a bytes"), ((), "a list"), ({}, "a mapping"), (True, "true"), (1.5, "the number 1.5")]
+)
+def test_what_is_no_text_is_called_by_its_kind(value: object, words: str) -> None:
+    with pytest.raises(TerminalTestError, match=f"this is to be text, not {words}"):
+        script_of([{"send": value}])
+
+
+def test_what_json_does_not_have_is_not_expected_of_it() -> None:
+    with pytest.raises(TerminalTestError, match=r"assert\.json\[0\]: JSON has no bytes"):
+        script_of([{"assert": {"json": [b"x"]}}])
+
+
 def test_data_from_no_file_is_refused_without_one() -> None:
     with pytest.raises(TerminalTestError) as refused:
         script_of({"steps": [{"send": None}]})

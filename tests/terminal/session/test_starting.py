@@ -1,4 +1,4 @@
-"""A program that cannot be started is an error in the parent, that says what to do; one that can finds what it is given."""
+"""What cannot be started is an error in the parent, which says what to do; what can finds what it is given."""
 
 from __future__ import annotations
 
@@ -74,9 +74,10 @@ def test_a_terminal_that_cannot_be_had_is_said_to_be_so(monkeypatch: pytest.Monk
 
     before = holdings()
 
-    with monkeypatch.context() as patch, pytest.raises(TerminalTestError, match="ulimit -n") as caught:
+    with monkeypatch.context() as patch:
         patch.setattr("os.openpty", none_left)
-        TerminalEmulator(CAT, engine=Blind).start()
+        with pytest.raises(TerminalTestError, match="ulimit -n") as caught:
+            TerminalEmulator(CAT, engine=Blind).start()
 
     assert caught.value.type is TerminalTestErrorType.PTY_CREATE_FAILED
     assert holdings() == before
@@ -88,9 +89,10 @@ def test_a_start_that_fails_half_way_leaves_nothing(monkeypatch: pytest.MonkeyPa
 
     before = holdings()
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="can't start new thread"):
+    with monkeypatch.context() as patch:
         patch.setattr("threading.Thread.start", no_thread)
-        TerminalEmulator(CAT, engine=Blind).start()
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            TerminalEmulator(CAT, engine=Blind).start()
 
     assert holdings() == before
 
@@ -144,7 +146,7 @@ def test_the_environment_has_what_is_on_the_list_and_what_is_given(
     for name in list(os.environ):
         if name not in {"PATH", "HOME"} and not name.startswith("PYTEST"):
             monkeypatch.delenv(name)
-    for name in ("LANG", "LC_CTYPE", "TMPDIR", "SECRET", "COLUMNS", "LINES"):
+    for name in ("LANG", "LC_CTYPE", "TMPDIR", "OURS", "COLUMNS", "LINES"):
         monkeypatch.setenv(name, f"our {name}")
 
     found = variables(start(*ENVIRONMENT, env={"LANG": "C", "EXTRA": "a=b\nc"}, term="vt100"))
@@ -164,13 +166,13 @@ def test_the_environment_has_what_is_on_the_list_and_what_is_given(
 def test_all_of_our_environment_is_inherited_on_demand_but_not_the_size_of_our_terminal(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SECRET", "COLUMNS", "LINES"):
+    for name in ("OURS", "COLUMNS", "LINES"):
         monkeypatch.setenv(name, "7")
     ours = dict(os.environ)
 
     found = variables(start(*ENVIRONMENT, inherit_env=True, env={"COLUMNS": "33"}))
 
-    assert found["SECRET"] == "7"
+    assert found["OURS"] == "7"
     assert "LINES" not in found
     assert (found["COLUMNS"], found["TERM"]) == ("33", "xterm-256color")
     assert dict(os.environ) == ours
@@ -205,14 +207,12 @@ def test_signals_that_we_ignore_are_not_ignored_by_the_program() -> None:
 def test_programs_can_be_started_by_others(programs: Programs, tmp_path: Path) -> None:
     started: list[Sequence[str]] = []
 
-    def fork_of_a_warmed_process(
-        argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int
-    ) -> Process:
+    def forking(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         started.append(argv)
         return programs.at_terminal(argv, env, cwd or Path.cwd(), terminal)
 
     home = {"HOME": str(tmp_path)}
-    with TerminalEmulator("--help", env=home, cwd=tmp_path, spawner=fork_of_a_warmed_process) as terminal:
+    with TerminalEmulator("--help", env=home, cwd=tmp_path, spawner=forking) as terminal:
         assert terminal.wait_for_exit() == ExitStatus(code=0)
 
     assert started == [("--help",)]

@@ -54,13 +54,13 @@ def unified(
 def resembling(expected: str, actual: str, *, key: Callable[[str], str] = str) -> tuple[str, int]:
     """Return the lines of the actual text that are most like the expected ones, and the number of the first of them.
 
-    They are looked for in its last 500 lines.
+    They are looked for in its last 500 lines. If the expected text ends within a line, so does what is returned.
     """
-    wanted = [key(line)[:_LATEST] for line in _lines(expected)[:WINDOW]] or [""]
+    wanted = [key(line.removesuffix("\n"))[:_LATEST] for line in _lines(expected)[:WINDOW]] or [""]
     lines = _lines(actual)
     before = max(0, len(lines) - _LATEST)
     lines = lines[before:]
-    keys = [key(line)[:_LATEST] for line in lines]
+    keys = [key(line.removesuffix("\n"))[:_LATEST] for line in lines]
     anchor = next((number for number, line in enumerate(wanted) if line.strip()), 0)
     matcher = SequenceMatcher(None, "", wanted[anchor], autojunk=False)
     scores: list[float] = []
@@ -70,7 +70,8 @@ def resembling(expected: str, actual: str, *, key: Callable[[str], str] = str) -
         scores.append(matcher.quick_ratio() + sum(one == other for one, other in behind))
     best = max(range(len(scores)), key=scores.__getitem__, default=0)
     start = max(0, best - anchor)
-    return "".join(lines[start : start + len(wanted)]), before + start + 1
+    nearest = "".join(lines[start : start + len(wanted)])
+    return nearest if expected.endswith("\n") else nearest.removesuffix("\n"), before + start + 1
 
 
 def first_difference(expected: str, actual: str) -> str:

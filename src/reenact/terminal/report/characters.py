@@ -17,7 +17,7 @@ _UNFIT: Final = re.compile(
     + "]"
 )
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LINE_END: Final = re.compile(r"\r+((?:\x1b\[[0-9;:]*m)*)\n")
+_LINE_END: Final = re.compile(r"(?<!\r)\r++((?:\x1b\[[0-9;:]*+m)*+)\n")  # each run of CR is looked at once
 _SEQUENCES_ARE_SHORTER: Final = 1000
 _PICTURES: Final = 0x2400
 _DELETE: Final = 0x7F

@@ -103,7 +103,7 @@ class InteractionScript(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a step; `duration` in seconds, `output` is what the program wrote meanwhile."""
+    """What came of a step; `duration` in seconds, `output` is what the program wrote since the step before."""
 
     step: InteractionStep
     success: bool

@@ -29,9 +29,9 @@ T = TypeVar("T")
 class AsyncTerminalEmulator(Session):
     """`TerminalEmulator`, with everything awaitable that may wait.
 
-    An `async with` block starts it, if that was not done, and ends it. A wait that is cancelled leaves nothing behind: of
-    what was to be written, nothing more goes; of what was looked for, nothing was matched. A start that is cancelled has
-    not happened, and an end is an end all the same.
+    An `async with` block starts it, if that was not done, and ends it. A wait that is cancelled leaves nothing behind:
+    of what was to be written, nothing more goes; of what was looked for, nothing was matched. A start that is cancelled
+    has not happened, and an end is an end all the same.
     """
 
     async def start(self) -> Self:

@@ -65,12 +65,12 @@ class Family:
         entry = _entry(self.pid) if _HAS_PROC else None
         self._born = entry.started if entry is not None else 0
 
-    def end(self, signals: Iterable[signal.Signals] = GENTLY, grace: float = GRACE) -> None:
-        """Send all of them one signal after the other, until none is left."""
+    def end(self, signals: Iterable[signal.Signals] = GENTLY) -> None:
+        """Send all of them one signal after the other, each with time to act on it, until none is left."""
         for number in signals:
             # What is killed may have started another meanwhile.
             for _ in range(_ROUNDS if number is signal.SIGKILL else 1):
-                if not self._send(number, grace):
+                if not self._send(number):
                     return
 
     def remember(self) -> None:
@@ -78,22 +78,22 @@ class Family:
         if _HAS_PROC:
             self._members()
 
-    def _send(self, number: signal.Signals, grace: float) -> bool:
+    def _send(self, number: signal.Signals) -> bool:
         members = self._members() if _HAS_PROC else None
         if members is None:
-            return self._send_to_groups(number, grace)
+            return self._send_to_groups(number)
         for member in members:
             _signal(member.pid, number)
-        _until(lambda: not any(_lives(member) for member in members), grace)
+        _until(lambda: not any(_lives(member) for member in members), GRACE)
         return bool(members)
 
-    def _send_to_groups(self, number: signal.Signals, grace: float) -> bool:
+    def _send_to_groups(self, number: signal.Signals) -> bool:
         groups = {self.foreground(), None if self.has_ended() else self.pid} - {None, os.getpgrp()}
         for group in groups:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group or self.pid, number)
                 os.killpg(group or self.pid, signal.SIGCONT)
-        return bool(groups) and not _until(self.has_ended, grace)
+        return bool(groups) and not _until(self.has_ended, GRACE)
 
     def _members(self) -> list[Entry]:
         """Return those who live: the descendants, the session, the groups, who else has the mark or the terminal."""

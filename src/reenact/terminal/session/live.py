@@ -110,6 +110,8 @@ class Live:
     def resize(self, cols: int, rows: int) -> None:
         """Give the screen and the terminal another size; the kernel tells the program."""
         with self._engine_lock:
+            if self._is_closed:
+                return
             self._engine.resize(cols, rows)
             self._drawn += 1
             self.recording.add_resize(self.now, cols, rows)
@@ -156,9 +158,11 @@ class Live:
             self._pair.close()
             self._waker.close()
             if not self._is_closed:
-                self.screen()
-                self._is_closed = True
-                self._engine.close()
+                try:
+                    self.screen()
+                finally:
+                    self._is_closed = True
+                    self._engine.close()
 
     def _join(self) -> None:
         # The garbage collector may have brought us here on the thread itself; it goes on to its end afterwards.

@@ -257,6 +257,7 @@ def _undo_start(process: Process, mark: str) -> None:
 def _clear_away(live: Live, name: str) -> None:
     if live.owner != os.getpid():
         return  # a fork of the process that it belongs to
-    if not live.has_ended():
-        warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)
+    was_running = not live.has_ended()
     live.abandon()
+    if was_running:
+        warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)

@@ -1,0 +1,475 @@
+"""Extensions of the command line: what the model is told of them, what is typed to use them, and who trusts them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from reenact.testing import FakeMessagesAPI, FakeReply
+from tests.cli.conftest import Chat, Json, Run
+from tests.cli.terminal import CTRL_D, ENTER, PROMPT
+from tests.cli.tools import MAIL, WEATHER, Office
+from tests.extensions.written import Written
+
+REVIEW = "---\nname: review\ndescription: Reviews code\n---\nLook for mistakes.\n"
+REFUSING = "echo not today >&2; exit 2"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Written:
+    return Written(tmp_path)
+
+
+@pytest.fixture
+def home(tmp_path: Path, environ: Mapping[str, str]) -> Written:
+    return Written(Path(environ["HOME"]))
+
+
+def asked(api: FakeMessagesAPI, number: int = -1) -> list[str]:
+    """Return the texts of the messages that the model was sent."""
+    messages = api.requests[number].body["messages"]
+    return ["".join(block.get("text", "") for block in message["content"]) for message in messages]
+
+
+def accepted(run: Run) -> list[tuple[str, str]]:
+    """Return what was said in the log, and in which session."""
+    events = run("log", "--type", "message-accepted", "--output-format", "json").objects
+    return [(event["session_id"], event["data"]["content"][0]["text"]) for event in events]
+
+
+def test_requirement_7_1_a_skill_is_loaded_and_applied(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    path = project.skill("review", REVIEW)
+    load: Json = {"type": "tool_use", "id": "toolu_1", "name": "skill", "input": {"name": "review"}}
+    api.reply(content=[load], stop_reason="tool_use")
+    api.reply(text="Done.")
+
+    done = run("-p", "Review this", "--system-prompt", "Be kind.", **claude)
+
+    assert (done.code, done.out, done.err) == (0, "Done.\n", "")
+    system = api.requests[0].system or ""
+    assert system.startswith("Be kind.\n\n")
+    assert "- review: Reviews code" in system
+    assert "Look for mistakes" not in system, "the whole is for who asks for it"
+    (result,) = api.requests[1].body["messages"][-1]["content"]
+    assert result["content"] == f"The files of this skill are in {path.parent}\n\nLook for mistakes."
+
+
+def test_requirement_7_2_a_command_is_sent_as_the_message_that_it_stands_for(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.command("fix", "---\ndescription: Fixes\n---\nFix issue $1: $ARGUMENTS")
+
+    as_prompt = run("-p", "/fix 7 soon", **claude)
+    as_line = run(stdin=b"/fix 8\n/nothing\n", **claude)
+
+    assert (as_prompt.code, as_line.code) == (0, 0)
+    assert asked(api, 0) == ["Fix issue 7: 7 soon"]
+    assert asked(api, 1) == ["Fix issue 8: 8"]
+    assert "There is no command /nothing" in as_line.err
+    assert [text for _, text in accepted(run)] == ["Fix issue 7: 7 soon", "Fix issue 8: 8"]
+
+
+def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_in_a_session_of_its_own(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss", "---\ndescription: Decides\nmodel: claude-boss\n---\nYou decide.")
+    api.reply(text="Do it.", usage={"input_tokens": 7, "output_tokens": 3})
+    api.reply(text="The boss said to do it.")
+
+    first = run("-p", "@boss May I?", "--output-format", "json", "--system-prompt", "You help.", **claude)
+    second = run("-p", "What was said?", "--continue", **claude)
+
+    assert (first.result["result"], first.result["usage"]) == ("Do it.", {"input_tokens": 7, "output_tokens": 3})
+    assert (api.requests[0].system, api.requests[0].body["model"]) == ("You decide.", "claude-boss")
+    assert asked(api, 0) == ["May I?"]
+    assert second.out == "The boss said to do it.\n"
+    assert api.requests[1].system == "You help."
+    assert asked(api, 1) == ["@boss May I?", "Do it.", "What was said?"]
+    (child, question), (session, whole), (later, _) = accepted(run)
+    assert (question, whole) == ("May I?", "@boss May I?")
+    assert first.result["session_id"] == session == later != child
+    assert f"@boss answers in session {child}" in first.err
+    assert run("verify").code == 0
+
+
+def test_requirement_7_4_a_hook_is_run_when_its_event_happens(run: Run, home: Written, tmp_path: Path) -> None:
+    events = ("SessionStart", "UserPromptSubmit", "Stop")
+    home.hooks({event: [{"hooks": [{"type": "command", "command": "cat >> told.jsonl"}]}] for event in events})
+
+    done = run("-p", "Hello", "--output-format", "json")
+
+    told = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text().replace("}{", "}\n{").splitlines()]
+    assert [one["hook_event_name"] for one in told] == list(events)
+    assert {one["session_id"] for one in told} == {done.result["session_id"]}
+    assert (told[0]["source"], told[1]["prompt"]) == ("startup", "Hello")
+
+
+def test_requirement_7_4_a_hook_can_refuse_a_call_of_a_tool(run: Run, home: Written, office: Office) -> None:
+    home.hook("PreToolUse", REFUSING, matcher="send_.*")
+    office.model_asks_for(MAIL, WEATHER)
+
+    done = run(
+        "-p", "Write to her", "--output-format", "json", *office.tools, "--allow-tool", "send_mail", **office.claude
+    )
+
+    assert done.code == 0
+    assert office.sent == ""
+    refused, looked = office.results
+    assert refused["content"] == "send_mail was not run, for a hook refuses it: not today"
+    assert (refused["is_error"], looked.get("is_error", False)) == (True, False)
+    (call, _) = done.result["tool_calls"]
+    assert (call["is_error"], call["result"]) == (True, refused["content"])
+    assert "a hook refuses it: not today" in run("log", "--output-format", "json").out
+
+
+def test_requirement_7_5_what_cannot_be_loaded_is_told_of_and_stops_nothing(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    bad = project.command("bad", "---\ndescription: [\n---\nbody")
+    project.skill("binary", b"\x7fELF\xff")
+    project.hooks(b"{")
+    project.command("good", "Say hello to $1")
+
+    done = run("-p", "/good Ann", "--output-format", "json", **claude)
+
+    assert (done.code, done.result["success"]) == (0, True)
+    assert asked(api) == ["Say hello to Ann"]
+    assert f"passed over: {bad}:2: the front matter cannot be read" in done.err
+    assert done.err.count("passed over") == 3
+
+
+def test_of_many_problems_only_the_first_are_told_one_by_one(run: Run, project: Written) -> None:
+    for number in range(8):
+        project.agent(f"a{number}", b"\xff")
+
+    err = run("-p", "Hello").err
+
+    assert err.count("passed over: ") == 5
+    assert "3 more are passed over" in err
+
+
+def test_nothing_is_said_and_nothing_added_where_there_are_no_extensions(
+    run: Run, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    done = run("-p", "@boss /fix", **claude)
+
+    assert (done.code, done.err) == (0, "")
+    assert asked(api) == ["@boss /fix"]
+    assert "tools" not in api.requests[0].body
+    assert api.requests[0].system is None
+
+
+def test_without_extensions_nobody_waits_for_what_reads_them(environ: Mapping[str, str], tmp_path: Path) -> None:
+    code = "import sys; from reenact.cli import main; main(['-p', 'Hello']); print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environ, cwd=tmp_path, check=True
+    )
+
+    modules = done.stdout.split()
+    assert "reenact.cli.extending" in modules
+    assert [name for name in modules if name.startswith(("ruamel", "reenact.extensions", "prompt_toolkit"))] == []
+
+
+def test_a_session_that_goes_on_keeps_the_skills_it_was_created_with(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.skill("review", REVIEW)
+    run("-p", "Hello", **claude)
+    project.skill("later", REVIEW.replace("review", "later"))
+
+    run("-p", "Again", "--continue", **claude)
+
+    assert api.requests[0].system == api.requests[1].system
+    assert api.requests[0].body["tools"] == api.requests[1].body["tools"]
+
+
+def test_an_agent_has_the_tools_that_it_names(run: Run, project: Written, office: Office) -> None:
+    project.skill("review", REVIEW)
+    project.agent("clerk", "---\ndescription: d\ntools: send_mail, Grep\n---\nYou write.")
+    project.agent("other", "---\ndescription: d\n---\nYou help.")
+
+    as_clerk = run("-p", "@clerk write", *office.tools, **office.claude)
+    run("-p", "@other write", *office.tools, **office.claude)
+
+    names = [[tool["name"] for tool in request.body["tools"]] for request in office.api.requests]
+    assert names == [["send_mail"], ["ask_user", "send_mail", "get_weather", "read_lines", "fail", "skill"]]
+    assert "@clerk is to have tools that are not here: Grep" in as_clerk.err
+    assert office.api.requests[0].system == "You write."
+    assert "- review: Reviews code" in (office.api.requests[1].system or "")
+
+
+def test_calls_of_an_agent_are_approved_and_seen_by_hooks_as_those_of_the_session(
+    run: Run, project: Written, home: Written, office: Office
+) -> None:
+    project.agent("clerk", "---\ndescription: d\n---\nYou write.")
+    home.hook("PreToolUse", REFUSING, matcher="get_weather")
+    office.model_asks_for(MAIL, WEATHER)
+    office.api.reply(text="Sent.")
+
+    done = run(
+        *("-p", "@clerk write", "--output-format", "json", "--allow-tool", "send_mail"),
+        *office.tools,
+        **office.claude,
+    )
+
+    assert done.result["result"] == "Sent."
+    assert office.sent == "ann@example.org: Hello\n"
+    assert [call["is_error"] for call in done.result["tool_calls"]] == [False, True]
+
+
+def test_what_a_session_denies_is_denied_to_its_agents_also_when_it_goes_on(
+    run: Run, project: Written, office: Office
+) -> None:
+    project.agent("boss")
+    (project.root / "policy.json").write_text('{"deny": ["get_weather"]}')
+    run("-p", "Hello", *office.tools, "--policy", "policy.json", **office.claude)
+    office.model_asks_for(WEATHER)
+
+    done = run("-p", "@boss look", "--continue", *office.tools, **office.claude)
+
+    assert done.code == 0
+    assert office.results[0]["is_error"]
+    assert "get_weather" in office.results[0]["content"]
+
+
+def test_a_prompt_that_a_hook_refuses_is_not_asked(
+    run: Run, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    home.hook("UserPromptSubmit", f"grep -q secret && {{ {REFUSING}; }} || exit 0")
+
+    refused = run("-p", "tell a secret", "--output-format", "json", **claude)
+    asked_too = run(stdin=b"a secret\nhello\n", **claude)
+
+    assert refused.code == 2
+    assert refused.result["error"] == {
+        "code": 2,
+        "type": "refused_by_hook",
+        "message": "a hook refuses the prompt: not today",
+    }
+    assert refused.result["session_id"] is None
+    assert asked_too.code == 2
+    assert [asked(api, number) for number in range(len(api.requests))] == [["hello"]]
+
+
+def test_ctrl_c_ends_a_hook_and_the_prompt_is_not_asked(run: Run, home: Written) -> None:
+    home.hook("UserPromptSubmit", "kill -INT $PPID; sleep 60")
+
+    done = run("-p", "Hello", "--output-format", "json")
+
+    assert (done.code, done.result["error"]["type"]) == (130, "interrupted")
+    assert accepted(run) == []
+
+
+def test_what_hooks_add_is_told_apart_from_what_was_typed(
+    run: Run, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    home.hooks(
+        {
+            "SessionStart": [{"matcher": "startup", "hooks": [{"command": "echo it is monday"}]}],
+            "UserPromptSubmit": [{"hooks": [{"command": "echo it is late"}]}],
+        }
+    )
+
+    run(stdin=b"Hello\nAgain\n", **claude)
+
+    first, _, second = asked(api)
+    assert first == "Hello\n\nA hook adds:\nit is monday\n\nA hook adds:\nit is late"
+    assert second == "Again\n\nA hook adds:\nit is late"
+
+
+def test_a_hook_that_fails_is_warned_of_and_the_answer_is_there(run: Run, home: Written) -> None:
+    home.hook("Stop", "exit 1")
+
+    done = run("-p", "Hello")
+
+    assert (done.code, done.out) == (0, "Hello from mock!\n")
+    assert "the hook 'exit 1' for Stop has failed with exit code 1" in done.err
+
+
+def test_hooks_of_a_project_run_only_once_it_is_trusted_and_until_they_are_changed(
+    run: Run, project: Written, tmp_path: Path
+) -> None:
+    project.hook("Stop", "touch ran")
+
+    untrusted = run("-p", "Hello")
+    before = (tmp_path / "ran").exists()
+    trusted = run("extensions", "trust")
+    run("-p", "Hello")
+    after = (tmp_path / "ran").exists()
+    project.hook("Stop", "touch ran-again")
+    changed = run("-p", "Hello", CI="true")
+
+    assert (before, after, (tmp_path / "ran-again").exists()) == (False, True, False)
+    assert untrusted.err.count("do not run, for nobody has trusted them") == 1
+    assert (trusted.code, trusted.out) == (0, "")
+    assert "Stop: touch ran" in trusted.err
+    assert "nobody has trusted them" in changed.err
+
+
+def test_trust_can_be_taken_back_and_is_for_one_folder(run: Run, project: Written, tmp_path: Path) -> None:
+    project.hook("Stop", "touch ran")
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    codes = [run("extensions", "trust", "link").code, run("extensions", "trust", "--untrust").code]
+    again = run("extensions", "trust", "--untrust")
+    run("-p", "Hello")
+
+    assert codes == [0, 0]
+    assert "is not trusted" in again.err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_project_without_hooks_has_nothing_to_trust(run: Run) -> None:
+    done = run("extensions", "trust")
+
+    assert done.code == 2
+    assert "there are no hooks in" in done.err
+
+
+def test_extensions_are_listed_with_their_places(run: Run, home: Written, project: Written) -> None:
+    of_user = home.command("fix", "Fix $1")
+    of_project = project.command("fix", "---\ndescription: Fixes\nfoo: 1\n---\nFix $1")
+    project.command("help", "Help me")
+    project.agent("boss")
+    project.skill("review", REVIEW)
+    project.hook("Stop", "true")
+
+    as_text = run("extensions")
+    as_json = run("extensions", "--output-format", "json")
+
+    assert (as_text.code, as_json.code) == (0, 0)
+    assert f"  /fix  Fixes\n    project: {of_project}\n    in the place of {of_user}\n" in as_text.out
+    assert "hooks.json (does not run: the project is not trusted)" in as_text.out
+    page = as_json.result
+    assert [one["name"] for one in page["commands"]] == ["fix", "help"]
+    assert page["commands"][0]["replaces"] == str(of_user)
+    assert page["commands"][0]["notes"] == ["without effect here: foo"]
+    assert "built in" in page["commands"][1]["notes"][0]
+    assert [(one["event"], one["runs"]) for one in page["hooks"]] == [("Stop", False)]
+    assert page["problems"] == []
+
+
+def test_a_list_with_problems_has_them_with_file_and_line_and_exits_with_1(run: Run, project: Written) -> None:
+    path = project.agent("bad", "---\nname: bad\nmodel: 3\n---\nbody")
+
+    as_text = run("extensions")
+    as_json = run("extensions", "--output-format=json")
+
+    assert (as_text.code, as_json.code) == (1, 1)
+    assert f"{path}:3: `model` is to be text, not a number; put it in quotes" in as_text.out
+    assert as_json.result["problems"] == [
+        {"path": str(path), "line": 3, "message": "`model` is to be text, not a number; put it in quotes"}
+    ]
+
+
+def test_a_list_of_nothing_says_where_extensions_would_be(run: Run) -> None:
+    done = run("extensions")
+
+    assert (done.code, done.out) == (0, "There are no extensions in ~/.reenact and ./.reenact.\n")
+
+
+def test_an_extension_cannot_write_on_the_terminal_what_it_likes(run: Run, project: Written) -> None:
+    project.command("fix", '---\ndescription: "\\e[2Jgone"\n---\nbody')
+    project.hook("Stop", "true\x1b[2J")
+
+    done = run("extensions")
+    asked_for_help = run(stdin=b"/help\n")
+
+    assert "\x1b" not in done.out + done.err + asked_for_help.err
+
+
+def test_help_lists_commands_and_agents_and_what_is_built_in_stays(run: Run, project: Written) -> None:
+    project.command("fix", "---\ndescription: Fixes\nargument-hint: NUMBER\n---\nFix $1")
+    project.command("sessions", "mine")
+    project.agent("boss")
+
+    done = run(stdin=b"/help\n/sessions\n")
+
+    assert "/fix NUMBER" in done.err
+    assert "@boss MESSAGE" in done.err
+    assert "built in; yours in" in done.err
+    assert "There are no sessions yet" in done.err
+
+
+def test_a_name_that_no_agent_has_is_said_and_the_message_is_asked(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss")
+
+    done = run("-p", "@bos hello", **claude)
+
+    assert "there is no agent @bos" in done.err
+    assert asked(api) == ["@bos hello"]
+
+
+def test_an_agent_that_fails_gives_the_exit_code_of_its_failure(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss")
+    api.error(401)
+
+    done = run("-p", "@boss hello", "--output-format", "json", **claude)
+
+    assert done.code == 3
+    assert done.result["error"]["type"] == "authentication_error"
+    assert f"answers in session {done.result['session_id']}" in done.err
+
+
+def test_a_stream_has_the_events_of_both_sessions_and_text_the_answer_once(run: Run, project: Written) -> None:
+    project.agent("boss")
+
+    stream = run("-p", "@boss hello", "--output-format", "stream-json")
+    text = run("-p", "@boss hello")
+
+    *events, result = stream.objects
+    sessions = {event["context"]["session_id"] for event in events if event["type"] == "turn_completed"}
+    assert len(sessions) == 2
+    assert result["session_id"] in sessions
+    assert text.out == "Hello from mock!\n"
+
+
+def test_a_limit_on_costs_holds_for_an_agent(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss")
+    api.script([FakeReply(text="Yes", usage={"input_tokens": 1_000_000, "output_tokens": 0})])
+    model = "claude-x"
+
+    done = run(
+        *("-p", "@boss hello", "--output-format", "json", "--model", model),
+        *("--price", f"{model}=3,15", "--max-cost", "100"),
+        **claude,
+    )
+
+    assert (done.code, done.result["cost"]) == (0, 3.0)
+    assert "cost" not in done.err
+
+
+def test_in_a_chat_a_person_is_asked_to_trust_and_uses_commands_and_agents(chat: Chat, project: Written) -> None:
+    project.hook("Stop", "touch ran")
+    project.command("fix", "Fix $1")
+    project.agent("boss")
+
+    terminal = chat(until="Do you trust them?")
+    terminal.type(f"y{ENTER}")
+    terminal.wait_for("Ctrl+D leaves")
+    terminal.type(f"/fix 7{ENTER}")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.type(f"@boss hello{ENTER}")
+    terminal.wait_for("@boss answers in session")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.type(CTRL_D)
+
+    assert terminal.wait_for_exit() == 0
+    assert (project.root / "ran").exists()
+    assert terminal.shown.count("Hello from mock!") == 2

@@ -1,0 +1,156 @@
+"""What hooks are told, and what is made of what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reenact.extensions.firing import Hooks, Verdict
+from reenact.extensions.hooks import Hook
+from reenact.extensions.running import Ran
+
+
+def hook(command: str, event: str = "PreToolUse", matcher: str = "", timeout: float = 20.0) -> Hook:
+    return Hook(event=event, matcher=matcher, command=command, timeout=timeout, path="hooks.json", source="user")
+
+
+def that_ran(ran: Ran) -> Callable[..., Ran]:
+    """Return what stands for running a command line."""
+
+    def run(*_arguments: object, **_more: object) -> Ran:
+        return ran
+
+    return run
+
+
+class Fired:
+    """Hooks, and what was warned of."""
+
+    def __init__(self, *hooks: Hook, cwd: Path) -> None:
+        self.warnings: list[str] = []
+        environ = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "secret"}
+        self.hooks = Hooks(hooks, environ=environ, cwd=cwd, warn=self.warnings.append)
+
+    def __call__(self, event: str = "PreToolUse", about: str = "Bash") -> Verdict:
+        return self.hooks.fire(event, "ses_1", about=about, facts={"tool_name": about, "when": 1.5})
+
+
+def test_a_hook_is_told_of_the_event_as_json(tmp_path: Path) -> None:
+    Fired(hook("cat > told.json"), cwd=tmp_path)()
+
+    assert json.loads((tmp_path / "told.json").read_text()) == {
+        "session_id": "ses_1",
+        "cwd": str(tmp_path),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "when": 1.5,
+    }
+
+
+def test_a_hook_knows_the_project_and_not_the_key_of_the_api(tmp_path: Path) -> None:
+    Fired(hook("echo $REENACT_PROJECT_DIR $CLAUDE_PROJECT_DIR $ANTHROPIC_API_KEY > told"), cwd=tmp_path)()
+
+    assert (tmp_path / "told").read_text() == f"{tmp_path} {tmp_path}\n"
+
+
+@pytest.mark.parametrize(
+    ("ran", "refusal"),
+    [
+        (Ran(2, "", "not here\n"), "not here"),
+        (Ran(2, "", ""), "it gave no reason"),
+        (Ran(0, '{"decision": "block", "reason": "no"}', ""), "no"),
+        (Ran(0, '{"decision": "block"}', ""), "it gave no reason"),
+        (Ran(0, '{"decision": "block", "reason": 3}', ""), "it gave no reason"),
+        (Ran(0, '{"continue": false, "stopReason": "stop"}', ""), "stop"),
+        (
+            Ran(0, '{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "x"}}', ""),
+            "x",
+        ),
+        (
+            Ran(0, '{"hookSpecificOutput": {"permissionDecision": "ask"}}', ""),
+            "it wants a person to be asked, which a hook cannot have here; policies can",
+        ),
+        (
+            Ran(0, '{"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {}}}', ""),
+            "it wants to change the arguments, which a hook cannot do here",
+        ),
+        (Ran(0, '{"hookSpecificOutput": {"permissionDecision": "allow"}}', ""), None),
+        (Ran(0, '{"hookSpecificOutput": 3, "decision": "approve"}', ""), None),
+        (Ran(0, '{"decision": "block"', ""), None),
+        (Ran(0, "[" * 100_000, ""), None),
+        (Ran(0, '{"a": ' * 100_000, ""), None),
+        (Ran(0, "block", ""), None),
+        (Ran(0, "", "words"), None),
+    ],
+)
+def test_a_hook_refuses_by_its_exit_code_or_by_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, refusal: str | None
+) -> None:
+    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(ran))
+    fired = Fired(hook("x"), cwd=tmp_path)
+
+    assert fired().refusal == refusal
+    assert fired.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("ran", "warning"),
+    [
+        (Ran(1, '{"decision": "block"}', "oh\nno\n"), "the hook 'x' for PreToolUse has failed with exit code 1: oh no"),
+        (Ran(-9, "", ""), "the hook 'x' for PreToolUse has failed with exit code -9"),
+        (Ran(None, "", ""), "the hook 'x' for PreToolUse was ended: it ran longer than 20 s"),
+    ],
+)
+def test_a_hook_that_fails_is_warned_of_and_refuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, warning: str
+) -> None:
+    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(ran))
+    fired = Fired(hook("x"), cwd=tmp_path)
+
+    assert fired() == Verdict()
+    assert fired.warnings == [warning]
+
+
+def test_a_hook_that_cannot_be_started_is_warned_of(tmp_path: Path) -> None:
+    fired = Fired(hook("x"), cwd=tmp_path / "nowhere")
+
+    assert fired() == Verdict()
+    assert fired.warnings == ["the hook 'x' for PreToolUse could not be started: No such file or directory"]
+
+
+def test_hooks_are_told_in_their_order_until_one_refuses(tmp_path: Path) -> None:
+    commands = ("echo 1 >> order", "echo 2 >> order; exit 2", "echo 3 >> order")
+
+    Fired(*map(hook, commands), cwd=tmp_path)()
+
+    assert (tmp_path / "order").read_text() == "1\n2\n"
+
+
+def test_only_hooks_that_fit_are_told(tmp_path: Path) -> None:
+    fired = Fired(hook("exit 2", matcher="Write"), hook("exit 2", event="Stop"), cwd=tmp_path)
+
+    assert fired() == Verdict()
+    assert fired.hooks.listen_to("Stop", "Other")
+    assert not fired.hooks.listen_to("PostToolUse")
+
+
+@pytest.mark.parametrize(
+    ("event", "out", "context"),
+    [
+        ("UserPromptSubmit", "the time is now\n", "the time is now"),
+        ("SessionStart", "the time is now\n", "the time is now"),
+        ("PreToolUse", "the time is now\n", ""),
+        ("PreToolUse", '{"hookSpecificOutput": {"additionalContext": "careful"}}', "careful"),
+        ("UserPromptSubmit", '{"hookSpecificOutput": {"additionalContext": 3}}', ""),
+        ("UserPromptSubmit", "x" * 20_000, "x" * 10_000),
+    ],
+)
+def test_what_a_hook_says_besides_is_for_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, out: str, context: str
+) -> None:
+    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(Ran(0, out, "")))
+
+    assert Fired(hook("x", event), cwd=tmp_path)(event) == Verdict(None, context)

@@ -1,0 +1,98 @@
+"""Running a hook: what it is given, what is kept of what it says, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from reenact.extensions.running import LARGEST, Ran, run
+from reenact.testing import wait_until
+
+
+def ran(
+    command: str, cwd: Path, *, given: bytes = b"", timeout: float = 20.0, stop: threading.Event | None = None
+) -> Ran:
+    return run(command, given, environ={"PATH": os.environ["PATH"]}, cwd=cwd, timeout=timeout, stop=stop)
+
+
+def is_gone(pid_file: Path) -> bool:
+    """Return whether the process whose id is in the file has ended."""
+    try:
+        os.kill(int(pid_file.read_text()), 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid_file.read_text().strip()}/stat").read_text().split()[2] == "Z"
+
+
+def test_a_hook_is_given_its_input_and_what_it_says_is_kept(tmp_path: Path) -> None:
+    assert ran("cat; echo problem >&2; exit 3", tmp_path, given=b"told") == Ran(3, "told", "problem\n")
+
+
+def test_a_hook_runs_where_it_is_told_to_with_nothing_but_its_environment(tmp_path: Path) -> None:
+    assert ran("pwd; env | grep -c '^PATH='; echo $HOME", tmp_path).out == f"{tmp_path}\n1\n\n"
+
+
+def test_a_hook_that_reads_nothing_is_no_failure_however_much_it_is_given(tmp_path: Path) -> None:
+    assert ran("exit 0", tmp_path, given=b"x" * 1_000_000) == Ran(0, "", "")
+
+
+def test_a_hook_may_be_given_more_than_a_pipe_holds_and_say_it_back(tmp_path: Path) -> None:
+    given = b"0123456789" * 9_000
+
+    assert ran("cat", tmp_path, given=given).out == given.decode()
+
+
+def test_of_what_a_hook_says_only_so_much_is_kept(tmp_path: Path) -> None:
+    said = ran("head -c 3000000 /dev/zero | tr '\\0' x; echo end >&2", tmp_path)
+
+    assert len(said.out) == LARGEST
+    assert said.err == "end\n"
+
+
+def test_a_hook_that_takes_too_long_is_killed_with_all_it_has_started(tmp_path: Path) -> None:
+    began = time.monotonic()
+
+    done = ran("sleep 60 & echo $! > pid; echo half; wait", tmp_path, timeout=0.3)
+
+    assert done == Ran(None, "half\n", "")
+    assert time.monotonic() - began < 10
+    wait_until(lambda: is_gone(tmp_path / "pid"))
+
+
+def test_a_hook_that_is_stopped_is_killed_as_well(tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def stop_it() -> None:
+        wait_until((tmp_path / "pid").exists)
+        stop.set()
+
+    stopper = threading.Thread(target=stop_it)
+    stopper.start()
+
+    done = ran("echo $$ > pid; sleep 60", tmp_path, stop=stop)
+    stopper.join()
+
+    assert done.code is None
+
+
+def test_what_a_hook_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
+    began = time.monotonic()
+
+    done = ran("sleep 5 & echo $! > pid; echo done", tmp_path)
+
+    assert (done.code, done.out) == (0, "done\n")
+    assert time.monotonic() - began < 4
+    os.kill(int((tmp_path / "pid").read_text()), 9)
+
+
+def test_a_hook_that_a_signal_ends_says_so(tmp_path: Path) -> None:
+    assert ran("kill -TERM $$", tmp_path).code == -15
+
+
+def test_a_hook_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        ran("true", tmp_path / "nowhere")

@@ -1,0 +1,149 @@
+"""What has arrived is kept, as much as is wanted, and searched without looking at anything too often."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.terminal.ansi.parser import ANSIParser
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.session.transcript import Kept, Search, Transcript, compiled
+
+PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\x1b[3", b"1m", b"\xe2\x82", b"\xac", b"\r", b"\n"]))
+
+
+@given(PIECES, st.integers(1, 40), st.integers(0, 200))
+def test_the_last_of_what_was_added_is_kept(pieces: list[bytes], limit: int, place: int) -> None:
+    kept: Kept[bytes] = Kept(b"", limit)
+
+    for piece in pieces:
+        kept.add(piece)
+
+    whole = b"".join(pieces)
+    assert kept.end == len(whole)
+    assert kept.start == max(0, len(whole) - limit)
+    assert kept.since(place) == whole[max(place, kept.start) :]
+
+
+@given(st.lists(st.integers(1, 9_000), max_size=8), st.integers(1, 20_000))
+def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -> None:
+    kept: Kept[str] = Kept("", limit)
+    whole = ""
+
+    for size in sizes:
+        piece = "".join(chr(ord("a") + (len(whole) + i) % 26) for i in range(size))
+        whole += piece
+        kept.add(piece)
+
+    assert kept.since(0) == whole[-limit:]
+
+
+@given(PIECES)
+def test_requirement_1_3_however_output_arrives_it_is_all_there(pieces: list[bytes]) -> None:
+    transcript = Transcript(1_000_000)
+
+    for piece in pieces:
+        transcript.add(piece)
+    transcript.complete()
+
+    whole = b"".join(pieces)
+    assert transcript.output_bytes() == whole
+    assert transcript.output() == whole.decode(errors="replace")
+    assert transcript.stripped_output() == ANSIParser().strip(whole.decode(errors="replace"))
+
+
+def test_a_character_that_is_not_complete_is_not_shown_yet() -> None:
+    transcript = Transcript(100)
+
+    transcript.add(b"5 \xe2\x82")
+    assert (transcript.output(), transcript.stripped_output()) == ("5 ", "5 ")
+
+    transcript.add(b"\xac")
+    assert (transcript.output(), transcript.stripped_output()) == ("5 €", "5 €")
+
+    transcript.add(b"\xe2")
+    transcript.complete()
+    assert (transcript.output(), transcript.stripped_output()) == ("5 €\ufffd", "5 €\ufffd")
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "aab", "\r\n", "\r", "\n"]), max_size=30),
+    st.sampled_from(["aab", "a\nb", "\n"]),
+)
+def test_a_text_is_found_as_soon_as_it_is_there_wherever_it_was_cut(pieces: list[str], wanted: str) -> None:
+    transcript = Transcript(1_000_000)
+    search = Search(transcript, wanted, only_new=True)
+    plain = re.compile(re.escape(wanted).replace("\\\n", "\r?\n"))
+    whole = ""
+    matched = 0
+
+    for piece in pieces:
+        transcript.add(piece.encode())
+        whole += piece
+        expected = plain.search(whole, matched)
+        found = search()
+
+        assert found == (None if expected is None else whole[matched : expected.end()])
+        if expected is not None:
+            matched = expected.end()
+            assert transcript.new_output() == whole[matched:]
+
+
+def test_what_was_looked_at_is_not_looked_at_again() -> None:
+    transcript = Transcript(10_000_000)
+    search = Search(transcript, "end", only_new=True)
+    lengths: list[int] = []
+
+    class Counting(Kept[str]):
+        def since(self, place: int) -> str:
+            part = super().since(place)
+            lengths.append(len(part))
+            return part
+
+    transcript.stripped = Counting("", 10_000_000)
+    for _ in range(200):
+        transcript.add(b"x" * 1000)
+        assert search() is None
+    transcript.add(b"end")
+
+    assert search() == "x" * 200_000 + "end"
+    assert sum(lengths[:-1]) < 2 * 200_000
+
+
+def test_what_was_matched_is_not_matched_again_unless_all_is_wanted() -> None:
+    transcript = Transcript(100)
+    transcript.add(b"one two one")
+
+    assert Search(transcript, "one", only_new=True)() == "one"
+    assert Search(transcript, re.compile("t(w)o"), only_new=True)() == " two"
+    assert transcript.match is not None
+    assert transcript.match.group(1) == "w"
+    assert Search(transcript, "two", only_new=True)() is None
+    assert Search(transcript, "two", only_new=False)() == "one two"
+    assert Search(transcript, "one", only_new=True)() == " one"
+    assert Search(transcript, "one", only_new=True)() is None
+
+
+def test_what_was_dropped_is_counted_and_the_rest_can_be_searched() -> None:
+    transcript = Transcript(10)
+    search = Search(transcript, "ab", only_new=True)
+
+    transcript.add(b"ab" + b"x" * 20)
+    assert transcript.dropped == 12
+    assert search() is None
+    transcript.add(b"yaba")
+
+    assert search() == "xxxxxx" + "yab"
+    assert transcript.dropped == 16
+    assert transcript.output_bytes() == b"xxxxxxyaba"
+
+
+@pytest.mark.parametrize("wrong", ["", b"bytes", re.compile(b"bytes"), None, 3])
+def test_what_is_no_pattern_is_refused(wrong: str) -> None:
+    with pytest.raises(TerminalTestError, match="pattern") as caught:
+        compiled(wrong)
+
+    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG

@@ -1,0 +1,249 @@
+"""A wait ends when there is an answer, when the program has ended, or when its time is over; it says what was seen."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.session.emulator import TerminalEmulator
+from reenact.terminal.session.waiting import Changes, Question, asking, wait
+from reenact.terminal.status import ExitStatus
+from reenact.testing import wait_until
+from tests.terminal.session.conftest import Start
+from tests.terminal.session.programs import CAT, RAW_SLEEP, READY, Blind, exists, is_alive, shell
+
+SLACK = 5.0
+"""Seconds by which a wait may be late on a busy machine."""
+CHATTY = shell("echo ready; while :; do echo tick; sleep 0.01; done")
+WAITS: dict[str, Callable[[TerminalEmulator, float], object]] = {
+    "text": lambda terminal, timeout: terminal.wait_for("never", timeout),
+    "pattern": lambda terminal, timeout: terminal.wait_for(re.compile("ne+ver"), timeout, scope="all"),
+    "screen": lambda terminal, timeout: terminal.wait_for("never", timeout, scope="screen"),
+    "condition": lambda terminal, timeout: terminal.wait_until(lambda _: False, timeout, what="what never is"),
+    "silence": lambda terminal, timeout: terminal.wait_idle(30, timeout),
+    "exit": lambda terminal, timeout: terminal.wait_for_exit(timeout),
+}
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(sorted(WAITS)), st.floats(0, 0.04), st.sampled_from([RAW_SLEEP, CHATTY]))
+def test_property_04_timeout_enforcement(operation: str, timeout: float, command: tuple[str, ...]) -> None:
+    """Property 04: Timeout enforcement (requirements 1.5, 3.4)."""
+    with TerminalEmulator(command, engine=Blind) as terminal:
+        terminal.wait_for(READY)
+        begun = time.monotonic()
+
+        with pytest.raises(WaitTimeoutError) as caught:
+            WAITS[operation](terminal, timeout)
+
+        took = time.monotonic() - begun
+        assert timeout <= took < timeout + SLACK
+        assert caught.value.type is TerminalTestErrorType.TIMEOUT
+        assert f"waited {timeout:g} s" in caught.value.message
+        # Only who waits for the end of the program has it ended.
+        assert terminal.is_running is (operation != "exit")
+        assert terminal.pid is not None
+        assert exists(terminal.pid) is (operation != "exit")
+
+
+def test_requirement_1_5_a_program_that_does_not_end_is_ended_with_what_it_started(start: Start) -> None:
+    terminal = start(*shell("sleep 60 & echo child $!; wait"))
+    terminal.wait_for(re.compile(r"child (\d+)\r"))
+    assert terminal.match is not None
+    child = int(terminal.match.group(1))
+
+    with pytest.raises(WaitTimeoutError, match=r"waited 0\.05 s in vain for its end") as caught:
+        terminal.wait_for_exit(0.05)
+
+    assert f"child {child}" in str(caught.value)
+    assert terminal.exit_status == ExitStatus(signal=1)
+    assert not is_alive(child)
+    assert terminal.wait_for_exit() == ExitStatus(signal=1)
+
+
+def test_the_timeout_of_the_terminal_holds_where_none_is_given(start: Start) -> None:
+    terminal = start(*CAT, timeout=0.05)
+
+    with pytest.raises(WaitTimeoutError, match=r"waited 0\.05 s in vain for 'a'"):
+        terminal.wait_for("a")
+
+
+def test_a_wait_without_time_looks_once(start: Start) -> None:
+    terminal = start(*CAT)
+    terminal.send_line("a")
+    terminal.wait_for("a\na\n")
+
+    assert terminal.wait_for("a", 0, scope="all") == "a"
+    with pytest.raises(WaitTimeoutError):
+        terminal.wait_for("a", 0)
+
+
+@pytest.mark.parametrize("wrong", [-1, float("inf"), float("nan"), "1", True])
+def test_a_time_that_is_none_is_refused(start: Start, wrong: float) -> None:
+    terminal = start(*CAT, engine=Blind)
+
+    for use in (
+        lambda: terminal.wait_for("a", wrong),
+        lambda: terminal.wait_for_exit(wrong),
+        lambda: terminal.wait_idle(wrong),
+        lambda: terminal.wait_until(lambda _: True, wrong, what="anything"),
+    ):
+        with pytest.raises(TerminalTestError, match="seconds is wanted") as caught:
+            use()
+        assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+    assert terminal.is_running
+
+
+def test_a_wait_ends_at_once_when_the_program_has(start: Start) -> None:
+    terminal = start(*shell("echo almost; exit 7"))
+
+    with pytest.raises(TerminalTestError) as caught:
+        terminal.wait_for("done", 30)
+
+    assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
+    assert "has ended (exit code 7) before there was 'done'" in str(caught.value)
+    assert "this was shown:\nalmost" in str(caught.value)
+
+
+def test_what_a_program_wrote_at_its_end_is_matched_all_the_same(start: Start) -> None:
+    for _ in range(5):
+        terminal = start(*shell("printf last; exit 1"), engine=Blind)
+
+        assert terminal.wait_for("last") == "last"
+
+
+def test_a_wait_looks_behind_what_was_matched_at_everything_or_at_the_screen(start: Start) -> None:
+    terminal = start(*shell(r"printf 'one\ntwo\none\033[2J\033[Hthree'; exec sleep 60"))
+
+    assert terminal.wait_for("one\ntwo") == "one\r\ntwo"
+    assert terminal.wait_for("one") == "\r\none"
+    assert terminal.wait_for("three", scope="screen") == "three"
+    assert terminal.wait_for(re.compile("t(wo)"), scope="all") == "one\r\ntwo"
+    assert terminal.match is not None
+    assert terminal.match.group(1) == "wo"
+    assert terminal.wait_for("three") == "three"
+    nowhere: Any = "here"
+    with pytest.raises(WaitTimeoutError, match="on the screen"):
+        terminal.wait_for("two", 0, scope="screen")
+    with pytest.raises(TerminalTestError, match="new, all or screen") as caught:
+        terminal.wait_for("a", scope=nowhere)
+    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+def test_a_text_that_comes_in_pieces_is_found(start: Start) -> None:
+    script = r"for part in 'ready\r\n' 'a\303' '\251b' '\033[3' '1mc'; do printf $part; head -c 1 >/dev/null; done"
+    terminal = start(*shell(f"stty raw -echo; {script}"))
+    terminal.wait_for(READY)
+
+    for _ in range(4):
+        before = len(terminal.get_output_bytes())
+        terminal.write(".")
+        wait_until(lambda: len(terminal.get_output_bytes()) > before, what="a piece")  # noqa: B023 - asked at once
+
+    assert terminal.wait_for("aébc") == "aébc"
+
+
+def test_two_who_wait_for_the_same_text_get_one_each(start: Start) -> None:
+    terminal = start(*RAW_SLEEP[:2], "stty raw -echo; printf 'ready\\r\\n'; exec cat", engine=Blind)
+    terminal.wait_for(READY)
+    found: list[str] = []
+
+    waiting = [threading.Thread(target=lambda: found.append(terminal.wait_for(";"))) for _ in range(2)]
+    for thread in waiting:
+        thread.start()
+    terminal.write("a;b;")
+    for thread in waiting:
+        thread.join()
+
+    assert sorted(found) == ["a;", "b;"]
+
+
+def test_who_waits_is_told_when_the_terminal_is_disposed_of(start: Start) -> None:
+    terminal = start(*CAT, engine=Blind)
+    errors: list[TerminalTestError] = []
+
+    def wait_in_vain() -> None:
+        try:
+            terminal.wait_for("never")
+        except TerminalTestError as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait_in_vain)
+    waiting.start()
+    terminal.dispose()
+    waiting.join()
+
+    assert [error.type for error in errors] == [TerminalTestErrorType.PROCESS_EXITED]
+
+
+def test_silence_is_waited_for_from_now_on(start: Start) -> None:
+    terminal = start(*CAT, engine=Blind)
+    terminal.wait_idle(0.01)
+    begun = time.monotonic()
+
+    terminal.wait_idle(0.05)
+
+    assert time.monotonic() - begun >= 0.05
+
+
+def test_silence_after_the_end_needs_no_waiting(start: Start) -> None:
+    terminal = start("/bin/true", engine=Blind)
+    terminal.wait_for_exit()
+
+    terminal.wait_idle(30, timeout=0)
+
+
+def test_a_condition_is_asked_of_each_new_screen(start: Start) -> None:
+    terminal = start(*CAT)
+    terminal.write("ab")
+
+    screen = terminal.wait_until(lambda screen: screen.cursor.column == 2, what="the cursor behind both")
+
+    assert screen.text == "ab"
+    with pytest.raises(WaitTimeoutError, match="in vain for a third"):
+        terminal.wait_until(lambda screen: screen.cursor.column == 3, 0.01, what="a third")
+
+
+def test_the_cursor_is_expected_where_it_comes_to_be(start: Start) -> None:
+    terminal = start(*CAT)
+    terminal.write("abc")
+
+    terminal.expect_cursor(0, 3)
+
+    with pytest.raises(ExpectationError, match="was to be in row 1, column 0; it is in row 0, column 3"):
+        terminal.expect_cursor(1, 0, 0.01)
+
+
+def test_text_on_the_screen_is_located(start: Start) -> None:
+    terminal = start(*shell(r"printf 'plain \033[1mbold\033[m'; exec sleep 60"))
+
+    assert terminal.get_by_text("bold").expect_visible().column == 6
+    assert terminal.get_by_style(bold=True).text == "bold"
+
+
+def test_a_question_that_takes_long_rests_as_long() -> None:
+    changes = Changes()
+    asked: list[float] = []
+
+    def ask() -> bool | None:
+        begun = time.monotonic()
+        asked.append(begun)
+        changes.announce()  # as a flood would
+        while time.monotonic() < begun + 0.01:
+            pass
+        return None
+
+    question = Question(ask=ask, ended=RuntimeError, too_late=TimeoutError)
+
+    with pytest.raises(TimeoutError):
+        wait(changes, asking(changes, question, 0.2))
+
+    assert 2 <= len(asked) <= 12
