@@ -82,7 +82,7 @@ def test_property_05_special_key_encoding(keys: list[tuple[SpecialKey, bool]]) -
                 # A mark behind each: an escape is told from the beginning of a sequence by what follows it.
                 terminal.write("#")
 
-            wait_until(lambda: terminal.get_output_bytes().count(b"#") == len(chosen), what="all keys")
+            wait_until(lambda: terminal.get_output_bytes().count(b"#") == len(chosen), what="all keys")  # noqa: B023 - asked now
             arrived = terminal.get_output_bytes()[begin:].split(b"#")[:-1]
             assert [understood(sent) for sent in arrived] == [[name_elsewhere(key)] for key in chosen]
 

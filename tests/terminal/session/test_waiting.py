@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.waiting import Changes, Question, asking, wait
 from reenact.terminal.status import ExitStatus
@@ -220,6 +221,27 @@ def test_the_cursor_is_expected_where_it_comes_to_be(start: Start) -> None:
 
     with pytest.raises(ExpectationError, match="was to be in row 1, column 0; it is in row 0, column 3"):
         terminal.expect_cursor(1, 0, 0.01)
+
+
+def test_the_screen_is_expected_to_come_to_show_something(start: Start) -> None:
+    terminal = start(*CAT)
+    terminal.send_line("a  b")
+
+    terminal.expect_screen("a  b\na  b")
+    terminal.expect_screen(AssertionOptions(type="exact", expected="a b A B", ignore_whitespace=True, ignore_case=True))
+
+    with pytest.raises(ExpectationError, match="is not as expected") as caught:
+        terminal.expect_screen(AssertionOptions(type="exact", expected="a b"), 0.01)
+    assert "a  b" in str(caught.value)
+
+
+def test_what_was_expected_of_a_program_that_has_ended_is_judged_by_what_it_left(start: Start) -> None:
+    terminal = start("/usr/bin/printf", "left")
+
+    terminal.expect_screen("left")
+
+    with pytest.raises(ExpectationError, match="to be in row 0, column 0"):
+        terminal.expect_cursor(0, 0)
 
 
 def test_text_on_the_screen_is_located(start: Start) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from reenact.terminal.session.pty import Place
 from reenact.terminal.session.spawning import MARK
 
 GRACE: Final = 0.5
@@ -50,14 +51,14 @@ class Family:
         mark: what is in the environment of all of them.
         has_ended: whether the process has ended, and its end was taken note of.
         foreground: returns the process group in the foreground of the terminal.
-        terminal: returns the path of the terminal while it is open; another may have that path later.
+        terminal: returns the terminal while it is open; another may have its place later.
     """
 
     pid: int
     mark: str
     has_ended: Callable[[], bool]
     foreground: Callable[[], int | None]
-    terminal: Callable[[], str | None] = lambda: None
+    terminal: Callable[[], Place | None] = lambda: None
     _born: int = field(init=False)
     _known: set[tuple[int, int]] = field(init=False, default_factory=set[tuple[int, int]])
 
@@ -123,9 +124,9 @@ class Family:
 
     def _at_the_terminal(self, pids: Iterable[int]) -> set[int]:
         """Return who has the terminal as a standard stream: it was started there, whatever else it has left."""
-        path = self.terminal()
-        found = set[int]() if path is None else {pid for pid in pids if _is_at(pid, path)}
-        return found if self.terminal() == path else set()
+        place = self.terminal()
+        found = set[int]() if place is None else {pid for pid in pids if _is_at(pid, place)}
+        return found if self.terminal() == place else set()
 
 
 def _descendants(ancestors: set[int], entries: Iterable[Entry]) -> set[int]:
@@ -193,10 +194,11 @@ def _is_marked(pid: int, mark: str) -> bool:
     )
 
 
-def _is_at(pid: int, terminal: str) -> bool:
+def _is_at(pid: int, terminal: Place) -> bool:
     """Whether one of its standard streams is the terminal. Forks of ours have it open as well, but not as these."""
-    for stream in ("0", "1", "2"):
+    for stream in (_PROC / str(pid) / "fd" / number for number in "012"):
         with suppress(OSError):
-            if str((_PROC / str(pid) / "fd" / stream).readlink()) == terminal:
+            # The path alone may also be that of a terminal in a container.
+            if str(stream.readlink()) == terminal.path and Place.of(stream, terminal.path) == terminal:
                 return True
     return False

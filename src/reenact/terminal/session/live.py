@@ -70,7 +70,7 @@ class Live:
         self._drawn = 0
         self._status_lock = threading.RLock()
         self._outbox = Outbox()
-        self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.path)
+        self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.place)
         self._is_stopping = False
         self._is_closed = False
         self._waker = Waker()

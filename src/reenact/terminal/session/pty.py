@@ -8,7 +8,8 @@ import os
 import struct
 import termios
 import threading
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple, Self
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 
@@ -16,6 +17,20 @@ LARGEST: Final = 65_535
 """Columns and rows that the kernel can be told of."""
 _READ: Final = 65_536
 _AT_ONCE: Final = 262_144
+
+
+class Place(NamedTuple):
+    """Where a terminal is to be found in the file system, and which one that is."""
+
+    path: str
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, terminal: int | Path, path: str) -> Self:
+        """Return the place of an open terminal, or of a link to one."""
+        status = os.stat(terminal)  # noqa: PTH116 - a descriptor has no path of its own
+        return cls(path, status.st_dev, status.st_ino)
 
 
 class Pair:
@@ -33,7 +48,7 @@ class Pair:
             raise unavailable(error) from error
         self._is_open = True
         self._is_kept = True
-        self._path = _path_of(self._other)
+        self._place = _place_of(self._other)
         try:
             os.set_blocking(self._ours, False)
             self.resize(cols, rows)
@@ -93,10 +108,10 @@ class Pair:
             except OSError:
                 return None
 
-    def path(self) -> str | None:
-        """Return the path of the other end as long as it is this one's."""
+    def place(self) -> Place | None:
+        """Return where the other end is to be found, as long as it is this one's."""
         with self._lock:
-            return self._path if self._is_open else None
+            return self._place if self._is_open else None
 
     def release(self) -> None:
         """Keep the other end open no longer."""
@@ -114,9 +129,9 @@ class Pair:
                 os.close(self._ours)
 
 
-def _path_of(terminal: int) -> str | None:
+def _place_of(terminal: int) -> Place | None:
     try:
-        return os.ttyname(terminal)
+        return Place.of(terminal, os.ttyname(terminal))
     except OSError:  # /dev/pts is not that of the kernel, as in some sandboxes
         return None
 
