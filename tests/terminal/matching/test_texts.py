@@ -196,7 +196,7 @@ def test_sequences_are_not_taken_out_of_a_pattern() -> None:
         (re.compile(b"a"), "not a compiled pattern of bytes"),
     ],
 )
-@pytest.mark.parametrize("flags", [set(), CASE | SPACE], ids=["plain", "folding"])
+@pytest.mark.parametrize("flags", [ANSI, CASE | SPACE], ids=["as it is", "folded"])
 def test_a_bad_pattern_is_a_failed_result_that_says_why(pattern: object, problem: str, flags: set[Flag]) -> None:
     result = judged("regex", "text", pattern, flags)
 
@@ -227,14 +227,15 @@ anything = st.recursive(
     anything,
     flags_of_all,
 )
-def test_whatever_is_expected_there_is_a_result_with_a_message_and_nothing_invisible_in_the_diff(
+def test_whatever_is_expected_there_is_a_result_with_a_message_and_nothing_invisible_in_it(
     kind: AssertionType, actual: str, expected: object, flags: set[Flag]
 ) -> None:
     result = judged(kind, actual, expected, flags)
 
     assert (result.actual, result.type) == (actual, kind)
     assert result.passed == (not result.message)
-    assert all(line.replace("\t", "").isprintable() for line in (result.diff or "").split("\n"))
+    told = f"{result.message}\n{result.diff}"
+    assert all(line.replace("\t", "").isprintable() for line in told.split("\n"))
 
 
 @pytest.mark.parametrize(
