@@ -214,8 +214,7 @@ def test_people_see_how_far_it_is_and_ctrl_c_ends_every_program(chat: Chat, tmp_
     terminal = chat("test-terminal", "a.yaml", until="tests: 1 of 2")
     wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"))
     terminal.send_key(SpecialKey.CTRL_C)
-    code = terminal.wait_for_exit().code
 
-    assert code == 130
+    assert terminal.wait_for_exit().code == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)

@@ -13,6 +13,7 @@ from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schem
 from reenact.projections.audit.lines import schema as lines_schema
 from reenact.server.openapi import frames_schema
 from reenact.testing import CrashPoint
+from tests.docs import requirements
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CATALOGUE_PAGE = ROOT / "docs" / "events.md"
@@ -30,6 +31,7 @@ def main() -> None:
     SCHEMA_FILE.write_text(schema())
     FRAMES_FILE.write_text(frames())
     EXPORT_FILE.write_text(export())
+    requirements.PAGE.write_text(requirements.page())
 
 
 def schema() -> str:

@@ -52,7 +52,7 @@ def blocks(page: Path) -> Iterator[Block]:
 def examples(page: Path) -> Iterator[Example]:
     """Yield the Python programs of a page; the output of one is the block of text right below it."""
     found = list(blocks(page))
-    for block, following in zip(found, [*found[1:], None], strict=True):
+    for block, following in zip(found, [*found[1:], None], strict=False):
         if block.language == "python":
             printed = following is not None and following.language == "text" and not following.follows.strip()
             yield Example(block, following.text if following is not None and printed else None)

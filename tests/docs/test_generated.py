@@ -15,6 +15,7 @@ from reenact import Image, Runtime, SessionNotFoundError
 from reenact.audit import export_log
 from reenact.events import CATALOGUE, Envelope
 from reenact.testing import MockEnvironmentFactory
+from tests.docs import requirements
 from tests.docs.generated import (
     CATALOGUE_PAGE,
     EXPORT_FILE,
@@ -92,6 +93,20 @@ def test_the_crash_points_in_the_documentation_are_those_of_the_kit() -> None:
     page = RECOVERY_PAGE.read_text()
 
     assert page == with_crash_points(page), HOW
+
+
+def test_the_tests_that_the_documentation_names_are_those_that_there_are() -> None:
+    assert requirements.PAGE.read_text() == requirements.page(), HOW
+
+
+def test_every_requirement_has_a_test_and_every_property_too() -> None:
+    proven = requirements.proofs()
+    shown = {requirement for proof in proven for requirement in proof.requirements}
+    known = {number for number, _ in requirements.requirements()}
+
+    assert known - shown == set()
+    assert shown - known == set(), "no test proves what is not required"
+    assert {proof.number for proof in proven} - {None} == {f"{number:02}" for number in range(1, 23)}
 
 
 def test_what_is_heard_fits_the_schema_in_the_documentation(check: Callable[[object], None]) -> None:
