@@ -114,7 +114,8 @@ class Family:
         }
         found |= self._at_the_terminal(entries)
         found |= _descendants(found, entries.values())
-        members = [entries[pid] for pid in found]
+        # Parents before their children, whose ends would else be news to them, and a reason to end by themselves.
+        members = sorted((entries[pid] for pid in found), key=lambda entry: (entry.pid != self.pid, entry.started))
         self._known |= {(entry.pid, entry.started) for entry in members}
         for entry in members:
             if not entry.is_alive and entry.parent == os.getpid() and entry.pid != self.pid:
