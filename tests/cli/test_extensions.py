@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, FakeReply
-from tests.cli.conftest import Chat, Json, Run
-from tests.cli.terminal import CTRL_D, ENTER, PROMPT
+from tests.cli.conftest import PROMPT, Chat, Json, Run
 from tests.cli.tools import MAIL, WEATHER, Office
 from tests.extensions.written import Written
 
@@ -459,17 +459,18 @@ def test_in_a_chat_a_person_is_asked_to_trust_and_uses_commands_and_agents(chat:
     project.agent("boss")
 
     terminal = chat(until="Do you trust them?")
-    terminal.type(f"y{ENTER}")
+    terminal.send_line("y")
     terminal.wait_for("Ctrl+D leaves")
-    terminal.type(f"/fix 7{ENTER}")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/fix 7")
     terminal.wait_for("Hello from mock!")
     terminal.wait_for(PROMPT)
-    terminal.type(f"@boss hello{ENTER}")
+    terminal.send_line("@boss hello")
     terminal.wait_for("@boss answers in session")
     terminal.wait_for("Hello from mock!")
     terminal.wait_for(PROMPT)
-    terminal.type(CTRL_D)
+    terminal.get_by_text("Hello from mock!", exact=True).expect_count(2)
+    terminal.send_key(SpecialKey.CTRL_D)
 
-    assert terminal.wait_for_exit() == 0
+    assert terminal.wait_for_exit().code == 0
     assert (project.root / "ran").exists()
-    assert terminal.shown.count("Hello from mock!") == 2

@@ -125,12 +125,12 @@ def test_a_pattern_that_is_not_found_is_shown_with_the_end_of_the_text() -> None
 
 
 HUGE = [
-    ("x" * 3_000_000 + "a", "x" * 3_000_000 + "b"),
-    ("ab" * 2_000_000, "ba" * 2_000_000),
-    ("same\n" * 400_000 + "old\n" + "same\n" * 400_000, "same\n" * 800_000),
-    ("".join(f"{number}\n" for number in range(200_000)), "".join(f"{7 * number}\n" for number in range(200_000))),
-    ("a\nb\n" * 200_000, "b\na\n" * 200_000),
-    ("\n" * 1_000_000, " \n" * 1_000_000),
+    ("x" * 1_500_000 + "a", "x" * 1_500_000 + "b"),
+    ("ab" * 1_000_000, "ba" * 1_000_000),
+    ("same\n" * 200_000 + "old\n" + "same\n" * 200_000, "same\n" * 400_000),
+    ("".join(f"{number}\n" for number in range(100_000)), "".join(f"{7 * number}\n" for number in range(100_000))),
+    ("a\nb\n" * 100_000, "b\na\n" * 100_000),
+    ("\n" * 500_000, " \n" * 500_000),
     ("red", "\x1b[31m" * 500_000),
 ]
 

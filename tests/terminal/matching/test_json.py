@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import AssertionMatcher, AssertionOptions
+from reenact.terminal.matching import jsons
 from reenact.terminal.matching.jsons import Plain
 
 matcher = AssertionMatcher()
@@ -191,6 +192,19 @@ def test_sequences_can_be_taken_out_of_json_and_case_and_white_space_count() -> 
     assert passes('\x1b[1m{"a": "B  c"}', strip_ansi=True)
     assert not passes({"a": "b c"}, strip_ansi=True)
     assert not passes({"a": "B  c"}, strip_ansi=False)
+
+
+def test_values_deeper_than_the_stack_are_compared_and_told_of_briefly() -> None:
+    deep: jsons.JSON = []
+    deeper: jsons.JSON = [True]
+    for _ in range(50_000):
+        deep, deeper = [deep], [deeper]
+
+    assert list(jsons.differences(deep, deep)) == []
+    assert all(told.endswith("with 1 element is there") for told in jsons.differences(deep, deeper))
+    assert jsons.pretty(deep) == "an array with 1 element"
+    with pytest.raises(jsons.InvalidJSONError, match="nested too deep"):
+        jsons.plain(deep)
 
 
 def test_json_may_be_nested_deep() -> None:

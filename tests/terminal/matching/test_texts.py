@@ -135,6 +135,7 @@ def test_requirement_4_4_a_text_is_contained_as_it_is() -> None:
         ("a b", r"a\\\sb", False),
         (r"a\ b", r"a\\\sb", True),
         ("a b", r"a(?# a comment)\ b", True),
+        ("a b", r"(?<=\s{0}a) b", True),
     ],
 )
 def test_white_space_in_a_pattern_stands_for_any_white_space(*, actual: str, pattern: str, found: bool) -> None:
@@ -157,6 +158,7 @@ def test_only_escaped_white_space_counts_in_a_verbose_pattern(pattern: str) -> N
         ("Straße", "STRASSE", True),
         ("STRASSES", "(ß)e[A-Z]$", True),
         ("STRASSSS", "stra(?P<größe>ß)(?P=größe)", True),
+        ("STRASSE", "(?#ß)straße", True),
         ("STRASS", "straß{2}", False),
         ("STRASSSS", "straß{2}", True),
         ("ẞ", "[ß]", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
@@ -44,9 +45,10 @@ def holdings() -> tuple[list[str], set[threading.Thread], set[int]]:
             descriptors.append(f"{descriptor.name} {descriptor.readlink()}")
         except OSError:
             continue  # the one that the list was read from
-    children = {
-        int(child) for task in Path("/proc/self/task").iterdir() for child in (task / "children").read_text().split()
-    }
+    children: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # a thread that is just ending; it has no children any more
+            children.update(int(child) for child in (task / "children").read_text().split())
     return sorted(descriptors), set(threading.enumerate()), children
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.session import EngineChoice
+from reenact.terminal.session.session import EngineChoice, _clear_away
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
@@ -224,6 +224,28 @@ def test_a_terminal_that_is_in_use_does_not_hold_up_the_end_of_the_interpreter()
 
     assert (done.returncode, done.stderr) == (0, "")
     assert not exists(int(done.stdout))
+
+
+def test_a_fork_of_the_process_leaves_its_terminals_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = start(*CAT, engine=Blind)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.getpid", lambda: 1)
+        _clear_away(terminal._started(), "cat")
+
+    assert terminal.is_running
+
+
+def test_a_terminal_that_is_disposed_of_keeps_its_last_screen(start: Start) -> None:
+    terminal = start("/usr/bin/printf", r"\033[?1hHello")
+    terminal.wait_for_exit()
+
+    terminal.dispose()
+    terminal.resize(20, 5)
+
+    assert (terminal.screen.columns, terminal.screen.text) == (80, "Hello")
+    assert terminal.screen.modes.application_cursor
+    assert terminal.wait_for("Hello", scope="screen") == "Hello"
 
 
 def test_an_engine_that_fails_is_told_to_who_waits(start: Start) -> None:

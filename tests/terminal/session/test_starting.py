@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -17,9 +17,13 @@ from reenact.terminal.session.spawning import Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.started.programs import Programs
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import CAT, Blind, holdings
+from tests.terminal.session.programs import CAT, Blind, holdings, shell
 
 ENVIRONMENT = ("/usr/bin/env", "-0")
+
+
+def no_more_files() -> NoReturn:
+    raise OSError(24, "Too many open files")
 
 
 def variables(terminal: TerminalEmulator) -> dict[str, str]:
@@ -69,13 +73,22 @@ def test_arguments_that_are_too_long_are_said_to_be_so() -> None:
 
 
 def test_a_terminal_that_cannot_be_had_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left() -> tuple[int, int]:
-        raise OSError(24, "Too many open files")
-
     before = holdings()
 
     with monkeypatch.context() as patch:
-        patch.setattr("os.openpty", none_left)
+        patch.setattr("os.openpty", no_more_files)
+        with pytest.raises(TerminalTestError, match="ulimit -n") as caught:
+            TerminalEmulator(CAT, engine=Blind).start()
+
+    assert caught.value.type is TerminalTestErrorType.PTY_CREATE_FAILED
+    assert holdings() == before
+
+
+def test_a_terminal_that_cannot_be_served_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = holdings()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reenact.terminal.session.live.Waker", no_more_files)
         with pytest.raises(TerminalTestError, match="ulimit -n") as caught:
             TerminalEmulator(CAT, engine=Blind).start()
 
@@ -205,18 +218,40 @@ def test_signals_that_we_ignore_are_not_ignored_by_the_program() -> None:
 
 
 def test_programs_can_be_started_by_others(programs: Programs, tmp_path: Path) -> None:
-    started: list[Sequence[str]] = []
-
-    def forking(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
-        started.append(argv)
-        return programs.at_terminal(argv, env, cwd or Path.cwd(), terminal)
-
     home = {"HOME": str(tmp_path)}
-    with TerminalEmulator("--help", env=home, cwd=tmp_path, spawner=forking) as terminal:
+
+    with TerminalEmulator("reenact", ["--help"], env=home, cwd=tmp_path, spawner=programs.at_terminal) as terminal:
         assert terminal.wait_for_exit() == ExitStatus(code=0)
 
-    assert started == [("--help",)]
     assert "Usage: reenact" in terminal.get_stripped_output()
+
+
+def test_one_who_starts_programs_may_be_late_to_know_of_their_end() -> None:
+    class Late:
+        def __init__(self, process: Process) -> None:
+            self._process = process
+            self._asked = 0
+            self.pid = process.pid
+
+        @property
+        def returncode(self) -> int | None:
+            return None if self._asked < 5 else self._process.returncode
+
+        def poll(self) -> int | None:
+            code = self._process.poll()
+            self._asked += code is not None
+            return self.returncode
+
+        def wait(self, timeout: float | None = None) -> int:
+            return self._process.wait(timeout)
+
+    def late(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+        return Late(spawn(argv, env, cwd, terminal))
+
+    with TerminalEmulator(shell("echo bye; exit 6"), spawner=late, engine=Blind) as terminal:
+        assert terminal.wait_for_exit() == ExitStatus(code=6)
+
+    assert terminal.get_output() == "bye\r\n"
 
 
 def test_what_another_spawner_refuses_is_told(tmp_path: Path) -> None:

@@ -43,15 +43,17 @@ class ANSITokenizer:
         at = 0
         while self._open is not None and at < len(text):
             at = self._follow(self._open, text, at, tokens)
+        style = self._rendition.style
         for found in TOKEN.finditer(text, at):
-            content = found[0]
-            match found.lastgroup:
-                case "text":
-                    tokens.append(ANSIToken(type="text", content=content, style=self._rendition.style))
-                case "open":
-                    self._begin(content)
-                case group:
-                    tokens.append(self._sequence(_KINDS[group], content))
+            content, group = found[0], found.lastgroup
+            if group == "text":
+                tokens.append(ANSIToken(type="text", content=content, style=style))
+            elif group == "open":
+                self._begin(content)
+            else:
+                token = self._sequence(_KINDS[group], content)
+                style = token.style
+                tokens.append(token)
         return tokens
 
     def close(self) -> list[ANSIToken]:

@@ -24,8 +24,8 @@ from reenact.terminal.matching.shown import escaped, quoted
 
 _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
 _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
-_WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?\([^)]*+\)"
-"""Escapes, classes, and what holds the name of a group: passed over."""
+_WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
+"""Escapes, classes, comments, and what holds the name of a group: passed over."""
 _LOOSE: Final = re.compile(
     rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|{_WHOLE}|(?P<letter>[^\x00-\x7f])", re.DOTALL
 )
@@ -59,7 +59,7 @@ def compiled(pattern: object, options: AssertionOptions) -> re.Pattern[str]:
     flags = plain.flags | (re.IGNORECASE if options.ignore_case else 0)
     try:
         return _compiled(_rewritten(text, options, verbose=bool(flags & re.VERBOSE)), flags)
-    except BadPatternError:  # as when a comment in it looks like a class
+    except BadPatternError:  # as when look-behind has lost its fixed width
         return _compiled(text, flags)
 
 

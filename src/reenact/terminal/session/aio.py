@@ -65,13 +65,13 @@ class AsyncTerminalEmulator(Session):
 
     async def paste(self, text: str) -> None:
         """Send the text as if it was pasted. Raises what `write` raises."""
-        await self.write(paste(text, self._started().modes()))
+        await self.write(paste(text, self._started().display.modes()))
 
     async def send_key(
         self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
     ) -> None:
         """Press a key. Raises what `TerminalEmulator.send_key` raises."""
-        await self.write(encode(key, self._started().modes(), shift=shift, alt=alt, ctrl=ctrl))
+        await self.write(encode(key, self._started().display.modes(), shift=shift, alt=alt, ctrl=ctrl))
 
     async def wait_for(
         self, pattern: str | re.Pattern[str], timeout: float | None = None, *, scope: Scope = "new"

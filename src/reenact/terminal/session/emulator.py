@@ -71,7 +71,7 @@ class TerminalEmulator(Session):
 
     def paste(self, text: str) -> None:
         """Send the text as if it was pasted: in brackets, if the program asked for them. Raises as `write`."""
-        self.write(paste(text, self._started().modes()))
+        self.write(paste(text, self._started().display.modes()))
 
     def send_key(self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> None:
         """Press a key, a character or one with a name, as `up`, `ctrl+c` or `shift+f5`. Raises what `write` raises.
@@ -79,7 +79,7 @@ class TerminalEmulator(Session):
         Raises:
             TerminalTestError: there is no such key (`INVALID_CONFIG`).
         """
-        self.write(encode(key, self._started().modes(), shift=shift, alt=alt, ctrl=ctrl))
+        self.write(encode(key, self._started().display.modes(), shift=shift, alt=alt, ctrl=ctrl))
 
     def wait_for(self, pattern: str | re.Pattern[str], timeout: float | None = None, *, scope: Scope = "new") -> str:
         r"""Wait until the pattern is there; return what is there from the beginning up to the end of the match.

@@ -12,8 +12,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from reenact.terminal.screen.model import Engine, Modes, Screen
-from reenact.terminal.screen.recording import Recording
+from reenact.terminal.session.display import Display, Recorder
 from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.outbox import Outbox, Outgoing, Waker
 from reenact.terminal.session.pty import Pair
@@ -50,40 +49,29 @@ class Live:
         process: Process,
         mark: str,
         transcript: Transcript,
-        engine: Engine,
-        recording: Recording,
-        max_recorded: int,
+        display: Display,
+        recorder: Recorder,
     ) -> None:
         self.process = process
         self.transcript = transcript
-        self.recording = recording
+        self.display = display
         self.changes = Changes()
         self.status: ExitStatus | None = None
         self.failure: Exception | None = None
         self.owner = os.getpid()
-        self.last_arrival = self._began = time.monotonic()
+        self.last_arrival = time.monotonic()
         self._pair = pair
-        self._engine = engine
-        self._may_record = max_recorded
-        self._engine_lock = threading.RLock()
-        self._screen: tuple[int, Screen] | None = None
-        self._drawn = 0
+        self._recorder = recorder
         self._status_lock = threading.RLock()
         self._outbox = Outbox()
         self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.place)
         self._is_stopping = False
-        self._is_closed = False
         self._waker = Waker()
         self._thread = threading.Thread(target=self._run, name=f"reenact-terminal-{next(_numbers)}", daemon=True)
 
     def begin(self) -> None:
         """Start the thread; it closes the terminal when all is over."""
         self._thread.start()
-
-    @property
-    def now(self) -> float:
-        """Seconds since the program was started."""
-        return time.monotonic() - self._began
 
     def has_ended(self) -> bool:
         """Whether the program has ended; look, if that is not known yet."""
@@ -109,31 +97,10 @@ class Live:
 
     def resize(self, cols: int, rows: int) -> None:
         """Give the screen and the terminal another size; the kernel tells the program."""
-        with self._engine_lock:
-            if self._is_closed:
-                return
-            self._engine.resize(cols, rows)
-            self._drawn += 1
-            self.recording.add_resize(self.now, cols, rows)
-            self._pair.resize(cols, rows)
+        self.display.resize(cols, rows)
+        self._recorder.resized(cols, rows)
+        self._pair.resize(cols, rows)
         self.changes.announce()
-
-    def screen(self) -> Screen:
-        """Return the screen as it is now, or was when all was closed."""
-        with self._engine_lock:
-            if self._screen is None or self._screen[0] != self._drawn:
-                self._screen = self._drawn, self._engine.screen()
-            return self._screen[1]
-
-    def screen_text(self) -> str:
-        """Return the text of the screen."""
-        with self._engine_lock:
-            return self.screen().text if self._is_closed else self._engine.text()
-
-    def modes(self) -> Modes:
-        """Return what the program has asked of its terminal."""
-        with self._engine_lock:
-            return self.screen().modes if self._is_closed else self._engine.modes()
 
     def end(self) -> None:
         """End the program with all that it has started; what they say at last is heard."""
@@ -154,18 +121,16 @@ class Live:
             if self.status is None:
                 with suppress(subprocess.TimeoutExpired):
                     self.status = ExitStatus.of(self.process.wait(_REAP))
-        with self._engine_lock:
-            self._pair.close()
-            self._waker.close()
-            if not self._is_closed:
-                try:
-                    self.screen()
-                finally:
-                    self._is_closed = True
-                    self._engine.close()
+        if not self._thread.is_alive():
+            self._release()
+        self.display.close()
+
+    def _release(self) -> None:
+        self._pair.close()
+        self._waker.close()
 
     def _join(self) -> None:
-        # The garbage collector may have brought us here on the thread itself; it goes on to its end afterwards.
+        # The garbage collector may have brought us here on the thread itself, which goes on to its end afterwards.
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(_LEAVE)
 
@@ -176,10 +141,9 @@ class Live:
             self.failure = error
         finally:
             self.transcript.complete()
-            self._pair.close()
+            self._release()
             if self.status is not None:
-                with self._engine_lock:
-                    self.recording.add_exit(self.now, self.status)
+                self._recorder.ended(self.status)
             self.changes.announce(over=True)
 
     def _serve(self) -> None:
@@ -243,27 +207,17 @@ class Live:
 
     def _take(self, data: bytes) -> None:
         self.transcript.add(data)
-        with self._engine_lock:
-            reply = self._engine.feed(data)
-            self._drawn += 1
-            self._record(data)
+        reply = self.display.feed(data)
+        self._recorder.output(data)
         if reply:
             self._outbox.put_reply(reply)
         self.last_arrival = time.monotonic()
         self.changes.announce()
 
-    def _record(self, data: bytes) -> None:
-        if self._may_record > 0:
-            self.recording.add_output(self.now, data)
-            self._may_record -= len(data)
-            if self._may_record <= 0:
-                self.recording.mark("what follows was too much to be recorded", self.now)
-
     def _write(self) -> None:
         went = self._outbox.write_with(self._pair.write)
         if went:
-            with self._engine_lock:
-                self.recording.add_input(self.now, went)
+            self._recorder.input(went)
             self.changes.announce()
 
 

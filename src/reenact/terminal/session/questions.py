@@ -54,7 +54,7 @@ class Questions:
                 )
             case "screen":
                 find = self._on_screen(compiled(pattern))
-                return self._asking(find, f"{what} on the screen", timeout, self.live.screen_text)
+                return self._asking(find, f"{what} on the screen", timeout, self.live.display.text)
         raise checking.invalid(f"scope: new, all or screen is wanted, not {scope!r}")
 
     def quieting(self, quiet: float, timeout: float | None) -> Asking[bool]:
@@ -76,7 +76,7 @@ class Questions:
 
     def looking(self, look: Callable[[Screen], T | None], timeout: float | None, what: str) -> Asking[T]:
         """Ask for what is to be seen on the screen."""
-        return self._asking(lambda: look(self.live.screen()), what, timeout, self.live.screen_text)
+        return self._asking(lambda: look(self.live.display.screen()), what, timeout, self.live.display.text)
 
     def cursor_at(self, row: int, column: int, timeout: float | None) -> Asking[Screen]:
         """Ask for a screen whose cursor is there."""
@@ -85,11 +85,11 @@ class Questions:
             return (screen.cursor.row, screen.cursor.column) == (row, column)
 
         def error() -> ExpectationError:
-            cursor = self.live.screen().cursor
+            cursor = self.live.display.screen().cursor
             return ExpectationError(
                 f"the cursor of {self.name!r} was to be in row {row}, column {column}; "
                 f"it is in row {cursor.row}, column {cursor.column}",
-                seen=self.live.screen_text(),
+                seen=self.live.display.text(),
             )
 
         return self._expecting(is_there, error, timeout)
@@ -105,7 +105,7 @@ class Questions:
             return matcher.assert_(screen.text, expected).passed  # noqa: PT009 - no unittest
 
         def error() -> ExpectationError:
-            result = matcher.assert_(self.live.screen_text(), expected)  # noqa: PT009 - likewise
+            result = matcher.assert_(self.live.display.text(), expected)  # noqa: PT009 - likewise
             said = "\n".join(filter(None, (result.message, result.diff)))
             return ExpectationError(f"the screen of {self.name!r} is not as expected: {said}", seen=result.actual)
 
@@ -138,7 +138,7 @@ class Questions:
 
     def _on_screen(self, pattern: re.Pattern[str]) -> Callable[[], str | None]:
         def find() -> str | None:
-            text = self.live.screen_text()
+            text = self.live.display.text()
             match = pattern.search(text)
             if match is None:
                 return None
@@ -153,7 +153,7 @@ class Questions:
         limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
 
         def ask() -> Screen | None:
-            screen = self.live.screen()
+            screen = self.live.display.screen()
             return screen if condition(screen) else None
 
         return asking(self.live.changes, Question(ask=ask, ended=error, too_late=error), limit)

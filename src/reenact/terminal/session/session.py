@@ -22,6 +22,7 @@ from reenact.terminal.screen.engines import engine_named
 from reenact.terminal.screen.model import Cell, Cursor, Engine, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
+from reenact.terminal.session.display import Display, Recorder
 from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.live import Live
 from reenact.terminal.session.pty import Pair, unavailable
@@ -120,7 +121,7 @@ class Session:
     @property
     def screen(self) -> Screen:
         """What the screen shows now. Blank before the start; after the end, and after `dispose`, as it was left."""
-        return _blank(self._cols, self._rows) if self._live is None else self._live.screen()
+        return _blank(self._cols, self._rows) if self._live is None else self._live.display.screen()
 
     @property
     def recording(self) -> Recording:
@@ -202,9 +203,8 @@ class Session:
                         process=process,
                         mark=mark,
                         transcript=self._transcript,
-                        engine=engine,
-                        recording=recording,
-                        max_recorded=self._max_output,
+                        display=Display(engine),
+                        recorder=Recorder(recording, self._max_output),
                     )
                 except OSError as error:
                     raise unavailable(error) from error
