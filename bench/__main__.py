@@ -24,6 +24,7 @@ from bench import (
     replay,
     report,
     scale,
+    terminal,
     tooling,
 )
 from bench.measure import Result, Workload, run
@@ -72,6 +73,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "delivery": delivery.workloads,
     "imports": imports.workloads,
     "gil": gil.workloads,
+    "terminal": terminal.workloads,
 }
 
 ONCE: Final = frozenset({"scale"})
