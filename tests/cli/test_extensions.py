@@ -340,6 +340,15 @@ def test_a_project_without_hooks_has_nothing_to_trust(run: Run) -> None:
     assert "there are no hooks in" in done.err
 
 
+def test_hooks_that_cannot_be_read_are_not_trusted_and_it_is_said_why(run: Run, project: Written) -> None:
+    path = project.hooks(b"{")
+
+    done = run("extensions", "trust")
+
+    assert done.code == 2
+    assert f"there are no hooks in {project.root} that could run; {path}:1: it is no JSON" in done.err
+
+
 def test_extensions_are_listed_with_their_places(run: Run, home: Written, project: Written) -> None:
     of_user = home.command("fix", "Fix $1")
     of_project = project.command("fix", "---\ndescription: Fixes\nfoo: 1\n---\nFix $1")
