@@ -122,7 +122,11 @@ def returncode(process: Process) -> int | None:
     """
     if not isinstance(process, subprocess.Popen) or process.returncode is not None or not hasattr(os, "waitid"):
         return process.poll()
-    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    try:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        process.poll()  # so that it does not take the program for one that runs
+        raise
     if ended is None:
         return None
     process.poll()  # what it says may be too late
