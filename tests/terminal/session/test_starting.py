@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -104,10 +105,31 @@ def test_a_start_that_fails_half_way_leaves_nothing(monkeypatch: pytest.MonkeyPa
 
     with monkeypatch.context() as patch:
         patch.setattr("threading.Thread.start", no_thread)
-        with pytest.raises(RuntimeError, match="can't start new thread"):
+        with pytest.raises(TerminalTestError, match=r"no thread.*can't start new thread.*ulimit -u") as caught:
             TerminalEmulator(CAT, engine=Blind).start()
 
+    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
     assert holdings() == before
+
+
+def test_a_process_that_would_not_be_told_of_the_end_starts_nothing() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(TerminalTestError, match=r"ignores SIGCHLD.*SIG_DFL") as caught:
+            TerminalEmulator(CAT, engine=Blind).start()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
+
+
+@pytest.mark.parametrize(("code", "advice"), [(errno.EMFILE, "ulimit -n"), (errno.EAGAIN, "ulimit -u")])
+def test_a_start_for_which_too_much_is_in_use_says_what_to_raise(code: int, advice: str) -> None:
+    def refusing(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+        raise OSError(code, "too much")
+
+    with pytest.raises(TerminalTestError, match=advice):
+        TerminalEmulator(CAT, spawner=refusing, engine=Blind).start()
 
 
 @pytest.mark.parametrize(
