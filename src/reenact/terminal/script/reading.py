@@ -11,6 +11,7 @@ from typing import Final, get_args
 import msgspec
 
 from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
+from reenact.terminal.matching.shown import quoted
 from reenact.terminal.screen.model import Modes
 from reenact.terminal.script.plain import Format, Plain, called, is_mapping, know, read_file, read_text
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
@@ -104,7 +105,7 @@ def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
     if isinstance(plain.value, str):
         if plain.value == _EXIT:
             return _EXIT, {}
-        raise plain.wrong(f"a step is a mapping, or the word {_EXIT}, not {plain.value!r}")
+        raise plain.wrong(f"a step is a mapping, or the word {_EXIT}, not {quoted(plain.value)}")
     fields = plain.fields()
     if "type" in fields:
         return fields.pop("type").choice(_FIELDS), fields
