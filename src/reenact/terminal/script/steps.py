@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeGuard, get_args
 import msgspec
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.expressions import Expression
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
 from reenact.terminal.matching.shown import described
 from reenact.terminal.status import ExitStatus
@@ -65,8 +66,10 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
         return cls(type="sendKey", value=key)
 
     @classmethod
-    def wait(cls, pattern: Pattern, timeout: float | None = None, *, scope: Scope = "new") -> InteractionStep:
-        """Wait until this is shown."""
+    def wait(
+        cls, pattern: Pattern | Expression, timeout: float | None = None, *, scope: Scope = "new"
+    ) -> InteractionStep:
+        """Wait until this is shown. Nothing bounds the time of a compiled pattern that backtracks."""
         return cls(type="wait", value=pattern, timeout=timeout, scope=scope)
 
     @classmethod
@@ -147,7 +150,7 @@ def _problem_of(step: InteractionStep) -> str | None:
         case "sendKey":
             return None if isinstance(value, str) and value else f"value is the name of a key, not {said}"
         case "wait":
-            fits = is_pattern(value) or (isinstance(value, str) and value != "")
+            fits = is_expression(value) or (isinstance(value, str) and value != "")
             return None if fits else f"value is a text or a pattern for text, not {said}"
         case "waitForExit":
             return None if value is None else f"it takes a timeout and no value, not {said}"
@@ -159,6 +162,11 @@ def _problem_of(step: InteractionStep) -> str | None:
             return f"there is no such step; there are {', '.join(get_args(StepType))}"
 
 
+def is_expression(value: object) -> TypeGuard[re.Pattern[str] | Expression]:
+    """Return whether this is a regular expression for text, one that was compiled or is in a file."""
+    return isinstance(value, Expression) or is_pattern(value)
+
+
 def is_pattern(value: object) -> TypeGuard[re.Pattern[str]]:
     """Return whether this is a compiled pattern, and not one for bytes."""
     pattern: object = getattr(value, "pattern", None)
@@ -166,5 +174,5 @@ def is_pattern(value: object) -> TypeGuard[re.Pattern[str]]:
 
 
 def _short(value: object) -> str:
-    text = repr(value.pattern if is_pattern(value) else value)
+    text = repr(value.pattern if is_expression(value) else value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
