@@ -11,6 +11,8 @@ from reenact.domain.errors import InvalidInputError
 
 LARGEST: Final = 1_000_000
 """Characters that are read at most; what people write by hand has far fewer."""
+MOST_DIGITS: Final = 3_500
+"""Digits that a whole number has at most; of longer ones Python makes no text again."""
 _DEEPEST: Final = 100
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -30,11 +32,15 @@ _NO_NUMBER: Final = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class InvalidYAMLError(InvalidInputError):
-    """The text is no YAML, or more than data; `line` and `column` say where, counted from 1, if that is known."""
+    """The text is no YAML, or more than data; `line` and `column` say where, counted from 1, if that is known.
+
+    What of the text is in the message, is written there with escapes for what is not seen.
+    """
 
     code = "invalid_yaml"
 
     def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
+        problem = _visible(problem)
         super().__init__(problem if line is None else f"line {line}, column {column}: {problem}")
         self.problem = problem
         self.line = line
@@ -177,6 +183,8 @@ def _scalar(event: _Event) -> object:
 
 
 def _number(text: str) -> int | float | None:
+    if len(text) > MOST_DIGITS and (_DECIMAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text) or _OCTAL.fullmatch(text)):
+        raise ValueError("the number is too large")
     if _DECIMAL.fullmatch(text):
         return int(text)
     if _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
@@ -196,6 +204,10 @@ def _unicode(text: str) -> str:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
         raise ValueError("half of a surrogate pair is no character") from None
+
+
+def _visible(text: str) -> str:
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def _said(error: Exception, text: str) -> InvalidYAMLError:
