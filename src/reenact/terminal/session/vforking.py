@@ -130,7 +130,10 @@ def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
             outcome.append(error)
 
     thread = threading.Thread(target=run, name="reenact-terminal-start")
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # there are too many
+        raise CannotVforkError from error
     thread.join()
     (pid,) = outcome
     if isinstance(pid, BaseException):
