@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.matching.options import AssertionOptions
+from reenact.terminal.matching.expressions import Finder
+from reenact.terminal.matching.options import AssertionOptions, Pattern
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.script.steps import Scope
 from reenact.terminal.session import checking
@@ -45,7 +46,7 @@ class Questions:
             raise self._ended("it could be written to", None)
         return self._writing(outgoing)
 
-    def finding(self, pattern: str | re.Pattern[str], timeout: float | None, scope: Scope) -> Asking[str]:
+    def finding(self, pattern: Pattern | Finder, timeout: float | None, scope: Scope) -> Asking[str]:
         """Ask for what is there up to the end of a match."""
         transcript = self.live.transcript
         what = repr(pattern) if isinstance(pattern, str) else f"a match of {compiled(pattern).pattern!r}"
@@ -159,13 +160,13 @@ class Questions:
         finally:
             self.live.take_back(outgoing)
 
-    def _on_screen(self, pattern: re.Pattern[str]) -> Callable[[], str | None]:
+    def _on_screen(self, pattern: Finder) -> Callable[[], str | None]:
         def find() -> str | None:
             text = self.live.display.text()
             match = pattern.search(text)
             if match is None:
                 return None
-            self.live.transcript.match = match
+            self.live.transcript.match = match if isinstance(match, re.Match) else None
             return text[: match.end()]
 
         return find

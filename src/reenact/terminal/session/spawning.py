@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.session.vforking import CannotVforkError, vforked
 
 INHERITED: Final = ("PATH", "LANG", "HOME", "TMPDIR")
 """What a program gets of our environment, besides all names that begin with `LC_`."""
@@ -39,7 +40,7 @@ class Process(Protocol):
     """What must be known of a program that was started; `subprocess.Popen` is one.
 
     Of a `Popen` the status is asked of the kernel: it says 0 itself where others of the process were first to take note
-    of the end. Anything else is believed.
+    of the end. Anything else is believed; its `poll` may raise `ChildProcessError` when that is so.
     """
 
     @property
@@ -85,16 +86,21 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
             f"{argv[0]!r} was not started: this process ignores SIGCHLD, and would not be told how the program ends; "
             "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
         )
-    return subprocess.Popen(  # noqa: S603 - what is run is the caller's choice
-        argv,
-        env=env,
-        cwd=cwd,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-        preexec_fn=_in_the_child(),  # noqa: PLW1509 - see there
-    )
+    # As from a login: what is started behind `nohup`, or with `&` by a script, would be deaf to a hang-up or to Ctrl+C.
+    ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
+    try:
+        return vforked(argv, env, cwd, terminal, ignored=ignored)
+    except CannotVforkError:
+        return subprocess.Popen(  # noqa: S603 - what is run is the caller's choice
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+            preexec_fn=_in_the_child(ignored),  # noqa: PLW1509 - see there
+        )
 
 
 def started(spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
@@ -148,7 +154,7 @@ def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) 
     return {**ours, "TERM": term, **env, MARK: f"{outer}:{mark}" if outer else mark}
 
 
-def _in_the_child() -> Callable[[], object]:
+def _in_the_child(ignored: Sequence[signal.Signals]) -> Callable[[], object]:
     """Return what the child does before it becomes the program.
 
     Only it can make the terminal its controlling one, and only after `setsid`. It is a copy of a process in which other
@@ -156,8 +162,6 @@ def _in_the_child() -> Callable[[], object]:
     for that, without the warning of `os.fork` in a process with threads.)
     """
     take_terminal = functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
-    # As from a login: what is started behind `nohup`, or with `&` by a script, would be deaf to a hang-up or to Ctrl+C.
-    ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     if not ignored and not blocked:
         return take_terminal

@@ -10,6 +10,8 @@ from typing import AnyStr, Final, Generic
 
 from reenact.terminal.ansi.stripper import ANSIStripper
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.expressions import Finder
+from reenact.terminal.matching.options import Pattern
 
 _PIECE: Final = 4096
 
@@ -116,7 +118,7 @@ class Transcript:
 class Search:
     """A pattern that is looked for in what arrives."""
 
-    def __init__(self, transcript: Transcript, pattern: str | re.Pattern[str], *, only_new: bool) -> None:
+    def __init__(self, transcript: Transcript, pattern: Pattern | Finder, *, only_new: bool) -> None:
         self._transcript = transcript
         self._pattern = compiled(pattern)
         self._only_new = only_new
@@ -137,13 +139,13 @@ class Search:
             match = self._pattern.search(part, begin - start)
             if match is None:
                 return None
-            self._transcript.match = match
+            self._transcript.match = match if isinstance(match, re.Match) else None
             if self._only_new:
                 self._transcript.matched = start + match.end()
             return part[: match.end()]
 
 
-def compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+def compiled(pattern: Pattern | Finder) -> Finder:
     r"""Return the pattern as a regular expression; the `\n` of a text matches `\r\n` and `\r\r\n` as well.
 
     Raises:
