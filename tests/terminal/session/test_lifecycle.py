@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, Wa
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.session import EngineChoice, _clear_away
 from reenact.terminal.session.spawning import Process, spawn
+from reenact.terminal.session.vforking import CannotVforkError
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
@@ -303,7 +305,14 @@ def test_a_status_that_others_take_first_is_that_of_the_program() -> None:
         assert terminal.wait_for_exit() == ExitStatus(code=7)
 
 
-def test_a_status_that_is_lost_is_not_made_up() -> None:
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_status_that_is_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch, *, is_copied: bool) -> None:
+    def not_here(*_: object, **__: object) -> NoReturn:
+        raise CannotVforkError
+
+    if is_copied:
+        monkeypatch.setattr("reenact.terminal.session.spawning.vforked", not_here)
+
     def reaped(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         process = spawn(argv, env, cwd, terminal)
         os.waitpid(process.pid, 0)

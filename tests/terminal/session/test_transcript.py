@@ -154,7 +154,7 @@ def test_the_end_of_a_line_is_found_as_terminals_write_it(end: str) -> None:
     transcript = Transcript(100)
     search = Search(transcript, "a\nb", only_new=True)
 
-    found = []
+    found: list[str | None] = []
     for character in f"a{end}b":
         transcript.add(character.encode())
         found.append(search())

@@ -71,13 +71,10 @@ class Display:
         """Hold what is shown: as long as that lasts, nothing is taken in."""
         self._waiting.append(None)
         try:
-            self._lock.acquire()
+            with self._lock:
+                yield
         finally:
             self._waiting.pop()
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def resize(self, cols: int, rows: int) -> None:
         """Give the screen another size, unless it is closed."""

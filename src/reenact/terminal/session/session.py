@@ -11,7 +11,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -27,7 +27,7 @@ from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.live import Live
 from reenact.terminal.session.pty import Pair, unavailable
 from reenact.terminal.session.questions import Questions
-from reenact.terminal.session.spawning import Process, Spawner, environment, spawn, started, unserved
+from reenact.terminal.session.spawning import Process, Spawner, environment, returncode, spawn, started, unserved
 from reenact.terminal.session.transcript import Transcript
 from reenact.terminal.status import ExitStatus
 
@@ -266,8 +266,15 @@ def _blank(cols: int, rows: int) -> Screen:
 
 
 def _undo_start(process: Process, mark: str) -> None:
-    Family(process.pid, mark, lambda: process.poll() is not None, lambda: None).end(AT_ONCE)
-    process.wait()
+    def has_ended() -> bool:
+        try:
+            return returncode(process) is not None
+        except ChildProcessError:
+            return True
+
+    Family(process.pid, mark, has_ended, lambda: None).end(AT_ONCE)
+    with suppress(ChildProcessError):
+        process.wait()
 
 
 def _clear_away(live: Live, name: str) -> None:
