@@ -6,6 +6,8 @@ import json
 import socket
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import AssertionMatcher, AssertionOptions
-from reenact.terminal.matching.jsons import Plain
+
+Plain: TypeAlias = "bool | int | float | Decimal | str | list[Plain] | dict[str, Plain] | None"
 
 matcher = AssertionMatcher()
 judge = matcher.assert_
@@ -67,8 +70,8 @@ def kinds_of(value: Plain) -> set[str]:
             return {"null"}
         case bool():
             return {"boolean"}
-        case int() | float():
-            return {"number", "integer"} if float(value).is_integer() else {"number"}
+        case int() | float() | Decimal():
+            return {"number", "integer"} if Fraction(value).denominator == 1 else {"number"}
         case str():
             return {"string"}
         case list():
@@ -217,7 +220,7 @@ def test_formats_are_asserted(name: str, right: str, wrong: str) -> None:
         ({"patternProperties": {"(": {}}}, "'(' is not a 'regex'"),
         (
             {"$schema": "http://json-schema.org/draft-04/schema#", "patternProperties": {"(": {}}},
-            "cannot be applied: error: missing )",
+            "cannot be applied: the pattern '(' is no regular expression: missing )",
         ),
         ({"$ref": "#/nowhere"}, "the schema refers to '/nowhere', which is not in it"),
         ({"$ref": "#"}, "refers to itself without end"),
@@ -263,7 +266,7 @@ def test_references_inside_the_schema_and_to_the_drafts_are_followed() -> None:
     assert not matcher.json_schema_match('{"type": 1}', {"$ref": "http://json-schema.org/draft-07/schema#"}).passed
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"a": 1, "a": 1}', "NaN", "1e99999", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{", '{"a": 1, "a": 1}', "NaN", "[" * 100_000])
 def test_text_that_is_not_strict_json_conforms_to_nothing(text: str) -> None:
     result = matcher.json_schema_match(text, {})
 

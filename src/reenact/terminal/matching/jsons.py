@@ -14,17 +14,22 @@ from reenact.terminal.matching.shown import quoted
 
 JSON: TypeAlias = "bool | Decimal | str | list[JSON] | dict[str, JSON] | None"
 """A value; every number is exactly the one that was written."""
-Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
-"""A value with Python's own numbers."""
+Schema: TypeAlias = dict[str, JSON] | bool
 Place: TypeAlias = "tuple[Place, str | int] | None"
 """Where a value stands: in what, and under which name or index; None is the whole."""
 
 _BRIEF: Final = 80
 _POWER: Final = 25
-_LARGEST_POWER: Final = 4_000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNUSUAL: Final = re.compile("[^ -~]")
 _TOO_DEEP: Final = "it is nested too deep, or contains itself"
+
+
+class Number(Decimal):
+    """A number that is shown as JSON has it."""
+
+    def __repr__(self) -> str:
+        return _number(self)
 
 
 class InvalidJSONError(ValueError):
@@ -51,18 +56,6 @@ def read(text: str) -> JSON:
     except InvalidOperation:
         raise InvalidJSONError("it has a number with an exponent too large to compare") from None
     return value
-
-
-def plain(value: JSON) -> Plain:
-    """Return the value with Python's own numbers: whole ones are exact, fractions may be rounded.
-
-    Raises:
-        InvalidJSONError: a number is too large, or the value is nested too deep.
-    """
-    try:
-        return _plain(value)
-    except RecursionError:
-        raise InvalidJSONError(_TOO_DEEP) from None
 
 
 def value_of(value: object) -> JSON:
@@ -121,6 +114,17 @@ def brief(value: object) -> str:
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
 
 
+def compact(value: object) -> str:
+    """Return a value of JSON as JSON on one line, in a form that is the same for equal values and for no others.
+
+    Raises:
+        RecursionError: it is nested too deep.
+    """
+    parts: list[str] = []
+    _write(value, "", parts)
+    return "".join(parts)
+
+
 def pretty(value: JSON) -> str:
     """Return the value as JSON on many lines, in a form that is the same for equal values."""
     parts: list[str] = []
@@ -162,18 +166,6 @@ def _value_of(value: object, place: Place) -> JSON:
     raise InvalidJSONError(f"{path(place)}: {what} has no form in JSON")
 
 
-def _plain(value: JSON) -> Plain:
-    if isinstance(value, list):
-        return [_plain(element) for element in value]
-    if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
-    if not isinstance(value, Decimal):
-        return value
-    if value.adjusted() > _LARGEST_POWER:
-        raise InvalidJSONError(f"the number {value:.9e} is too large")
-    return float(value) if int(value.as_tuple().exponent) < 0 else int(value)
-
-
 def _name_of(name: object, place: Place) -> str:
     if not isinstance(name, str):
         raise InvalidJSONError(f"{path(place)}: a name in an object is of type {type(name).__name__}, and must be str")
@@ -188,17 +180,17 @@ def _is_object(value: object) -> TypeGuard[Mapping[object, object]]:
     return isinstance(value, Mapping)
 
 
-def _write(value: JSON, line: str, parts: list[str]) -> None:
-    """Add the value to the parts; `line` is what begins another line at its depth."""
-    deeper = line + "  "
-    if isinstance(value, dict) and value:
-        for at, name in enumerate(sorted(value)):
-            parts.append(f"{',' if at else '{'}{deeper}{_scalar(name)}: ")
+def _write(value: object, line: str, parts: list[str]) -> None:
+    """Add the value to the parts; `line` is what begins another line at its depth, empty to stay on one."""
+    deeper, between = (line + "  ", ",") if line else ("", ", ")
+    if _is_object(value) and value:
+        for at, name in enumerate(sorted(map(str, value))):
+            parts.append(f"{between if at else '{'}{deeper}{_scalar(name)}: ")
             _write(value[name], deeper, parts)
         parts.append(line + "}")
-    elif isinstance(value, list) and value:
+    elif _is_array(value) and value:
         for at, element in enumerate(value):
-            parts.append(f"{',' if at else '['}{deeper}")
+            parts.append(f"{between if at else '['}{deeper}")
             _write(element, deeper, parts)
         parts.append(line + "]")
     else:
