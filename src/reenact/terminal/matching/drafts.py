@@ -9,7 +9,10 @@ from typing import Protocol
 
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.protocols import Validator
-from jsonschema.validators import extend, validator_for
+from jsonschema.validators import (
+    extend,  # pyright: ignore[reportUnknownVariableType] - it has no types
+    validator_for,
+)
 from referencing import Registry
 from referencing.jsonschema import SchemaRegistry
 
@@ -81,15 +84,7 @@ def checker_of(schema: Schema, draft: str | None) -> Checker | None:
 
 @cache
 def _exact(draft: type[Validator]) -> _Kind:
-    by_writing = not draft.TYPE_CHECKER.is_type(1.0, "integer")
-    types: object = draft.TYPE_CHECKER.redefine_many(
-        {
-            "number": lambda _, value: is_number(value),
-            "integer": lambda _, value: is_written_as_integer(value) if by_writing else is_integer(value),
-        }
-    )
-    rules = {name: rule for name, rule in _RULES.items() if name in draft.VALIDATORS}
-    kind: _Kind = extend(draft, rules, type_checker=types)  # type: ignore[no-untyped-call] # it has no types
+    kind = _extended(draft)
     evolve = kind.evolve
 
     def evolved(self: Checker, **changes: object) -> Checker:
@@ -104,6 +99,27 @@ def _exact(draft: type[Validator]) -> _Kind:
 
     kind.evolve = evolved
     return kind
+
+
+def _extended(draft: type[Validator]) -> _Kind:
+    types = draft.TYPE_CHECKER
+    by_writing = not types.is_type(1.0, "integer")  # pyright: ignore[reportUnknownMemberType] - no types
+    of_draft = {"number": _is_number, "integer": _is_written_as_integer if by_writing else _is_integer}
+    exact: object = types.redefine_many(of_draft)  # pyright: ignore[reportUnknownMemberType] - no types
+    rules = {name: rule for name, rule in _RULES.items() if name in draft.VALIDATORS}
+    return extend(draft, rules, type_checker=exact)  # type: ignore[no-untyped-call, no-any-return]  # pyright: ignore[reportUnknownVariableType] - no types
+
+
+def _is_number(_checker: object, value: object) -> bool:
+    return is_number(value)
+
+
+def _is_integer(_checker: object, value: object) -> bool:
+    return is_integer(value)
+
+
+def _is_written_as_integer(_checker: object, value: object) -> bool:
+    return is_written_as_integer(value)
 
 
 def _of_texts(check: Callable[[str], bool]) -> Callable[[object], bool]:

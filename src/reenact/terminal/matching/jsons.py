@@ -106,7 +106,7 @@ def path(place: Place) -> str:
 
 def brief(value: object) -> str:
     """Return a value of JSON on a short line; of one that holds others only how many."""
-    if _is_object(value):
+    if is_object(value):
         return f"an object with {_counted(len(value), 'member')}"
     if _is_array(value):
         return f"an array with {_counted(len(value), 'element')}"
@@ -160,7 +160,7 @@ def _value_of(value: object, place: Place) -> JSON:
         return value
     if _is_array(value):
         return [_value_of(element, (place, at)) for at, element in enumerate(value)]
-    if _is_object(value):
+    if is_object(value):
         return {_name_of(name, place): _value_of(member, (place, str(name))) for name, member in value.items()}
     what = f"the number {value}" if isinstance(value, float | Decimal) else f"a value of type {type(value).__name__}"
     raise InvalidJSONError(f"{path(place)}: {what} has no form in JSON")
@@ -176,14 +176,15 @@ def _is_array(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
     return isinstance(value, list | tuple)
 
 
-def _is_object(value: object) -> TypeGuard[Mapping[object, object]]:
+def is_object(value: object) -> TypeGuard[Mapping[object, object]]:
+    """Whether it is an object of JSON, or what Python has for one."""
     return isinstance(value, Mapping)
 
 
 def _write(value: object, line: str, parts: list[str]) -> None:
     """Add the value to the parts; `line` is what begins another line at its depth, empty to stay on one."""
     deeper, between = (line + "  ", ",") if line else ("", ", ")
-    if _is_object(value) and value:
+    if is_object(value) and value:
         for at, name in enumerate(sorted(map(str, value))):
             parts.append(f"{between if at else '{'}{deeper}{_scalar(name)}: ")
             _write(value[name], deeper, parts)

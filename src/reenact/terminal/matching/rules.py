@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, TypeGuard
 
 from reenact.terminal.matching.expressions import Expression
-from reenact.terminal.matching.jsons import JSON, Number, compact
+from reenact.terminal.matching.jsons import JSON, Number, compact, is_object
 
 _PARTS: Final = re.compile(r"\\.|\[\^?+(?:\\.|[^\]\\])*+\]|\$", re.DOTALL)
 
@@ -29,8 +29,7 @@ def exact(value: JSON) -> JSON:
 
 def draft_of(schema: object) -> str | None:
     """Return the address of the draft that the schema names."""
-    members: dict[object, object] = schema if isinstance(schema, dict) else {}
-    return address if isinstance(address := members.get("$schema"), str) else None
+    return address if is_object(schema) and isinstance(address := schema.get("$schema"), str) else None
 
 
 def is_number(value: object) -> TypeGuard[Decimal | int | float]:
