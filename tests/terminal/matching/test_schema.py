@@ -142,6 +142,8 @@ def holds(rule: str, of: Plain, value: Plain) -> bool:
     if rule in OF_NUMBERS:
         number, other = number_of(value), number_of(of)
         return number is None or other is None or OF_NUMBERS[rule](number, other)
+    if rule == "anyOf" and isinstance(of, list):
+        return any(conforms(value, one) for one in of)
     return holds_of_others(rule, of, value)
 
 
@@ -167,8 +169,6 @@ def holds_of_others(rule: str, of: Plain, value: Plain) -> bool:
             return all(conforms(value[name], of[name]) for name in of if name in value)
         case "not", _, _:
             return not conforms(value, of)
-        case "anyOf", list(), _:
-            return any(conforms(value, one) for one in of)
         case _:
             return True
 
