@@ -24,6 +24,7 @@ USERS_OF_EXTRAS = (
     "reenact.actors.environment.tools.mcp.stdio",
     "reenact.actors.journal.postgres",
     "reenact.projections.own.schemas",
+    "reenact.terminal.matching.drafts",
     "reenact.terminal.plugin",
     "reenact.terminal.screen.ghostty",
     "reenact.terminal.screen.libghostty",

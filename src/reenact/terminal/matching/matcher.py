@@ -19,6 +19,8 @@ from reenact.terminal.matching.shown import quoted, shown
 
 _LISTED: Final = 20
 _VIOLATIONS: Final = 200
+_COUNTED: Final = 5_000
+"""Differences or violations that are found after those that are told of; there may be more then."""
 _TAIL: Final = 20
 
 
@@ -184,7 +186,7 @@ def _json(actual: str, options: AssertionOptions) -> AssertionResult:
     listed = list(islice(found, _LISTED))
     if not listed:
         return _passed(actual, options)
-    more = sum(1 for _ in found)
+    more = sum(1 for _ in islice(found, _COUNTED))
     message = _message("the JSON is not the expected one:", listed, more)
     return _failed(actual, options, message, unified(jsons.pretty(old), jsons.pretty(new)))
 
@@ -195,13 +197,13 @@ def _schema(actual: str, options: AssertionOptions) -> AssertionResult:
     except BadSchemaError as error:
         return _failed(actual, options, str(error))
     try:
-        instance = jsons.plain(jsons.read(stripped(actual, options)))
+        instance = jsons.read(stripped(actual, options))
     except jsons.InvalidJSONError as error:
         return _failed(actual, options, f"the text is not JSON: {error}")
     try:
         found = violations(instance, schema)
         listed = list(islice(found, _VIOLATIONS))
-        more = sum(1 for _ in found)
+        more = sum(1 for _ in islice(found, _COUNTED))
     except BadSchemaError as error:
         return _failed(actual, options, str(error))
     if not listed:
@@ -224,4 +226,5 @@ def _rules(broken: Sequence[Violation]) -> str:
 
 
 def _message(what: str, lines: Iterable[str], more: int) -> str:
-    return "\n  ".join([what, *lines, *([f"… and {more:,} more"] if more else [])])
+    least = "at least " if more == _COUNTED else ""
+    return "\n  ".join([what, *lines, *([f"… and {least}{more:,} more"] if more else [])])
