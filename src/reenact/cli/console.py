@@ -76,10 +76,6 @@ class Console:
         self.out.write(text)
         self.out.flush()
 
-    def write_line(self, line: bytes) -> None:
-        """Let a line of the result, in UTF-8, be read at once."""
-        self.write(f"{line.decode()}\n")
-
     def say(self, message: str) -> None:
         """Tell people something that is no result."""
         logger.info("%s", self.without_key(message))

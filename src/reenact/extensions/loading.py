@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
@@ -12,14 +12,19 @@ import msgspec
 from reenact.extensions import hooks as hooking
 from reenact.extensions.agents import Agent, read_agent
 from reenact.extensions.commands import Command, read_command
-from reenact.extensions.files import names_in, read_bytes, text_of
+from reenact.extensions.files import MOST_IN_ALL, Allowance, is_folder, names_in, read_bytes, text_of
+from reenact.extensions.frontmatter import LARGEST_IN_ALL, length_of_front_matter
 from reenact.extensions.hooks import Hook, HookFile, read_hooks
 from reenact.extensions.problems import MalformedError, Problem
 from reenact.extensions.skills import FILE as SKILL_FILE
 from reenact.extensions.skills import Skill, read_skill
 
 FOLDER: Final = ".reenact"
+MOST: Final = 200
+"""Skills, commands and agents, of each, that are read of a `.reenact`."""
 _MARKDOWN: Final = ".md"
+_NO_SKILL: Final = "README.md"
+"""What may stand beside the skills and speak of them."""
 
 Source: TypeAlias = Literal["user", "project"]
 IsTrusted: TypeAlias = Callable[[Path, str], bool]
@@ -111,10 +116,28 @@ class _Folder:
         self.problems: list[Problem] = []
         self._within = within
         self._source: Source = source
+        self._content = Allowance(MOST_IN_ALL, "it is not read: the files have more than {} bytes together")
+        self._yaml = Allowance(
+            LARGEST_IN_ALL, "it is not read: the front matter of the files has more than {} characters together"
+        )
+        self._is_there = self._looked()
+
+    def _looked(self) -> bool:
+        """Return whether it is a folder; if it is something else, that is the only problem."""
+        try:
+            if is_folder(self.path):
+                return True
+            raise MalformedError("it is to be a folder")
+        except FileNotFoundError:
+            return False
+        except MalformedError as error:
+            self._pass_over(self.path, error)
+            return False
 
     def skills(self) -> dict[str, Skill]:
         folder = self.path / "skills"
-        return self._gather(self._skill(folder / name) for name in self._names(folder))
+        paths = (folder / name for name in self._names(folder))
+        return self._gather(self._skill(path) for path in self._first(folder, filter(self._is_of_skill, paths)))
 
     def commands(self) -> dict[str, Command]:
         return self._gather(self._command(path) for path in self._files("commands"))
@@ -124,6 +147,8 @@ class _Folder:
 
     def hooks(self) -> HookFile:
         path = self.path / hooking.FILE
+        if not self._is_there:
+            return HookFile((), (), "")
         try:
             found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
         except FileNotFoundError:
@@ -134,10 +159,43 @@ class _Folder:
         self.problems += found.problems
         return found
 
+    def _is_of_skill(self, path: Path) -> bool:
+        """Return whether it is the folder of a skill, having told of what somebody may take for a skill."""
+        try:
+            if is_folder(path):
+                return True
+            if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
+                raise MalformedError(f"it is no skill: that is a folder with a {SKILL_FILE} in it")
+        except FileNotFoundError:  # it was there a moment ago
+            return False
+        except MalformedError as error:
+            self._pass_over(path, error)
+        return False
+
+    def _is_markdown(self, path: Path) -> bool:
+        """Return whether it is what a command or an agent is, having told of what somebody may take for one."""
+        if path.name.endswith(_MARKDOWN):
+            return True
+        try:
+            if path.suffix.lower() == _MARKDOWN:
+                raise MalformedError(f"it is not read: its name is to end in {_MARKDOWN}")
+            if is_folder(path):
+                raise MalformedError(f"it is a folder, and what is in it is not read: put it into {path.parent.name}")
+        except FileNotFoundError:
+            return False
+        except MalformedError as error:
+            self._pass_over(path, error)
+        return False
+
+    def _first(self, folder: Path, paths: Iterable[Path]) -> list[Path]:
+        """Return the first of the paths, so many as are read."""
+        found = list(paths)
+        if len(found) > MOST:
+            self._pass_over(folder, MalformedError(f"it has {len(found)} of them; the first {MOST} are read"))
+        return found[:MOST]
+
     def _skill(self, folder: Path) -> Skill | None:
         path = folder / SKILL_FILE
-        if not folder.is_symlink() and not folder.is_dir():
-            return None  # a file that somebody has put beside the skills
         text = self._text(path, missing="there is no such file; it is what makes a folder a skill")
         if text is None:
             return None
@@ -158,11 +216,13 @@ class _Folder:
             return None
         return self._read(path, lambda: read_agent(text, name=path.stem, path=_shown(path), source=self._source))
 
-    def _files(self, kind: str) -> Iterator[Path]:
+    def _files(self, kind: str) -> list[Path]:
         folder = self.path / kind
-        return (folder / name for name in self._names(folder) if name.endswith(_MARKDOWN))
+        return self._first(folder, filter(self._is_markdown, (folder / name for name in self._names(folder))))
 
     def _names(self, folder: Path) -> list[str]:
+        if not self._is_there:
+            return []
         try:
             return names_in(folder, self._within)
         except MalformedError as error:
@@ -171,7 +231,9 @@ class _Folder:
 
     def _text(self, path: Path, *, missing: str = "it was there a moment ago") -> str | None:
         try:
-            return text_of(read_bytes(path, self._within))
+            text = text_of(read_bytes(path, self._within, self._content))
+            self._yaml.take(length_of_front_matter(text))
+            return text
         except FileNotFoundError:
             self._pass_over(path, MalformedError(missing))
         except MalformedError as error:

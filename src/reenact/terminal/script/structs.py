@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from sys import float_info
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -112,7 +113,7 @@ def _fits(info: inspect.Type, value: object) -> bool:
         case inspect.IntType():
             return isinstance(value, int) and not isinstance(value, bool)
         case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
         case inspect.StrType() | inspect.EnumType() | inspect.LiteralType():
             return isinstance(value, str)
         case inspect.StructType() | inspect.DictType():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from reenact.terminal.errors import WaitTimeoutError
+from reenact.terminal.matching.expressions import Finder
 from reenact.terminal.matching.options import AssertionOptions, Pattern
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.script.steps import Scope
@@ -81,13 +81,14 @@ class TerminalEmulator(Session):
         """
         self.write(encode(key, self._started().display.modes(), shift=shift, alt=alt, ctrl=ctrl))
 
-    def wait_for(self, pattern: str | re.Pattern[str], timeout: float | None = None, *, scope: Scope = "new") -> str:
+    def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
         r"""Wait until the pattern is there; return what is there from the beginning up to the end of the match.
 
         A text is found as it stands, its `\n` also as `\r\n`; a compiled pattern is searched for. With the scope `new`
         they are looked for in what has come behind the last match of such a wait, without sequences; with `all` in
         everything, without sequences; with `screen` in the text of the screen. `match` is the match then. A pattern
-        matches as soon as it can: `\d+` may find the first half of a number.
+        matches as soon as it can: `\d+` may find the first half of a number. A compiled one that backtracks for long is
+        not interrupted, and nothing else runs meanwhile.
 
         Raises:
             WaitTimeoutError: it did not come in time; the program goes on.
