@@ -123,6 +123,9 @@ def read_document(text: str) -> Document:
         return Document({}, text)
     if len(header) > LARGEST:
         raise MalformedError(f"the front matter has {len(header):,} characters; {LARGEST:,} are read at most", 1)
+    if header.lstrip().startswith("%"):
+        line = 2 + header[: header.index("%")].count("\n")
+        raise MalformedError("lines that begin with `%` are not read here", line)
     try:
         content, places = read_yaml_with_places(header)
     except InvalidYAMLError as error:

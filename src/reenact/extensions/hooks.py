@@ -29,7 +29,7 @@ MOST: Final = 200
 MOST_PROBLEMS: Final = 20
 """Problems of a file that are told one by one."""
 
-_LONGEST_MATCHER: Final = 1_000
+_LONGEST_MATCHER: Final = 500
 """Characters of a regular expression, which takes its time to be compiled."""
 _DIGITS: Final = 1_000
 _QUICKLY_READ: Final = 8_000
@@ -91,17 +91,19 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
         MalformedError: it is no JSON object.
     """
     text = text_of(content)
-    events = _object(text)
     hooks: list[Hook] = []
     problems = _Problems(path, text)
-    for event, groups in events.items():
+    left = MOST
+    for event, groups in _object(text).items():
         if event not in EVENTS:
             problems.add((event,), _unknown(event))
             continue
         for where, found in _found(event, groups):
+            left -= 1
+            if left < 0:
+                problems.add(where, f"{_told(where)}: it is not read, for {MOST} others stand before it")
+                continue
             try:
-                if len(hooks) == MOST:
-                    raise MalformedError(f"there are {MOST} hooks before it, and no more are read")
                 hooks.append(_hook(event, *found, path=path, source=source))
             except MalformedError as error:
                 problems.add(where, f"{_told(where)}: {error.message}")

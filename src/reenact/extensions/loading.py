@@ -125,14 +125,15 @@ class _Folder:
     def _looked(self) -> bool:
         """Return whether it is a folder; if it is something else, that is the only problem."""
         try:
-            if is_folder(self.path):
-                return True
-            raise MalformedError("it is to be a folder")
+            is_there = is_folder(self.path)
         except FileNotFoundError:
             return False
         except MalformedError as error:
             self._pass_over(self.path, error)
             return False
+        if not is_there:
+            self._pass_over(self.path, MalformedError("it is to be a folder"))
+        return is_there
 
     def skills(self) -> dict[str, Skill]:
         folder = self.path / "skills"
@@ -161,28 +162,29 @@ class _Folder:
 
     def _is_of_skill(self, path: Path) -> bool:
         """Return whether it is the folder of a skill, having told of what somebody may take for a skill."""
-        try:
-            if is_folder(path):
-                return True
-            if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
-                raise MalformedError(f"it is no skill: that is a folder with a {SKILL_FILE} in it")
-        except FileNotFoundError:  # it was there a moment ago
-            return False
-        except MalformedError as error:
-            self._pass_over(path, error)
+        if self._is_folder(path):
+            return True
+        if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
+            self._pass_over(path, MalformedError(f"it is no skill: that is a folder with a {SKILL_FILE} in it"))
         return False
 
     def _is_markdown(self, path: Path) -> bool:
         """Return whether it is what a command or an agent is, having told of what somebody may take for one."""
         if path.name.endswith(_MARKDOWN):
             return True
+        if path.suffix.lower() == _MARKDOWN:
+            self._pass_over(path, MalformedError(f"it is not read: its name is to end in {_MARKDOWN}"))
+        elif self._is_folder(path):
+            where = f"put it into {path.parent.name} itself"
+            self._pass_over(path, MalformedError(f"it is a folder, and what is in it is not read: {where}"))
+        return False
+
+    def _is_folder(self, path: Path) -> bool:
+        """Return whether it is a folder, having told of what cannot be known."""
         try:
-            if path.suffix.lower() == _MARKDOWN:
-                raise MalformedError(f"it is not read: its name is to end in {_MARKDOWN}")
-            if is_folder(path):
-                raise MalformedError(f"it is a folder, and what is in it is not read: put it into {path.parent.name}")
-        except FileNotFoundError:
-            return False
+            return is_folder(path)
+        except FileNotFoundError:  # it was there a moment ago
+            pass
         except MalformedError as error:
             self._pass_over(path, error)
         return False
@@ -233,11 +235,12 @@ class _Folder:
         try:
             text = text_of(read_bytes(path, self._within, self._content))
             self._yaml.take(length_of_front_matter(text))
-            return text
         except FileNotFoundError:
             self._pass_over(path, MalformedError(missing))
         except MalformedError as error:
             self._pass_over(path, error)
+        else:
+            return text
         return None
 
     def _read(self, path: Path, read: Callable[[], One]) -> One | None:
