@@ -11,8 +11,8 @@ from reenact.domain.errors import InvalidInputError
 
 LARGEST: Final = 1_000_000
 """Characters that are read at most; what people write by hand has far fewer."""
-MOST_DIGITS: Final = 3_500
-"""Digits that a whole number has at most; of longer ones Python makes no text again."""
+MOST_DIGITS: Final = 1_000
+"""Digits that a whole number has at most; of those beyond 4,300 Python makes no text again."""
 _DEEPEST: Final = 100
 
 Path: TypeAlias = tuple[str | int, ...]

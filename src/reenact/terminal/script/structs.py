@@ -125,7 +125,7 @@ def _fits(info: inspect.Type, value: object) -> bool:
 
 
 def _is_no_number(value: float) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    return not math.isfinite(value)
 
 
 def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
