@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("actors", "domain", "projections")
 LINKS = tuple(Path("src/reenact") / name for name in CORE)
-OF_EXTRAS = ("hypothesis", "jsonschema", "mcp", "psycopg", "pyghostty", "pytest", "pytest_bdd", "pyte")
+OF_EXTRAS = ("hypothesis", "jsonschema", "mcp", "psycopg", "pyghostty", "pytest", "pytest_bdd", "pyte", "regex")
 """What a user may not have."""
 USERS_OF_EXTRAS = (
     "reenact.actors.environment.tools.mcp.content",
@@ -24,6 +24,7 @@ USERS_OF_EXTRAS = (
     "reenact.actors.environment.tools.mcp.stdio",
     "reenact.actors.journal.postgres",
     "reenact.projections.own.schemas",
+    "reenact.terminal.matching.drafts",
     "reenact.terminal.plugin",
     "reenact.terminal.screen.ghostty",
     "reenact.terminal.screen.libghostty",

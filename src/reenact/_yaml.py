@@ -11,6 +11,8 @@ from reenact.domain.errors import InvalidInputError
 
 LARGEST: Final = 1_000_000
 """Characters that are read at most; what people write by hand has far fewer."""
+MOST_DIGITS: Final = 1_000
+"""Digits that a whole number has at most; of those beyond 4,300 Python makes no text again."""
 _DEEPEST: Final = 100
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -20,8 +22,6 @@ Place: TypeAlias = tuple[int, int]
 
 _VERSION: Final = re.compile(r"^%YAML\b.*", re.MULTILINE)
 _OTHER_VERSION: Final = "it says that it is of another version than YAML 1.2, the one that is read here"
-_DIGITS: Final = 1_000
-"""Digits that a whole number may have; Python reads no more than some thousands."""
 
 _NULL: Final = re.compile(r"null|Null|NULL|~|")
 _TRUE: Final = re.compile(r"true|True|TRUE")
@@ -35,11 +35,15 @@ _NO_NUMBER: Final = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class InvalidYAMLError(InvalidInputError):
-    """The text is no YAML, or more than data; `line` and `column` say where, counted from 1, if that is known."""
+    """The text is no YAML, or more than data; `line` and `column` say where, counted from 1, if that is known.
+
+    What of the text is in the message, is written there with escapes for what is not seen.
+    """
 
     code = "invalid_yaml"
 
     def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
+        problem = _visible(problem)
         super().__init__(problem if line is None else f"line {line}, column {column}: {problem}")
         self.problem = problem
         self.line = line
@@ -180,8 +184,8 @@ def _scalar(event: _Event) -> object:
 def _number(text: str) -> int | float | None:
     is_decimal = _DECIMAL.fullmatch(text) is not None
     if is_decimal or _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
-        if len(text) > _DIGITS:
-            raise ValueError(f"the number has {len(text):,} digits; {_DIGITS:,} are read at most")
+        if len(text) > MOST_DIGITS:
+            raise ValueError(f"the number has {len(text):,} digits; {MOST_DIGITS:,} are read at most")
         return int(text, 10 if is_decimal else 0)
     if _FLOAT.fullmatch(text):
         if math.isinf(number := float(text)):
@@ -198,6 +202,10 @@ def _unicode(text: str) -> str:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
         raise ValueError("half of a surrogate pair is no character") from None
+
+
+def _visible(text: str) -> str:
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def _said(error: Exception, text: str) -> InvalidYAMLError:

@@ -170,12 +170,67 @@ def test_it_exits_with_2_if_there_is_nothing_that_can_be_done(
     refused(run("test-terminal", *arguments), said)
 
 
-def test_a_report_that_cannot_be_written_is_no_success_but_the_results_are_printed(run: Run, good: Path) -> None:
-    outcome = run("test-terminal", str(good), "--report", f"json={good}/x")
+@pytest.mark.parametrize("place", ["good.yaml/x", ".", "lo\x1bop"])
+def test_a_report_that_cannot_be_written_is_found_before_anything_is_run(
+    run: Run, good: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "lo\x1bop").symlink_to("lo\x1bop")
+    good.write_text("{name: leaves a file, command: 'touch ${HERE}/ran'}")
 
-    assert outcome.code == 2
-    assert "1 passed" in outcome.out
-    assert "good.yaml/x" in outcome.err
+    outcome = run("test-terminal", str(good), "--report", f"json={place}")
+
+    refused(outcome, f"the report cannot be written to {place!r}")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_that_is_given_twice_is_run_once(run: Run, good: Path) -> None:
+    outcome = run("test-terminal", str(good), "good.yaml", "./good.yaml")
+
+    assert outcome.code == 0
+    assert "1 passed, 0 failed" in outcome.out
+
+
+def test_only_is_said_of_all_files_before_any_are_filtered(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "tests:\n"
+        "- {name: first, command: 'false', expectedExitCode: 0}\n"
+        "- {name: second, command: 'true', expectedExitCode: 0, only: true}\n"
+    )
+
+    outcome = run("test-terminal", "a.yaml", "--filter", "first")
+
+    assert outcome.code == 0
+    assert "another test says `only`" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{name: a, command: cat, expectedExitCode: 300}", "line 1: expectedExitCode is from 0 to 255, not 300"),
+        ("{name: a, command: cat, expectedExitCode: -1}", "line 1: expectedExitCode is from 0 to 255, not -1"),
+        ("{name: a, command: cat, timeout: 1e300}", "timeout is a number of seconds above 0, 86,400"),
+        ("{name: a, command: cat, timeout: " + "9" * 400 + "}", "timeout is a number of seconds above 0, 86,400"),
+        ("{name: a, command: cat, timeout: " + "9" * 5000 + "}", "line 1, column 34: the number is too large"),
+        ("{name: a, command: cat, script: [{delay: 1e10}]}", "script[0]: a step delay: value is a number of seconds"),
+        ('tests: [{name: a, command: cat},\n {name: b, command: ["a\\0b"]}]', "line 2: tests[1].command: no program"),
+        ('{name: a, cliArgs: ["a\\0b"]}', "line 1: no program takes NUL"),
+        ("{name: a, fixture: {tempDirPrefix: a/b}}", "line 1: fixture: tempDirPrefix"),
+        ("{name: a, fixture: {mocks: {filesystem: {../x: y}}}}", "line 1: fixture: filesystem: '../x' has `..` in it"),
+        ("{name: a, fixture: {env: {A=B: y}}}", "line 1: fixture: env: 'A=B' cannot be the name of a variable"),
+        ('{name: a, command: cat, "\\e]0;x\\a": 1}', r"there is no field \x1b]0;x\x07 here"),
+    ],
+)
+def test_what_could_never_be_run_is_refused_with_its_place(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+
+    outcome = run("test-terminal", "a.yaml")
+
+    refused(outcome, said)
+    assert outcome.err.rstrip("\n").isprintable()
+
+
+def test_the_name_of_a_file_drives_no_terminal(run: Run) -> None:
+    refused(run("test-terminal", "a\x1b]0;x\x07.yaml"), r"a\x1b]0;x\x07.yaml: No such file")
 
 
 def test_without_the_extra_it_says_what_to_install(run: Run, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:

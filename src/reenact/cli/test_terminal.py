@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final, TypeVar, get_args
 
 import msgspec
@@ -18,9 +19,10 @@ from reenact.cli.progress import progress_line
 from reenact.domain.errors import ConfigurationError
 from reenact.projections.audit.api import Progress
 from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, load_config
-from reenact.terminal.cases.runner import run_cases
+from reenact.terminal.cases.runner import asked_for, run_cases
 from reenact.terminal.config import ReportFormat, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.shown import on_a_line
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.screen.engines import engine_named
@@ -40,7 +42,10 @@ def run_tests(options: TestTerminalOptions, console: Console) -> int:
     with _as_configuration():
         base = TerminalTestConfig() if options.config is None else load_config(options.config)
         reports = [_report(text) for text in options.reports]
-        files = [_chosen(file, options) for file in (load_cases(name, base) for name in options.files)]
+        # A file that is named twice, as by two patterns of a shell, is run once.
+        names = {Path(name).absolute(): name for name in reversed(options.files)}
+        every = asked_for([load_cases(name, base) for name in reversed(names.values())])
+        files = [_chosen(file, options) for file in every]
         config = _of_the_run(files, base)
         for engine in {file.config.engine for file in files}:
             engine_named(engine)
@@ -48,6 +53,9 @@ def run_tests(options: TestTerminalOptions, console: Console) -> int:
         if total == 0:
             what = "there is no test in these files"
             raise ConfigurationError(what if options.filter is None else f"{what} with {options.filter!r} in its name")
+        reports = reports if options.reports else list(_configured(config))
+        for wanted in reports:
+            _make_room(wanted)
         with _shown(console, total) as progress:
             results = run_cases(
                 files,
@@ -59,7 +67,7 @@ def run_tests(options: TestTerminalOptions, console: Console) -> int:
             )
         generator = ReportGenerator()
         generator.print_console(results, console.out)
-        for wanted in reports if options.reports else _configured(config):
+        for wanted in reports:
             generator.generate(results, wanted)
     return ExitCode.SUCCESS if _all_well(results) else ExitCode.UNEXPECTED
 
@@ -72,7 +80,7 @@ def _as_configuration() -> Generator[None]:
     except TerminalTestError as error:
         if error.type is not TerminalTestErrorType.INVALID_CONFIG:
             raise
-        raise ConfigurationError(error.message) from error
+        raise ConfigurationError(on_a_line(error.message)) from error
 
 
 def _report(text: str) -> ReportOptions:
@@ -81,6 +89,23 @@ def _report(text: str) -> ReportOptions:
     if name not in known or not path:
         raise ConfigurationError(f"--report is FORMAT=PATH, with one of {', '.join(known)}, not {text!r}")
     return ReportOptions(format=msgspec.convert(name, ReportFormat), output_path=path)
+
+
+def _make_room(report: ReportOptions) -> None:
+    """Find out that a report cannot be written before the tests are run, and not behind that."""
+    path = Path(report.output_path or "")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a directory")
+        if path.exists() and not path.is_file():
+            return
+        directory = path.resolve().parent
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, links that lead in a circle
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigurationError(f"--report: the report cannot be written to {str(path)!r}: {why}") from error
 
 
 def _configured(config: TerminalTestConfig) -> Iterator[ReportOptions]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.shown import described
 from reenact.terminal.screen.size import checked_size
+from reenact.terminal.times import LONGEST, is_time
 
 ReportFormat: TypeAlias = Literal["junit", "html", "json", "console"]
 EngineName: TypeAlias = Literal["ghostty", "pyte"]
@@ -73,8 +74,9 @@ class TerminalTestConfig(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """Who works out what the screens show."""
 
     def __post_init__(self) -> None:
-        if not (self.global_timeout > 0 and math.isfinite(self.global_timeout)):
-            raise _invalid(f"globalTimeout is a number of seconds above 0, not {self.global_timeout}")
+        if not (is_time(self.global_timeout) and self.global_timeout > 0):
+            seconds = f"a number of seconds above 0, {LONGEST:,} (a day) at most"
+            raise _invalid(f"globalTimeout is {seconds}, not {described(self.global_timeout)}")
 
 
 def _invalid(problem: str) -> TerminalTestError:

@@ -223,6 +223,25 @@ def test_a_step_may_be_done_alone_and_the_state_looked_at(shell: Shell) -> None:
     assert state.pid == terminal.pid
 
 
+@pytest.mark.parametrize("scope", ["new", "all", "screen"])
+def test_an_expression_that_would_be_searched_for_for_ever_is_a_timeout(
+    shell: Shell, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.terminal.script.controller._SHORTEST_SEARCH", 0.1)
+    terminal = shell(f"echo ready {'a' * 60}!; read line")
+    hopeless = {"wait": {"regex": "(a|aa)+$", "timeout": 0, "scope": scope}}
+
+    result = InteractionController(terminal).execute(
+        script_of([{"wait": {"regex": "rea(d)y.*!", "scope": scope}}, {"wait": "\n", "scope": "all"}, hopeless])
+        if scope != "new"
+        else script_of([{"wait": {"regex": "rea(?=dy.*!)"}}, hopeless])
+    )
+
+    assert [step.success for step in result.steps][-2:] == [True, False]
+    assert result.error_type is TerminalTestErrorType.TIMEOUT
+    assert "a search for the pattern '(a|aa)+$' was given up after 0.1 s" in (result.error or "")
+
+
 def test_a_script_takes_no_longer_than_its_limit(shell: Shell) -> None:
     terminal = shell("read line")
     terminal.start()

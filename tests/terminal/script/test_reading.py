@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.expressions import Expression
 from reenact.terminal.matching.options import AssertionOptions, AssertionType
+from reenact.terminal.script.plain import Format
 from reenact.terminal.script.reading import load_script, read_script, script_of
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject
 
@@ -21,7 +24,7 @@ Json: TypeAlias = Any
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 names = texts.filter(bool)
-seconds = st.floats(min_value=0.001, max_value=1e9) | st.integers(min_value=1, max_value=10**9)
+seconds = st.floats(min_value=0.001, max_value=86_400) | st.integers(min_value=1, max_value=86_400)
 patterns = st.sampled_from([r"\d+ files", "^a|b$", "(?i)ready", "[^]]", "é{2,}", "(?P<n>x)(?P=n)"])
 scopes: st.SearchStrategy[Scope] = st.sampled_from(["new", "all", "screen"])
 subjects: st.SearchStrategy[Subject] = st.sampled_from(["output", "screen"])
@@ -59,10 +62,10 @@ def waiting(draw: st.DrawFn) -> Pair:
     if draw(st.booleans()):
         value = pattern = draw(names)
         short: dict[str, Json] = {"value": value}
-        expected: str | re.Pattern[str] = value
+        expected: str | Expression = value
     else:
         source = draw(patterns)
-        short, pattern, expected = {"regex": source}, {"regex": source}, re.compile(source)
+        short, pattern, expected = {"regex": source}, {"regex": source}, Expression(source)
     forms: list[Json] = [
         {"wait": {**short, **options}},
         {"wait": short, **options},
@@ -89,7 +92,6 @@ def ending(draw: st.DrawFn) -> Pair:
 def asserting(draw: st.DrawFn) -> Pair:
     kind = draw(kinds)
     wanted: Json = draw({"regex": patterns, "json": data, "jsonSchema": st.just({"type": "array"})}.get(kind, texts))
-    expected: object = re.compile(wanted) if kind == "regex" and isinstance(wanted, str) else wanted
     chosen = draw(st.dictionaries(st.sampled_from(["stripAnsi", "ignoreCase", "ignoreWhitespace"]), st.booleans()))
     flags: dict[str, Json] = dict(chosen)
     subject = draw(subjects)
@@ -102,7 +104,7 @@ def asserting(draw: st.DrawFn) -> Pair:
     ]
     options = AssertionOptions(
         type=kind,
-        expected=expected,
+        expected=wanted,
         strip_ansi=chosen.get("stripAnsi", False),
         ignore_case=chosen.get("ignoreCase", False),
         ignore_whitespace=chosen.get("ignoreWhitespace", False),
@@ -180,7 +182,7 @@ def test_a_script_stands_in_a_file_as_people_write_it(tmp_path: Path) -> None:
         steps=(
             InteractionStep.wait("name?"),
             InteractionStep.send("Ada\r"),
-            InteractionStep.wait(re.compile("Hello,? Ada"), 5, scope="screen"),
+            InteractionStep.wait(Expression("Hello,? Ada"), 5, scope="screen"),
             InteractionStep.expect(AssertionOptions(type="contains", expected="Ada", strip_ansi=True)),
             InteractionStep.send_key("ctrl+d"),
             InteractionStep.delay(0.1),
@@ -215,24 +217,24 @@ def test_patterns_and_bytes_may_be_those_of_python() -> None:
         ("{sendKey: ''}", "sendKey: key: there is no key ''; say a character, or one of"),
         ("{sendKey: hyper+x}", "sendKey: key: there is no key 'hyper+x'; say a character, or one of"),
         ("{sendKey: ctrl+é}", "sendKey: key: Ctrl and 'é' send nothing of their own"),
-        ("{wait: ''}", "a step wait: value is a text or a compiled pattern for text, not ''"),
-        ("{wait: {regex: '('}}", "wait.regex: this is no regular expression: missing ), unterminated subpattern"),
+        ("{wait: ''}", "a step wait: value is a text or a pattern for text, not ''"),
+        ("{wait: {regex: '('}}", "wait.regex: the pattern '(' is no regular expression: missing ), unterminated"),
         ("{wait: {regex: x, value: y}}", "a wait has a value, which is the text to wait for, or a regex"),
         ("{wait: {timeout: 5}}", "a wait has a value, which is the text to wait for, or a regex"),
         ("{wait: {regexp: x}}", "wait.regexp: there is no field regexp here; there are regex, scope, timeout, value"),
         ("{type: wait, value: {pattern: x}}", "value.pattern: there is no field pattern here; there are regex"),
-        ("{wait: x, timeout: -1}", "a step wait: timeout is a number of seconds, not -1"),
-        ("{wait: x, timeout: .inf}", "a step wait: timeout is a number of seconds, not inf"),
+        ("{wait: x, timeout: -1}", "a step wait: timeout is a number of seconds, 86,400 (a day) at most, not -1"),
+        ("{wait: x, timeout: .inf}", "a step wait: timeout is a number of seconds, 86,400 (a day) at most, not inf"),
         ("{wait: x, timeout: '5'}", "timeout: this is to be a number of seconds, not '5'"),
         ("{wait: x, timeout: true}", "timeout: this is to be a number of seconds, not true"),
         ("{wait: {value: x, timeout: 5}, timeout: 6}", "timeout: the field timeout comes twice"),
         ("{wait: x, scope: everywhere}", "scope: this is to be one of all, new, screen, not 'everywhere'"),
         ("{waitForExit: soon}", "waitForExit: this is to be a number of seconds, not 'soon'"),
-        ("{waitForExit: -1}", "a step waitForExit: timeout is a number of seconds, not -1"),
+        ("{waitForExit: -1}", "a step waitForExit: timeout is a number of seconds, 86,400 (a day) at most, not -1"),
         ("{type: waitForExit, value: 0}", "value: there is no field value here; there are timeout"),
-        ("{delay: -0.5}", "a step delay: value is a number of seconds, not -0.5"),
-        ("{delay: .nan}", "a step delay: value is a number of seconds, not nan"),
-        ("{delay: short}", "a step delay: value is a number of seconds, not 'short'"),
+        ("{delay: -0.5}", "a step delay: value is a number of seconds, 86,400 (a day) at most, not -0.5"),
+        ("{delay: .nan}", "a step delay: value is a number of seconds, 86,400 (a day) at most, not nan"),
+        ("{delay: short}", "a step delay: value is a number of seconds, 86,400 (a day) at most, not 'short'"),
         ("{assert: x}", "assert: this is to be a mapping, as {contains: …}, not 'x'"),
         ("{assert: {}}", "assert: an assertion has one of exact, contains, regex, json, jsonSchema, or a type"),
         ("{assert: {exact: x, contains: y}}", "assert: an assertion has one of exact,"),
@@ -241,7 +243,7 @@ def test_patterns_and_bytes_may_be_those_of_python() -> None:
         ("{assert: {type: equal, expected: x}}", "assert.type: this is to be one of contains, exact, json,"),
         ("{assert: {equals: x}}", "assert.equals: there is no field equals here; there are contains, exact,"),
         ("{assert: {exact: 5}}", "assert.exact: this is to be text, not the number 5; in quotes it is text"),
-        ("{assert: {regex: '*'}}", "assert.regex: this is no regular expression: nothing to repeat"),
+        ("{assert: {regex: '*'}}", "assert.regex: the pattern '*' is no regular expression: nothing to repeat"),
         ("{assert: {json: .nan}}", "assert.json: JSON has no number nan"),
         ("{assert: {json: {1: x}}}", "assert.json.1: a name is to be text, not the number 1; in quotes it is text"),
         ("{assert: {jsonSchema: 5}}", "assert.jsonSchema: a schema is a mapping, true, false, or JSON text, not the"),
@@ -276,7 +278,7 @@ def test_what_is_no_step_is_refused_with_its_place(tmp_path: Path, steps: str, p
         ("a.json", "[1,\n2", ": line 2, column 2: Expecting ',' delimiter"),
         ("a.json", '{"steps": [], "steps": []}', "the key 'steps' comes twice in an object"),
         ("a.json", '{"steps": NaN}', "NaN is no JSON"),
-        ("a.json", '{"steps": -1e999}', "the number -1e999 is too large"),
+        ("a.json", '{"steps": -1e999}', "the number '-1e999' is too large"),
         ("a.json", '["\\ud800"]', "half of a surrogate pair is no character"),
         ("a.json", "[" * 100_000, "it is nested too deep"),
         ("a.json", "x" * 1_000_001, "it has 1,000,001 characters; 1,000,000 are read at most"),
@@ -337,8 +339,9 @@ def test_data_from_no_file_is_refused_without_one() -> None:
     ("fields", "problem"),
     [
         ({"type": "send", "value": 5}, "a step send: value is the text or the bytes to send, not 5"),
-        ({"type": "wait", "value": re.compile(b"x")}, "value is a text or a compiled pattern for text"),
-        ({"type": "wait", "value": "x", "timeout": float("nan")}, "timeout is a number of seconds, not nan"),
+        ({"type": "wait", "value": re.compile(b"x")}, "value is a text or a pattern for text"),
+        ({"type": "wait", "value": "x", "timeout": float("nan")}, "timeout is a number of seconds, 86,400 .*, not nan"),
+        ({"type": "delay", "value": 10**5000}, "not a number with very many digits"),
         ({"type": "waitForExit", "value": 0}, "it takes a timeout and no value, not 0"),
         ({"type": "assert"}, "the assertion is missing"),
         ({"type": "click"}, "there is no such step; there are send, sendKey, wait, waitForExit, assert, delay"),
@@ -357,6 +360,7 @@ def test_a_step_made_in_python_is_looked_at_likewise(fields: Json, problem: str)
         (InteractionStep.send_line("ls"), r"send 'ls\r'"),
         (InteractionStep.send("x" * 100), f"send '{'x' * 59}…"),
         (InteractionStep.wait(re.compile("a+")), "wait 'a+'"),
+        (InteractionStep.wait(Expression("a+")), "wait 'a+'"),
         (InteractionStep.wait_for_exit(3), "waitForExit"),
         (InteractionStep.expect(AssertionOptions(type="contains", expected="a")), "assert contains 'a'"),
         (InteractionStep.delay(0.5), "delay 0.5"),
@@ -364,3 +368,98 @@ def test_a_step_made_in_python_is_looked_at_likewise(fields: Json, problem: str)
 )
 def test_a_step_says_in_short_what_it_does(step: InteractionStep, words: str) -> None:
     assert str(step) == words
+
+
+HUGE = ["1e300", "1e10", "86401", "9" * 400]
+
+
+@pytest.mark.parametrize("step", ["delay: {}", "waitForExit: {}", "wait: {{value: x, timeout: {}}}"])
+@pytest.mark.parametrize("number", HUGE)
+def test_no_step_takes_longer_than_a_day(step: str, number: str) -> None:
+    with pytest.raises(TerminalTestError, match=r"line 2: \[1\]: .* 86,400 \(a day\) at most") as refused:
+        read_script(f"- waitForExit: 86400\n- {step.format(number)}")
+
+    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "1e400"])
+def test_a_number_that_is_too_large_is_refused_where_it_stands(number: str) -> None:
+    text = f'[{{"send": "{number}"}},\n {{"delay": {number}}}]'
+
+    for format_ in FORMATS:
+        with pytest.raises(TerminalTestError, match=r"^line 2, column 12: the number .*(is too large|are read at most)") as refused:
+            read_script(text, format=format_)
+
+        assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
+        assert len(str(refused.value)) < 300
+
+
+FORMATS: list[Format] = ["yaml", "json"]
+HOSTILE = "\x1b]0;x\x07\x9b31m\r\n\u202e"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [{HOSTILE: 1}],
+        [{"wait": "a", HOSTILE: 1}],
+        [{"sendKey": HOSTILE}],
+        [HOSTILE],
+        [{"type": HOSTILE}],
+        [{"wait": {"regex": f"({HOSTILE}"}}],
+        [{"assert": {HOSTILE: 1}}],
+        {"steps": [], HOSTILE: 1},
+    ],
+)
+def test_what_is_said_of_a_file_shows_what_is_not_seen_in_it(data: Json) -> None:
+    for text, format_ in zip((json.dumps(data), json.dumps(data)), FORMATS, strict=True):
+        with pytest.raises(TerminalTestError) as refused:
+            read_script(text, format=format_)
+
+        assert str(refused.value).isprintable()
+        assert r"\x1b]0;x\x07\x9b31m" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", [f"!{HOSTILE[:4]} a", f'"{HOSTILE[:3]}": 1', '{"\\e]0;x\\a": 1, "\\e]0;x\\a": 2}', "%TAG ! \x85"]
+)
+def test_what_is_said_of_text_that_is_no_yaml_shows_it_too(text: str) -> None:
+    with pytest.raises(TerminalTestError) as refused:
+        read_script(text)
+
+    assert str(refused.value).isprintable()
+
+
+def test_the_name_of_a_file_is_shown_likewise(tmp_path: Path) -> None:
+    with pytest.raises(TerminalTestError, match="No such file") as refused:
+        load_script(tmp_path / f"{HOSTILE}.yaml")
+
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "directory", "NUL"])
+def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "script.yaml"
+    match kind:
+        case "fifo":
+            os.mkfifo(file)
+        case "device":
+            file.symlink_to("/dev/zero")
+        case "directory":
+            file.mkdir()
+        case _:
+            file = tmp_path / "\0.yaml"
+
+    with pytest.raises(TerminalTestError, match=r"regular file|directory|null byte") as refused:
+        load_script(file)
+
+    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+def test_of_a_file_that_is_too_large_no_more_is_read_than_that_shows(tmp_path: Path) -> None:
+    file = tmp_path / "script.yaml"
+    with file.open("wb") as opened:
+        opened.truncate(2**40)
+
+    with pytest.raises(TerminalTestError, match="it has more than 1,000,000 characters"):
+        load_script(file)

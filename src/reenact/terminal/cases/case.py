@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import signal
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from reenact.terminal.config import TerminalSize
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.fixture.options import FixtureOptions
+from reenact.terminal.matching.shown import described
 from reenact.terminal.script.steps import InteractionScript
+from reenact.terminal.times import LONGEST, is_time
+
+_LARGEST_CODE: Final = 255
 
 
 class TestCategory(StrEnum):
@@ -68,12 +72,17 @@ class TerminalTestCase(msgspec.Struct, frozen=True, kw_only=True):
 def _problem_of(case: TerminalTestCase) -> str | None:
     if not case.name.strip():
         return "the name of the test is empty"
-    if case.timeout is not None and not (case.timeout > 0 and math.isfinite(case.timeout)):
-        return f"timeout is a number of seconds above 0, not {case.timeout}"
+    if case.timeout is not None and not (is_time(case.timeout) and case.timeout > 0):
+        return f"timeout is a number of seconds above 0, {LONGEST:,} (a day) at most, not {described(case.timeout)}"
     if case.retries is not None and case.retries < 0:
-        return f"retries is 0 or more, not {case.retries}"
+        return f"retries is 0 or more, not {described(case.retries)}"
+    if any("\0" in word for word in (*case.command, *case.cli_args)):
+        return "no program takes NUL in its name or in an argument"
+    if case.expected_exit_code is not None and not 0 <= case.expected_exit_code <= _LARGEST_CODE:
+        code = described(case.expected_exit_code)
+        return f"expectedExitCode is from 0 to {_LARGEST_CODE}, not {code}; for a signal there is expectedSignal"
     if case.expected_signal is not None and case.expected_signal not in signal.Signals.__members__:
-        return f"expectedSignal is the name of a signal, as SIGTERM, not {case.expected_signal!r}"
+        return f"expectedSignal is the name of a signal, as SIGTERM, not {described(case.expected_signal)}"
     if case.expected_signal is not None and case.expected_exit_code is not None:
         return "a program ends with an exit code or by a signal; give expectedExitCode or expectedSignal"
     return None

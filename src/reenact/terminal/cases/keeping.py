@@ -10,6 +10,7 @@ import msgspec
 
 from reenact.terminal.cases.attempt import Attempt
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.shown import on_a_line
 from reenact.terminal.report.results import TestResult
 from reenact.terminal.screen.drawing import svg
 
@@ -28,7 +29,7 @@ class Keeper:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            problem = f"{directory}: nothing can be kept there: {error.strerror}"
+            problem = on_a_line(f"{directory}: nothing can be kept there: {error.strerror}")
             raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem, error) from error
 
     def kept(self, made: Attempt, number: int) -> TestResult:

@@ -12,11 +12,15 @@ import msgspec
 
 from reenact.terminal.cases.case import TerminalTestCase
 from reenact.terminal.config import TerminalTestConfig
+from reenact.terminal.fixture.files import files_of
 from reenact.terminal.fixture.options import FixtureOptions
+from reenact.terminal.fixture.places import checked_prefix
+from reenact.terminal.matching.shown import quoted
 from reenact.terminal.script.plain import Plain, is_mapping, know, read_file
 from reenact.terminal.script.reading import script_in
 from reenact.terminal.script.steps import InteractionScript
 from reenact.terminal.script.structs import Readers, fields_of, struct_of
+from reenact.terminal.session.checking import variables
 
 HERE: Final = "${HERE}"
 """Stands, in commands, their arguments and variables, for the directory of the file."""
@@ -87,6 +91,8 @@ def command_line(plain: Plain, here: Path) -> tuple[str, ...]:
         words = [item.text() for item in plain.items()]
     if not words or not words[0]:
         raise plain.wrong("the name of a program is missing")
+    if any("\0" in word for word in words):
+        raise plain.wrong("no program takes NUL in its name or in an argument")
     return tuple(_placed(word, here) for word in words)
 
 
@@ -103,7 +109,7 @@ def _cases(plain: Plain, blank: TerminalTestCase, here: Path) -> tuple[TerminalT
             raise item.wrong("the field name is missing")
         case = _case(item, blank, here)
         if case.name in cases:
-            raise item.wrong(f"there is a test {case.name!r} already")
+            raise item.wrong(f"there is a test {quoted(case.name)} already")
         cases[case.name] = case
     return tuple(cases.values())
 
@@ -121,11 +127,19 @@ def _read_case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTes
         "cli_args": lambda args: tuple(_placed(item.text(), here) for item in args.items()),
     }
     case = struct_of(TerminalTestCase, plain, blank, readers)
-    return msgspec.structs.replace(case, fixture=_fixture(case.fixture, here))
+    given = plain.fields().get("fixture")
+    if case.fixture is None or given is None:
+        return case
+    fixture = msgspec.structs.replace(case.fixture, env=_variables(case.fixture.env, here))
+    given.make(lambda: _check(fixture))
+    return msgspec.structs.replace(case, fixture=fixture)
 
 
-def _fixture(fixture: FixtureOptions | None, here: Path) -> FixtureOptions | None:
-    return fixture and msgspec.structs.replace(fixture, env=_variables(fixture.env, here))
+def _check(fixture: FixtureOptions) -> None:
+    """Refuse what could never be set up."""
+    variables(fixture.env)
+    checked_prefix(fixture.temp_dir_prefix)
+    files_of(fixture)
 
 
 def _variables(env: Mapping[str, str], here: Path) -> dict[str, str]:

@@ -95,17 +95,27 @@ def _suites(cases: Iterable[TerminalTestCase | CaseFile], config: TerminalTestCo
         yield CaseFile(name=DEFAULT_SUITE, cases=tuple(loose), config=config)
 
 
+def asked_for(files: Sequence[CaseFile]) -> tuple[CaseFile, ...]:
+    """Return the files; if tests in any of them say `only`, and are not skipped, all others are skipped for that."""
+    if not any(case.only and not case.skip for file in files for case in file.cases):
+        return tuple(files)
+    return tuple(
+        msgspec.structs.replace(file, cases=tuple(_skipped_without_only(case) for case in file.cases)) for file in files
+    )
+
+
+def _skipped_without_only(case: TerminalTestCase) -> TerminalTestCase:
+    return case if case.only or case.skip else msgspec.structs.replace(case, skip=_NOT_ASKED_FOR)
+
+
 def _planned(suites: Sequence[CaseFile], retries: int) -> Iterator[_Planned]:
-    some_only = any(case.only and not case.skip for suite in suites for case in suite.cases)
     number = 0
-    for suite in suites:
+    for suite in asked_for(suites):
         for case in suite.cases:
             number += 1
             skipped: str | None = None
             if case.skip:
                 skipped = case.skip if isinstance(case.skip, str) else ""
-            elif some_only and not case.only:
-                skipped = _NOT_ASKED_FOR
             tries = retries if case.retries is None else case.retries
             yield _Planned(case, suite.name, suite.config, tries, number, skipped)
 

@@ -14,17 +14,22 @@ from reenact.terminal.matching.shown import quoted
 
 JSON: TypeAlias = "bool | Decimal | str | list[JSON] | dict[str, JSON] | None"
 """A value; every number is exactly the one that was written."""
-Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
-"""A value with Python's own numbers."""
+Schema: TypeAlias = dict[str, JSON] | bool
 Place: TypeAlias = "tuple[Place, str | int] | None"
 """Where a value stands: in what, and under which name or index; None is the whole."""
 
 _BRIEF: Final = 80
 _POWER: Final = 25
-_LARGEST_POWER: Final = 4_000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNUSUAL: Final = re.compile("[^ -~]")
 _TOO_DEEP: Final = "it is nested too deep, or contains itself"
+
+
+class Number(Decimal):
+    """A number that is shown as JSON has it."""
+
+    def __repr__(self) -> str:
+        return _number(self)
 
 
 class InvalidJSONError(ValueError):
@@ -51,18 +56,6 @@ def read(text: str) -> JSON:
     except InvalidOperation:
         raise InvalidJSONError("it has a number with an exponent too large to compare") from None
     return value
-
-
-def plain(value: JSON) -> Plain:
-    """Return the value with Python's own numbers: whole ones are exact, fractions may be rounded.
-
-    Raises:
-        InvalidJSONError: a number is too large, or the value is nested too deep.
-    """
-    try:
-        return _plain(value)
-    except RecursionError:
-        raise InvalidJSONError(_TOO_DEEP) from None
 
 
 def value_of(value: object) -> JSON:
@@ -113,12 +106,23 @@ def path(place: Place) -> str:
 
 def brief(value: object) -> str:
     """Return a value of JSON on a short line; of one that holds others only how many."""
-    if _is_object(value):
+    if is_object(value):
         return f"an object with {_counted(len(value), 'member')}"
     if _is_array(value):
         return f"an array with {_counted(len(value), 'element')}"
     text = _scalar(value)
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
+
+
+def compact(value: object) -> str:
+    """Return a value of JSON as JSON on one line, in a form that is the same for equal values and for no others.
+
+    Raises:
+        RecursionError: it is nested too deep.
+    """
+    parts: list[str] = []
+    _write(value, "", parts)
+    return "".join(parts)
 
 
 def pretty(value: JSON) -> str:
@@ -156,22 +160,10 @@ def _value_of(value: object, place: Place) -> JSON:
         return value
     if _is_array(value):
         return [_value_of(element, (place, at)) for at, element in enumerate(value)]
-    if _is_object(value):
+    if is_object(value):
         return {_name_of(name, place): _value_of(member, (place, str(name))) for name, member in value.items()}
     what = f"the number {value}" if isinstance(value, float | Decimal) else f"a value of type {type(value).__name__}"
     raise InvalidJSONError(f"{path(place)}: {what} has no form in JSON")
-
-
-def _plain(value: JSON) -> Plain:
-    if isinstance(value, list):
-        return [_plain(element) for element in value]
-    if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
-    if not isinstance(value, Decimal):
-        return value
-    if value.adjusted() > _LARGEST_POWER:
-        raise InvalidJSONError(f"the number {value:.9e} is too large")
-    return float(value) if int(value.as_tuple().exponent) < 0 else int(value)
 
 
 def _name_of(name: object, place: Place) -> str:
@@ -184,21 +176,22 @@ def _is_array(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
     return isinstance(value, list | tuple)
 
 
-def _is_object(value: object) -> TypeGuard[Mapping[object, object]]:
+def is_object(value: object) -> TypeGuard[Mapping[object, object]]:
+    """Whether it is an object of JSON, or what Python has for one."""
     return isinstance(value, Mapping)
 
 
-def _write(value: JSON, line: str, parts: list[str]) -> None:
-    """Add the value to the parts; `line` is what begins another line at its depth."""
-    deeper = line + "  "
-    if isinstance(value, dict) and value:
-        for at, name in enumerate(sorted(value)):
-            parts.append(f"{',' if at else '{'}{deeper}{_scalar(name)}: ")
+def _write(value: object, line: str, parts: list[str]) -> None:
+    """Add the value to the parts; `line` is what begins another line at its depth, empty to stay on one."""
+    deeper, between = (line + "  ", ",") if line else ("", ", ")
+    if is_object(value) and value:
+        for at, name in enumerate(sorted(map(str, value))):
+            parts.append(f"{between if at else '{'}{deeper}{_scalar(name)}: ")
             _write(value[name], deeper, parts)
         parts.append(line + "}")
-    elif isinstance(value, list) and value:
+    elif _is_array(value) and value:
         for at, element in enumerate(value):
-            parts.append(f"{',' if at else '['}{deeper}")
+            parts.append(f"{between if at else '['}{deeper}")
             _write(element, deeper, parts)
         parts.append(line + "]")
     else:

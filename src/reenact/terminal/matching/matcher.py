@@ -10,14 +10,17 @@ from typing import Final, NoReturn, get_args
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching import jsons
 from reenact.terminal.matching.difference import first_difference, resembling, unified
+from reenact.terminal.matching.expressions import LONGEST_SEARCH, BadPatternError, Expression, SlowSearchError
 from reenact.terminal.matching.normal import folded, normal, stripped
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, AssertionType
-from reenact.terminal.matching.patterns import BadPatternError, compiled, is_pattern
+from reenact.terminal.matching.patterns import compiled, is_pattern
 from reenact.terminal.matching.schema import BadSchemaError, Violation, schema_of, violations
 from reenact.terminal.matching.shown import quoted, shown
 
 _LISTED: Final = 20
 _VIOLATIONS: Final = 200
+_COUNTED: Final = 5_000
+"""Differences or violations that are found after those that are told of; there may be more then."""
 _TAIL: Final = 20
 
 
@@ -29,12 +32,13 @@ class AssertionMatcher:
     (`INVALID_CONFIG`).
     """
 
-    def assert_(self, actual: str, options: AssertionOptions) -> AssertionResult:
+    def assert_(self, actual: str, options: AssertionOptions, *, seconds: float = LONGEST_SEARCH) -> AssertionResult:
         """Return whether the text is as the options say; if not, with what is different.
 
         - `exact`: it equals the expected text.
         - `contains`: the expected text is in it.
-        - `regex`: the pattern is found somewhere in it (`re.search`). Nothing bounds the time of one that backtracks.
+        - `regex`: the pattern is found somewhere in it (`re.search`). A search for one that is given as text takes so
+          many `seconds` at most, then the result is a failed one; nothing bounds that for a compiled pattern.
         - `json`: it is strict JSON (no NaN, no name twice in an object, nothing behind it) and has the structure of the
           expected value: the order of members does not count, 1 equals 1.0 and not true, no number is rounded. If a
           `str` is expected, it is JSON text: a text `a` is `'"a"'`.
@@ -44,7 +48,7 @@ class AssertionMatcher:
         `ignore_whitespace` mean is said in `reenact.terminal.matching.normal`, for patterns in `...patterns`; for JSON
         they mean nothing. In the result, `actual` is as it was given, and a compiled pattern is its text.
         """
-        return _judged(actual, options)
+        return _judged(actual, options, seconds)
 
     def check(self, actual: str, options: AssertionOptions) -> AssertionResult:
         """Return the result of `assert_`, or raise `ExpectationError` with its message and its diff if it failed."""
@@ -71,7 +75,7 @@ class AssertionMatcher:
         return _judged(actual, AssertionOptions(type="jsonSchema", expected=schema))
 
 
-def _judged(actual: str, options: AssertionOptions) -> AssertionResult:
+def _judged(actual: str, options: AssertionOptions, seconds: float = LONGEST_SEARCH) -> AssertionResult:
     _check(actual, options)
     match options.type:
         case "exact":
@@ -79,7 +83,7 @@ def _judged(actual: str, options: AssertionOptions) -> AssertionResult:
         case "contains":
             return _contains(actual, options)
         case "regex":
-            return _regex(actual, options)
+            return _regex(actual, options, seconds)
         case "json":
             return _json(actual, options)
         case "jsonSchema":
@@ -147,14 +151,18 @@ def _contains(actual: str, options: AssertionOptions) -> AssertionResult:
     return _failed(actual, options, f"{quoted(old)} is not in the text", diff)
 
 
-def _regex(actual: str, options: AssertionOptions) -> AssertionResult:
+def _regex(actual: str, options: AssertionOptions, seconds: float) -> AssertionResult:
     try:
         pattern = compiled(options.expected, options)
     except BadPatternError as error:
         return _failed(actual, options, str(error))
     text = normal(actual, options)
-    if pattern.search(text) is not None:
-        return _passed(actual, options)
+    try:
+        found = pattern.search(text, seconds=seconds) if isinstance(pattern, Expression) else pattern.search(text)
+        if found is not None:
+            return _passed(actual, options)
+    except SlowSearchError as error:
+        return _failed(actual, options, str(error))
     lines = text.split("\n")
     left = [f"… {len(lines) - _TAIL:,} lines before"] if len(lines) > _TAIL else []
     shown_lines = [*left, *(f"+{shown(line)}" for line in lines[-_TAIL:])]
@@ -178,7 +186,7 @@ def _json(actual: str, options: AssertionOptions) -> AssertionResult:
     listed = list(islice(found, _LISTED))
     if not listed:
         return _passed(actual, options)
-    more = sum(1 for _ in found)
+    more = sum(1 for _ in islice(found, _COUNTED))
     message = _message("the JSON is not the expected one:", listed, more)
     return _failed(actual, options, message, unified(jsons.pretty(old), jsons.pretty(new)))
 
@@ -189,13 +197,13 @@ def _schema(actual: str, options: AssertionOptions) -> AssertionResult:
     except BadSchemaError as error:
         return _failed(actual, options, str(error))
     try:
-        instance = jsons.plain(jsons.read(stripped(actual, options)))
+        instance = jsons.read(stripped(actual, options))
     except jsons.InvalidJSONError as error:
         return _failed(actual, options, f"the text is not JSON: {error}")
     try:
         found = violations(instance, schema)
         listed = list(islice(found, _VIOLATIONS))
-        more = sum(1 for _ in found)
+        more = sum(1 for _ in islice(found, _COUNTED))
     except BadSchemaError as error:
         return _failed(actual, options, str(error))
     if not listed:
@@ -218,4 +226,5 @@ def _rules(broken: Sequence[Violation]) -> str:
 
 
 def _message(what: str, lines: Iterable[str], more: int) -> str:
-    return "\n  ".join([what, *lines, *([f"… and {more:,} more"] if more else [])])
+    least = "at least " if more == _COUNTED else ""
+    return "\n  ".join([what, *lines, *([f"… and {least}{more:,} more"] if more else [])])

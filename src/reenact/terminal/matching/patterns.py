@@ -3,12 +3,13 @@ r"""Regular expressions where case or white space does not count.
 The text is folded as for other comparisons (`normal`): casefolded, with one blank for each run of white space and none
 at its ends. What a pattern says must then be said of such a text:
 
-- **Case**: the pattern is compiled with `IGNORECASE`, and characters above ASCII that stand in it are casefolded, `ß`
-  to `(?:ss)`. A class `[...]` stands for one character and is left to `IGNORECASE`: `[ß]` finds nothing.
+- **Case**: the pattern is compiled with `IGNORECASE`, and characters above ASCII that stand in it, as they are or as
+  `\xdf` or `\u00df`, are casefolded, `ß` to `(?:ss)`. A class `[...]` stands for one character and is left to
+  `IGNORECASE`: `[ß]` finds nothing. So does `(?-i:A)`: there are no capitals in the text.
 - **White space**: a run of white space in the pattern, written as it is or as `\n`, `\t`, `\r`, `\f`, `\v` or `\s`,
   with or without quantifiers, stands for one blank; for one or none if every part of it may be absent, and at both ends
-  of the pattern, also behind a first `^` and before a last `$`. Classes, and `\S`, are left alone. In a verbose pattern
-  only escapes are white space.
+  of the pattern, also behind a first `^` and before a last `$`. Classes, and `\S`, are left alone. There
+  are no lines any more: `[\n]` and a `^` of `MULTILINE` find none. In a verbose pattern only escapes are white space.
 
 A compiled pattern is treated alike: it is compiled again, from its text, with its own flags as well. Escape sequences
 in a pattern are never taken out: a pattern is no text of a terminal.
@@ -17,20 +18,24 @@ in a pattern are never taken out: a pattern is no text of a terminal.
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from typing import Final, TypeGuard
 
+from reenact.terminal.matching.expressions import BadPatternError, Expression, Finder, regular
 from reenact.terminal.matching.options import AssertionOptions
-from reenact.terminal.matching.shown import escaped, quoted
 
 _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
 _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
+_CODE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
 """Escapes, classes, comments, and what holds the name of a group: passed over."""
 _LOOSE: Final = re.compile(
-    rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|{_WHOLE}|(?P<letter>[^\x00-\x7f])", re.DOTALL
+    rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
+    re.DOTALL,
 )
 _VERBOSE: Final = re.compile(
-    rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|{_WHOLE}|(?P<letter>[^\x00-\x7f])", re.DOTALL
+    rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
+    re.DOTALL,
 )
 _PART: Final = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
 _BEFORE_ALL: Final = re.compile(r"(?:\(\?[a-zA-Z]+\))?(?:\^|\\A)?")
@@ -39,12 +44,10 @@ _VERBOSE_INSIDE: Final = re.compile(r"\(\?[a-zA-Z]*x")
 _ABSENT: Final = ("*", "?", "{0", "{,")
 
 
-class BadPatternError(ValueError):
-    """What was given is no regular expression."""
-
-
-def compiled(pattern: object, options: AssertionOptions) -> re.Pattern[str]:
+def compiled(pattern: object, options: AssertionOptions) -> Finder:
     """Return the pattern, made so that it finds in folded text what it would find if nothing ignored were there.
+
+    A search for one that is given as text ends in time; one that was compiled is the business of who has compiled it.
 
     Raises:
         BadPatternError: it is no pattern, and why.
@@ -53,26 +56,19 @@ def compiled(pattern: object, options: AssertionOptions) -> re.Pattern[str]:
     if not isinstance(text, str):
         what = "a compiled pattern of bytes" if is_pattern(pattern) else type(pattern).__name__
         raise BadPatternError(f"for regex, expected is a pattern, as a str or compiled from one, not {what}")
-    plain = _compiled(text, flags)
+    make = regular if is_pattern(pattern) else Expression
     if not (options.ignore_case or options.ignore_whitespace):
-        return plain
-    flags = plain.flags | (re.IGNORECASE if options.ignore_case else 0)
+        return make(text, flags)
+    flags = regular(text, flags).flags | (re.IGNORECASE if options.ignore_case else 0)
     try:
-        return _compiled(_rewritten(text, options, verbose=bool(flags & re.VERBOSE)), flags)
+        return make(_rewritten(text, options, verbose=bool(flags & re.VERBOSE)), flags)
     except BadPatternError:  # as when look-behind has lost its fixed width
-        return _compiled(text, flags)
+        return make(text, flags)
 
 
 def is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
     """Whether it is a compiled pattern, of texts or of bytes."""
     return isinstance(value, re.Pattern)
-
-
-def _compiled(text: str, flags: int) -> re.Pattern[str]:
-    try:
-        return re.compile(text, flags)
-    except (re.error, OverflowError, RecursionError, Warning) as error:  # a warning, where warnings are errors
-        raise BadPatternError(f"the pattern {quoted(text)} is no regular expression: {escaped(str(error))}") from error
 
 
 def _rewritten(pattern: str, options: AssertionOptions, *, verbose: bool) -> str:
@@ -81,9 +77,12 @@ def _rewritten(pattern: str, options: AssertionOptions, *, verbose: bool) -> str
             at_an_end = _BEFORE_ALL.fullmatch(pattern, 0, found.start()) or pattern[found.end() :] in _BEHIND_ALL
             absent = all((part["quantifier"] or "").startswith(_ABSENT) for part in _PART.finditer(found[0]))
             return "[ ]?" if at_an_end or absent else "[ ]"
-        if found["letter"] and options.ignore_case:
-            letters = found[0].casefold()
-            return letters if len(letters) == 1 else f"(?:{letters})"
+        if (found["letter"] or found["code"]) and options.ignore_case:
+            letter = found["letter"] or str(literal_eval(f"'{found['code']}'"))
+            letters = letter.casefold()
+            if letters == letter:
+                return found[0]
+            return re.escape(letters) if len(letters) == 1 else f"(?:{letters})"
         return found[0]
 
     return (_VERBOSE if verbose or _VERBOSE_INSIDE.search(pattern) else _LOOSE).sub(replaced, pattern)

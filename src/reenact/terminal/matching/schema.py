@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from reenact.terminal.matching.formats import FORMATS
-from reenact.terminal.matching.jsons import InvalidJSONError, Place, Plain, brief, path, plain, read, value_of
+from reenact.terminal.matching.expressions import BadPatternError, SlowSearchError
+from reenact.terminal.matching.jsons import JSON, InvalidJSONError, Place, Schema, brief, compact, path, read, value_of
+from reenact.terminal.matching.rules import exact
 from reenact.terminal.matching.shown import escaped, quoted
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
-    from jsonschema.protocols import Validator
 
-Schema: TypeAlias = dict[str, Plain] | bool
+    from reenact.terminal.matching.drafts import Checker
 
 _LONGEST: Final = 300
 _REASONS: Final = 20
@@ -52,20 +51,23 @@ def schema_of(expected: object) -> Schema:
         BadSchemaError: it is neither.
     """
     try:
-        schema = plain(read(expected) if isinstance(expected, str) else value_of(expected))
+        schema = exact(read(expected) if isinstance(expected, str) else value_of(expected))
     except InvalidJSONError as error:
         raise BadSchemaError(f"the schema is not JSON: {error}") from error
+    except RecursionError:
+        raise BadSchemaError("the schema is not JSON: it is nested too deep") from None
     if not isinstance(schema, dict | bool):
         raise BadSchemaError(f"a schema is an object, true or false, not {brief(schema)}")
     return schema
 
 
-def violations(instance: Plain, schema: Schema) -> Iterator[Violation]:
+def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
     """Yield every place where the instance breaks a rule of the schema; nothing if it conforms.
 
-    The draft is the one that `$schema` names; without it, the newest that `jsonschema` knows. Formats are asserted:
-    those that `jsonschema` checks here, and `FORMATS`; no others. A reference leads into the schema or to a draft of
-    the standard, never to a network or a file. A `pattern` is a regular expression of Python.
+    The draft is the one that `$schema` names; without it, the newest that `jsonschema` knows. Numbers are those that
+    were written, not rounded. Formats are asserted: those that the drafts name. A reference leads into the schema or to
+    a draft of the standard, never to a network or a file. A `pattern` is a regular expression of Python, but for `$`,
+    which is the end of the text alone; a search takes 10 seconds at most.
 
     Raises:
         BadSchemaError: it is no valid schema, of an unknown draft, refers to what is not there, or never ends.
@@ -74,7 +76,7 @@ def violations(instance: Plain, schema: Schema) -> Iterator[Violation]:
     from referencing.exceptions import Unresolvable  # noqa: PLC0415 - likewise
 
     try:
-        for error in _validator(schema).iter_errors(instance):
+        for error in _checker(schema).iter_errors(exact(instance)):
             yield _violation(error)
     except SchemaError as error:
         problem = f"the schema is not valid: {_place(error.absolute_path)}: {_short(error.message)}"
@@ -89,33 +91,22 @@ def violations(instance: Plain, schema: Schema) -> Iterator[Violation]:
         raise BadSchemaError(problem) from None
     except BadSchemaError:
         raise
+    except (BadPatternError, SlowSearchError) as error:
+        raise BadSchemaError(f"the schema cannot be applied: {error}") from error
     except Exception as error:  # whatever a schema does to a validator is no failure of ours
         raise BadSchemaError(f"the schema cannot be applied: {type(error).__name__}: {_short(str(error))}") from error
 
 
-def _validator(schema: Schema) -> Validator:
-    from jsonschema import Draft202012Validator, FormatChecker  # noqa: PLC0415 - as above
-    from jsonschema.validators import validator_for  # noqa: PLC0415 - as above
-    from referencing import Registry  # noqa: PLC0415 - as above
+def _checker(schema: Schema) -> Checker:
+    from reenact.terminal.matching.drafts import checker_of  # noqa: PLC0415 - as above
 
-    draft: type[Validator] = Draft202012Validator
-    if isinstance(schema, dict) and "$schema" in schema:
-        named = schema["$schema"]
-        if not isinstance(named, str):
-            raise BadSchemaError("the schema is not valid: $schema must be a text")
-        draft = validator_for({"$schema": named}, default=Draft202012Validator)
-        if draft is Draft202012Validator and named.rstrip("#") != draft.META_SCHEMA["$id"]:
-            raise BadSchemaError(f"the schema is of a draft that is not known: {quoted(named)}")
-    if isinstance(schema, dict):
-        draft.check_schema(schema)
-    formats = FormatChecker(formats=())
-    formats.checkers.update({name: (_of_texts(check), ()) for name, check in FORMATS.items()})
-    formats.checkers.update(draft.FORMAT_CHECKER.checkers)
-    return draft(schema, format_checker=formats, registry=Registry())
-
-
-def _of_texts(check: Callable[[str], bool]) -> Callable[[object], bool]:
-    return lambda value: not isinstance(value, str) or check(value)
+    draft = schema.get("$schema") if isinstance(schema, dict) else None
+    if draft is not None and not isinstance(draft, str):
+        raise BadSchemaError("the schema is not valid: $schema must be a text")
+    checker = checker_of(schema, draft)
+    if checker is None:
+        raise BadSchemaError(f"the schema is of a draft that is not known: {quoted(draft or '')}")
+    return checker
 
 
 def _violation(error: ValidationError) -> Violation:
@@ -123,7 +114,7 @@ def _violation(error: ValidationError) -> Violation:
     return Violation(
         place=_place(error.absolute_path),
         problem=_short(error.message),
-        rule=_short(json.dumps(rule, ensure_ascii=False)),
+        rule=_short(compact(rule)),
         found=brief(error.instance),
         reasons=tuple(islice(_reasons(error), _REASONS)),
     )

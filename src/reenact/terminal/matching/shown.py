@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 LONGEST: Final = 200
 """Characters that are shown of a line."""
 _BEFORE: Final = 40
+_BRIEF: Final = 80
 _UNUSUAL: Final = re.compile(r"[^\t -~]")
 _NOT_LINES: Final = re.compile(r"[^\t\n -~]")
 _SPACES: Final = {" ": "·", "\t": "\\t", "\n": "\\n"}
@@ -57,11 +58,25 @@ def escaped(text: str) -> str:
     return _NOT_LINES.sub(_escaped, text)
 
 
+def on_a_line(text: str) -> str:
+    """Return the text on one line, with escapes for what is not seen and for what ends lines."""
+    return _UNUSUAL.sub(_escaped, text).replace("\t", "\\t")
+
+
+def described(value: object) -> str:
+    """Return a value as Python writes it, on one line; if it is long, its beginning."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number with more digits than Python writes
+        return "a number with very many digits"
+    return on_a_line(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…")
+
+
 def quoted(text: str) -> str:
     """Return the text in quotes, on one line; if it is long, its beginning and its end."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}…{text[-(LONGEST // 2) :]}"
-    return "'" + _UNUSUAL.sub(_escaped, text).replace("\t", "\\t") + "'"
+    return f"'{on_a_line(text)}'"
 
 
 def common_length(one: str, other: str) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import math
 import time
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.matching.expressions import LONGEST_SEARCH, Expression, Found, SlowSearchError
 from reenact.terminal.matching.matcher import AssertionMatcher
 from reenact.terminal.matching.options import AssertionResult
 from reenact.terminal.script.limit import TimeLimit
@@ -16,6 +18,8 @@ from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.session import TerminalState
 
 _NO_LIMIT: Final = TimeLimit(math.inf)
+_SHORTEST_SEARCH: Final = 0.5
+"""Seconds that a search may take even if there is no time left: what is there is looked at once more then."""
 _OF_TIME: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 
 
@@ -106,13 +110,17 @@ class InteractionController:
             case "sendKey":
                 self._terminal.send_key(step.value)
             case "wait":
-                self._terminal.wait_for(step.value, self._patience(step, limit), scope=step.scope)
+                patience = self._patience(step, limit)
+                wanted = step.value
+                if isinstance(wanted, Expression):
+                    wanted = _Hurried(wanted, time.monotonic() + patience)
+                self._terminal.wait_for(wanted, patience, scope=step.scope)
             case "waitForExit":
                 self._terminal.wait_for_exit(self._patience(step, limit))
             case "assert":
                 assert step.assertion is not None
                 shown = self._terminal.get_output() if step.subject == "output" else self._terminal.screen.text
-                return self._matcher.assert_(shown, step.assertion)  # noqa: PT009 - not that of unittest
+                return self._matcher.assert_(shown, step.assertion, seconds=_for_search(limit.left))  # noqa: PT009 - not unittest
             case "delay":
                 if not limit.pause(step.value):
                     raise WaitTimeoutError("the pause was cut short")
@@ -132,6 +140,28 @@ class InteractionController:
 
     def _end_of_output(self, output: bytes) -> int:
         return self._terminal.dropped + len(output)
+
+
+@dataclass(frozen=True)
+class _Hurried:
+    """An expression that is searched for until a moment of the monotonic clock."""
+
+    expression: Expression
+    until: float
+
+    @property
+    def pattern(self) -> str:
+        return self.expression.pattern
+
+    def search(self, string: str, pos: int = 0, /) -> Found | None:
+        try:
+            return self.expression.search(string, pos, seconds=_for_search(self.until - time.monotonic()))
+        except SlowSearchError as error:
+            raise WaitTimeoutError(str(error)) from error
+
+
+def _for_search(left: float) -> float:
+    return min(max(left, _SHORTEST_SEARCH), LONGEST_SEARCH)
 
 
 def _too_late(limit: TimeLimit, error: TerminalTestError) -> WaitTimeoutError:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeGuard, TypeVar
 
-from reenact._yaml import LARGEST, InvalidYAMLError, Place, read_yaml, read_yaml_with_places
+from reenact._yaml import LARGEST, MOST_DIGITS, InvalidYAMLError, Place, read_yaml, read_yaml_with_places
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.shown import described, on_a_line, quoted
 
 T = TypeVar("T")
 Format: TypeAlias = Literal["yaml", "json"]
 FORMATS: Final[Mapping[str, Format]] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 """How a file is read, by what its name ends with."""
+_LARGEST_FILE: Final = 4 * LARGEST + 3
+"""Bytes that so many characters can have, with the mark that a file in UTF-8 may begin with."""
+_PARTS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|(?P<number>-?[0-9][0-9.eE+-]*+)', re.DOTALL)
+"""What numbers are looked for in: texts of JSON are passed over."""
 
 
 def invalid(problem: str) -> TerminalTestError:
-    """Return the error that something handed in cannot be used."""
-    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem)
+    """Return the error that something handed in cannot be used: on one line, with nothing in it that is not seen.
+
+    It quotes names and values of files, which may hold what would drive the terminal that it is printed at.
+    """
+    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, on_a_line(problem))
 
 
 @dataclass(frozen=True)
@@ -124,12 +136,26 @@ def read_file(path: Path) -> Plain:
     if (format_ := FORMATS.get(path.suffix.lower())) is None:
         raise invalid(f"{path}: the name of the file is to end with {', '.join(FORMATS)}")
     try:
-        text = path.read_text("utf-8-sig")
+        text = _content(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise invalid(f"{path}: this is no text in UTF-8: {error.reason} at byte {error.start}") from error
     except OSError as error:
         raise invalid(f"{path}: {error.strerror or error}") from error
-    return read_text(text, format_, path)
+    except ValueError as error:  # a NUL in its name
+        raise invalid(f"{path}: {error}") from error
+    return read_text(text.replace("\r\n", "\n").replace("\r", "\n"), format_, path)
+
+
+def _content(path: Path) -> bytes:
+    """Return what is in a regular file, as much as is read at most; others may block, or never end."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise invalid(f"{path}: this is no regular file")
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise invalid(f"{path}: it has more than {LARGEST:,} characters; so many are read at most")
+    return content
 
 
 def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # noqa: A002 - the word for it
@@ -159,9 +185,14 @@ def _read_json(text: str) -> object:
         return fields
 
     def finite(number: str) -> float:
-        if (value := float(number)) in (float("inf"), -float("inf")):
-            raise _InvalidJSONError(f"the number {number} is too large")
+        if math.isinf(value := float(number)):
+            raise _too_large(number, text)
         return value
+
+    def whole(number: str) -> int:
+        if len(number) > MOST_DIGITS:
+            raise _too_large(number, text)
+        return int(number)
 
     def no_number(name: str) -> object:
         raise _InvalidJSONError(f"{name} is no JSON")
@@ -169,7 +200,9 @@ def _read_json(text: str) -> object:
     if len(text) > LARGEST:
         raise _InvalidJSONError(f"it has {len(text):,} characters; {LARGEST:,} are read at most")
     try:
-        value: object = json.loads(text, object_pairs_hook=unique, parse_constant=no_number, parse_float=finite)
+        value: object = json.loads(
+            text, object_pairs_hook=unique, parse_constant=no_number, parse_float=finite, parse_int=whole
+        )
         json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise _InvalidJSONError(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
@@ -178,6 +211,13 @@ def _read_json(text: str) -> object:
     except RecursionError as error:
         raise _InvalidJSONError("it is nested too deep") from error
     return value
+
+
+def _too_large(number: str, text: str) -> _InvalidJSONError:
+    """Return the error about the first such number in the text, with where it is."""
+    at = next((found.start() for found in _PARTS.finditer(text) if found["number"] == number), 0)
+    line, column = text[:at].count("\n") + 1, at - text[:at].rfind("\n")
+    return _InvalidJSONError(f"line {line}, column {column}: the number {quoted(number)} is too large")
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
@@ -198,9 +238,9 @@ def called(value: object) -> str:
         case bool():
             return str(value).lower()
         case int() | float():
-            return f"the number {value}"
+            return f"the number {described(value)}"
         case str():
-            return f"{value!r}" if value else "empty"
+            return quoted(value) if value else "empty"
         case Mapping():
             return "a mapping"
         case _ if is_list(value):

@@ -10,7 +10,9 @@ from typing import Final, get_args
 
 import msgspec
 
+from reenact.terminal.matching.expressions import BadPatternError, Expression
 from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
+from reenact.terminal.matching.shown import quoted
 from reenact.terminal.screen.model import Modes
 from reenact.terminal.script.plain import Format, Plain, called, is_mapping, know, read_file, read_text
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
@@ -91,12 +93,14 @@ def _step(plain: Plain) -> InteractionStep:
         case "wait":
             return _wait(fields, plain)
         case "waitForExit":
-            return plain.make(lambda: InteractionStep(type="waitForExit", timeout=_seconds(fields)))
+            timeout = _seconds(fields)
+            return plain.make(lambda: InteractionStep(type="waitForExit", timeout=timeout))
         case "assert":
             assertion = _assertion(_needed(fields, "assertion", plain))
             return InteractionStep(type="assert", assertion=assertion, subject=_subject(fields))
         case _:
-            return plain.make(lambda: InteractionStep(type="delay", value=_needed(fields, "value", plain).value))
+            seconds = _needed(fields, "value", plain).value
+            return plain.make(lambda: InteractionStep(type="delay", value=seconds))
 
 
 def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
@@ -104,7 +108,7 @@ def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
     if isinstance(plain.value, str):
         if plain.value == _EXIT:
             return _EXIT, {}
-        raise plain.wrong(f"a step is a mapping, or the word {_EXIT}, not {plain.value!r}")
+        raise plain.wrong(f"a step is a mapping, or the word {_EXIT}, not {quoted(plain.value)}")
     fields = plain.fields()
     if "type" in fields:
         return fields.pop("type").choice(_FIELDS), fields
@@ -143,7 +147,7 @@ def _key(plain: Plain) -> str:
 def _wait(fields: Mapping[str, Plain], plain: Plain) -> InteractionStep:
     if ("value" in fields) == ("regex" in fields):
         raise plain.wrong("a wait has a value, which is the text to wait for, or a regex")
-    value: Pattern
+    value: Pattern | Expression
     if "regex" in fields:
         value = _compiled(fields["regex"])
     elif is_mapping((given := fields["value"]).value):
@@ -151,8 +155,9 @@ def _wait(fields: Mapping[str, Plain], plain: Plain) -> InteractionStep:
     else:
         value = given.value if is_pattern(given.value) else given.text()
     scope = fields["scope"].choice(get_args(Scope)) if "scope" in fields else "new"
+    timeout = _seconds(fields)
     return plain.make(
-        lambda: InteractionStep(type="wait", value=value, timeout=_seconds(fields), scope=msgspec.convert(scope, Scope))
+        lambda: InteractionStep(type="wait", value=value, timeout=timeout, scope=msgspec.convert(scope, Scope))
     )
 
 
@@ -181,20 +186,21 @@ def _expected(kind: str, plain: Plain) -> object:
         case "exact" | "contains":
             return plain.text()
         case "regex":
-            return _compiled(plain)
+            expression = _compiled(plain)
+            return expression.pattern if isinstance(expression, Expression) else expression
         case "jsonSchema" if not isinstance(plain.value, Mapping | bool | str):
             raise plain.wrong(f"a schema is a mapping, true, false, or JSON text, not {called(plain.value)}")
         case _:
             return data_of(plain)
 
 
-def _compiled(plain: Plain) -> re.Pattern[str]:
+def _compiled(plain: Plain) -> re.Pattern[str] | Expression:
     if is_pattern(plain.value):
         return plain.value
     try:
-        return re.compile(plain.text())
-    except (re.error, OverflowError, RecursionError) as error:
-        raise plain.wrong(f"this is no regular expression: {error}") from error
+        return Expression(plain.text())
+    except BadPatternError as error:
+        raise plain.wrong(str(error)) from error
 
 
 def _flag(plain: Plain) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, get_args
 
 import msgspec
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.expressions import Expression
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
+from reenact.terminal.matching.shown import described
 from reenact.terminal.status import ExitStatus
+from reenact.terminal.times import LONGEST, is_time
 
 StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert", "delay"]
 Scope: TypeAlias = Literal["new", "all", "screen"]
@@ -19,6 +21,7 @@ Subject: TypeAlias = Literal["output", "screen"]
 """What an assertion is about: all that was written, escape sequences and all, or the text of the screen."""
 
 _SHOWN: Final = 60
+_SECONDS: Final = f"a number of seconds, {LONGEST:,} (a day) at most"
 
 
 class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +66,10 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
         return cls(type="sendKey", value=key)
 
     @classmethod
-    def wait(cls, pattern: Pattern, timeout: float | None = None, *, scope: Scope = "new") -> InteractionStep:
-        """Wait until this is shown."""
+    def wait(
+        cls, pattern: Pattern | Expression, timeout: float | None = None, *, scope: Scope = "new"
+    ) -> InteractionStep:
+        """Wait until this is shown. Nothing bounds the time of a compiled pattern that backtracks."""
         return cls(type="wait", value=pattern, timeout=timeout, scope=scope)
 
     @classmethod
@@ -136,29 +141,30 @@ def _problem_of(step: InteractionStep) -> str | None:
     """Return what is wrong with the fields, of which the types of the language know little."""
     kind: str = step.type
     value: object = step.value
+    said = described(value)
     if step.timeout is not None and not is_time(step.timeout):
-        return f"timeout is a number of seconds, not {step.timeout!r}"
+        return f"timeout is {_SECONDS}, not {described(step.timeout)}"
     match kind:
         case "send":
-            return None if isinstance(value, str | bytes) else f"value is the text or the bytes to send, not {value!r}"
+            return None if isinstance(value, str | bytes) else f"value is the text or the bytes to send, not {said}"
         case "sendKey":
-            return None if isinstance(value, str) and value else f"value is the name of a key, not {value!r}"
+            return None if isinstance(value, str) and value else f"value is the name of a key, not {said}"
         case "wait":
-            fits = is_pattern(value) or (isinstance(value, str) and value != "")
-            return None if fits else f"value is a text or a compiled pattern for text, not {value!r}"
+            fits = is_expression(value) or (isinstance(value, str) and value != "")
+            return None if fits else f"value is a text or a pattern for text, not {said}"
         case "waitForExit":
-            return None if value is None else f"it takes a timeout and no value, not {value!r}"
+            return None if value is None else f"it takes a timeout and no value, not {said}"
         case "assert":
             return None if step.assertion is not None else "the assertion is missing"
         case "delay":
-            return None if is_time(value) else f"value is a number of seconds, not {value!r}"
+            return None if is_time(value) else f"value is {_SECONDS}, not {said}"
         case _:
             return f"there is no such step; there are {', '.join(get_args(StepType))}"
 
 
-def is_time(value: object) -> TypeGuard[float]:
-    """Return whether this can be a time, in seconds."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+def is_expression(value: object) -> TypeGuard[re.Pattern[str] | Expression]:
+    """Return whether this is a regular expression for text, one that was compiled or is in a file."""
+    return isinstance(value, Expression) or is_pattern(value)
 
 
 def is_pattern(value: object) -> TypeGuard[re.Pattern[str]]:
@@ -168,5 +174,5 @@ def is_pattern(value: object) -> TypeGuard[re.Pattern[str]]:
 
 
 def _short(value: object) -> str:
-    text = repr(value.pattern if is_pattern(value) else value)
+    text = repr(value.pattern if is_expression(value) else value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from sys import float_info
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -82,6 +83,8 @@ def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
         case inspect.AnyType():
             return data_of(plain)
         case inspect.FloatType() if isinstance(value, int) and _fits(info, value):
+            if abs(value) > float_info.max:
+                raise plain.wrong(f"{called(value)} is too large")
             return float(value)
         case _:
             if not _fits(info, value):
@@ -98,7 +101,7 @@ def data_of(plain: Plain) -> object:
         return [data_of(item) for item in plain.items()]
     if value is not None and not isinstance(value, str | bool | int | float):
         raise plain.wrong(f"JSON has no {type(value).__name__}")
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and _is_no_number(value):
         raise plain.wrong(f"JSON has no number {value}")
     return value
 
@@ -112,13 +115,17 @@ def _fits(info: inspect.Type, value: object) -> bool:
         case inspect.IntType():
             return isinstance(value, int) and not isinstance(value, bool)
         case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            return isinstance(value, int | float) and not isinstance(value, bool) and not _is_no_number(value)
         case inspect.StrType() | inspect.EnumType() | inspect.LiteralType():
             return isinstance(value, str)
         case inspect.StructType() | inspect.DictType():
             return is_mapping(value)
         case _:
             return is_list(value)
+
+
+def _is_no_number(value: float) -> bool:
+    return not math.isfinite(value)
 
 
 def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:

@@ -10,6 +10,8 @@ from typing import AnyStr, Final, Generic
 
 from reenact.terminal.ansi.stripper import ANSIStripper
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.expressions import Finder
+from reenact.terminal.matching.options import Pattern
 
 _PIECE: Final = 4096
 
@@ -116,12 +118,12 @@ class Transcript:
 class Search:
     """A pattern that is looked for in what arrives."""
 
-    def __init__(self, transcript: Transcript, pattern: str | re.Pattern[str], *, only_new: bool) -> None:
+    def __init__(self, transcript: Transcript, pattern: Pattern | Finder, *, only_new: bool) -> None:
         self._transcript = transcript
         self._pattern = compiled(pattern)
         self._only_new = only_new
         # Of a text it is known how long its matches are: what was looked at need not be looked at again.
-        self._overlap = 2 * len(pattern) if isinstance(pattern, str) else None
+        self._overlap = 3 * len(pattern) if isinstance(pattern, str) else None
         self._searched = 0
 
     def __call__(self) -> str | None:
@@ -137,20 +139,20 @@ class Search:
             match = self._pattern.search(part, begin - start)
             if match is None:
                 return None
-            self._transcript.match = match
+            self._transcript.match = match if isinstance(match, re.Match) else None
             if self._only_new:
                 self._transcript.matched = start + match.end()
             return part[: match.end()]
 
 
-def compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
-    r"""Return the pattern as a regular expression; the `\n` of a text matches `\r\n` as well, as terminals write it.
+def compiled(pattern: Pattern | Finder) -> Finder:
+    r"""Return the pattern as a regular expression; the `\n` of a text matches `\r\n` and `\r\r\n` as well.
 
     Raises:
         TerminalTestError: it is no pattern, or an empty text, which is everywhere (`INVALID_CONFIG`).
     """
     if isinstance(pattern, str) and pattern:
-        return re.compile("\r?\n".join(re.escape(line) for line in pattern.split("\n")))
+        return re.compile("\r{0,2}\n".join(re.escape(line) for line in pattern.split("\n")))
     if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
         return pattern
     raise TerminalTestError(

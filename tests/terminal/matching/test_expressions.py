@@ -1,0 +1,83 @@
+"""Regular expressions that come as text."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.terminal import AssertionMatcher, AssertionOptions
+from reenact.terminal.matching.expressions import BadPatternError, Expression, SlowSearchError
+
+BACKTRACKING = "(a|aa)+$"
+LONG = "a" * 60 + "!"
+
+ATOMS = r"""
+    a b ß . \d \w \s \b ^ $ [a-c] [^a{] []}] \. { } {s} {e<=1} {,} {1 x{0} (?=a) (?<!b) (?i:A) (?:) \Z \x61 \{
+"""
+atoms = st.sampled_from(ATOMS.split())
+quantifiers = st.sampled_from(("", "", "", "*", "+", "?", "{2}", "{1,2}", "{,1}", "*?", "{1,}?", "?+"))
+patterns = st.recursive(
+    st.tuples(atoms, quantifiers).map("".join),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3).map("".join)
+        | st.tuples(inner, inner).map("|".join)
+        | inner.map(lambda one: f"({one})")
+    ),
+    max_leaves=5,
+)
+
+
+@given(
+    patterns, st.text("aAbßs1{}e \n", max_size=8), st.integers(0, 3), st.sampled_from((0, re.IGNORECASE, re.MULTILINE))
+)
+def test_an_expression_finds_what_python_does(pattern: str, text: str, pos: int, flags: re.RegexFlag) -> None:
+    try:
+        compiled = re.compile(pattern, flags)
+    except re.error:
+        with pytest.raises(BadPatternError, match="is no regular expression"):
+            Expression(pattern, flags)
+        return
+
+    expected, found = compiled.search(text, pos), Expression(pattern, flags).search(text, pos)
+
+    assert (None if found is None else found.end()) == (None if expected is None else expected.end())
+
+
+@pytest.mark.parametrize("pattern", ["(", "*", r"\h", "(?<n>a)", "a(?i)b", "(?L)a"])
+def test_what_python_does_not_take_is_refused(pattern: str) -> None:
+    with pytest.raises(BadPatternError, match="is no regular expression"):
+        Expression(pattern)
+
+
+def test_a_search_that_would_not_end_is_given_up_and_other_threads_run_meanwhile() -> None:
+    began, never = threading.Event(), threading.Event()
+    ran: list[float] = []
+
+    def run_beside() -> None:
+        began.wait()
+        never.wait(0.02)
+        ran.append(time.monotonic())
+
+    beside = threading.Thread(target=run_beside)
+    beside.start()
+    start = time.monotonic()
+    began.set()
+    with pytest.raises(SlowSearchError, match=r"'\(a\|aa\)\+\$' was given up after 0.5 s"):
+        Expression(BACKTRACKING).search(LONG, seconds=0.5)
+    beside.join()
+
+    assert ran[0] < start + 0.45
+
+
+def test_a_pattern_that_would_not_end_is_a_failed_result() -> None:
+    options = AssertionOptions(type="regex", expected=BACKTRACKING)
+
+    result = AssertionMatcher().assert_(LONG, options, seconds=0.1)  # noqa: PT009 - no unittest
+
+    assert not result.passed
+    assert "was given up after 0.1 s; it tries too many ways" in (result.message or "")
