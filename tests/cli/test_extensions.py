@@ -15,6 +15,7 @@ import pytest
 
 from reenact.cli.interrupts import cleaning_up
 from reenact.extensions.firing import Hooks
+from reenact.extensions.hooks import Hook
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, FakeReply
 from tests.cli.conftest import PROMPT, Chat, Json, Run
@@ -533,13 +534,16 @@ def test_who_cannot_wait_for_the_end_of_the_command_ends_the_hooks_all_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     left: list[object] = []
-    hooks = Hooks([], environ={}, cwd=tmp_path, warn=left.append)
+    guard = Hook(event="PreToolUse", matcher="", command="true", timeout=9.0, path="", source="user")
+    hooks = Hooks([guard], environ={}, cwd=tmp_path, warn=left.append)
     monkeypatch.setattr(os, "_exit", left.append)
 
-    with cleaning_up(lambda: (hooks.end(), left.append("hooks"))):
+    with cleaning_up(hooks.end):
         signal.raise_signal(signal.SIGTERM)
+    refused = hooks.fire("PreToolUse", "ses_1", facts={}).refusal
 
-    assert left == ["hooks", 143]
+    assert left == [143]
+    assert refused == "the command is ending"
 
 
 def test_time_that_hooks_take_is_of_that_which_the_answer_may_take(run: Run, home: Written) -> None:

@@ -400,17 +400,25 @@ def test_a_folder_of_skills_that_may_be_listed_and_not_entered_is_told_of(
     assert problem == Problem(str(project.folder / "skills" / "review"), None, "it cannot be read: Permission denied")
 
 
+def a_link_to_nowhere(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def a_link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda path: path.symlink_to("nowhere"), "it is a link that leads nowhere"),
-        (lambda path: path.symlink_to(path.name), "it is a link in a cycle of links"),
-        (lambda path: path.write_text(""), "it is to be a folder"),
+        (a_link_to_nowhere, "it is a link that leads nowhere"),
+        (a_link_to_itself, "it is a link in a cycle of links"),
+        (Path.touch, "it is to be a folder"),
         (os.mkfifo, "it is to be a folder"),
     ],
 )
 def test_a_reenact_that_is_no_folder_is_told_of_once(
-    user: Written, project: Written, make: Callable[[Path], object], why: str
+    user: Written, project: Written, make: Callable[[Path], None], why: str
 ) -> None:
     make(project.folder)
 

@@ -61,13 +61,12 @@ def _object(ran: Ran) -> dict[str, Any]:
     if ran.is_cut:
         raise UnclearError(f"more than {LARGEST:,} bytes of JSON, which are read at most")
     try:
-        content = json.loads(ran.out.lstrip(_BLANKS), object_pairs_hook=_once)
+        content: dict[str, Any] = json.loads(ran.out.lstrip(_BLANKS), object_pairs_hook=_once)
     except RecursionError:
         raise UnclearError("JSON that is nested too deeply") from None
     except ValueError as error:
         raise UnclearError(f"what begins like JSON and is none: {error}") from None
-    assert is_object(content)  # it begins with a brace
-    return content
+    return content  # it begins with a brace, so that it is an object
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
