@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching.expressions import Expression
 from reenact.terminal.matching.options import AssertionOptions, AssertionType
-from reenact.terminal.script.plain import Format
+from reenact.terminal.script.files import Format
 from reenact.terminal.script.reading import load_script, read_script, script_of
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject
 
