@@ -11,14 +11,17 @@ from reenact.domain.errors import InvalidInputError
 
 LARGEST: Final = 1_000_000
 """Characters that are read at most; what people write by hand has far fewer."""
-MOST_DIGITS: Final = 3_500
-"""Digits that a whole number has at most; of longer ones Python makes no text again."""
+MOST_DIGITS: Final = 1_000
+"""Digits that a whole number has at most; of those beyond 4,300 Python makes no text again."""
 _DEEPEST: Final = 100
 
 Path: TypeAlias = tuple[str | int, ...]
 """The keys and indices that lead to a value; a key that is no text stands there as text."""
 Place: TypeAlias = tuple[int, int]
 """Line and column, counted from 1."""
+
+_VERSION: Final = re.compile(r"^%YAML\b.*", re.MULTILINE)
+_OTHER_VERSION: Final = "it says that it is of another version than YAML 1.2, the one that is read here"
 
 _NULL: Final = re.compile(r"null|Null|NULL|~|")
 _TRUE: Final = re.compile(r"true|True|TRUE")
@@ -65,16 +68,9 @@ def read_yaml_with_places(text: str) -> tuple[object, Mapping[Path, Place]]:
     Raises:
         InvalidYAMLError: likewise.
     """
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - most runs read none
-
     if len(text) > LARGEST:
         raise InvalidYAMLError(f"it has {len(text):,} characters; {LARGEST:,} are read at most")
-    try:
-        return _Reader(_events(text)).read()
-    except InvalidYAMLError:
-        raise
-    except (YAMLError, ValueError) as error:  # an escape beyond Unicode is the latter
-        raise _said(error, text) from error
+    return _Reader(_events(text)).read()
 
 
 class _Event(NamedTuple):
@@ -97,16 +93,19 @@ def _events(text: str) -> Iterator[_Event]:
     from ruamel.yaml import YAML  # noqa: PLC0415 - most runs read none
 
     parser = YAML(typ="safe", pure=True)
-    for event in parser.parse(text):  # pyright: ignore[reportUnknownMemberType] - what it takes is not said
-        yield _Event(
-            kind=type(event).__name__.removesuffix("Event"),
-            place=_place(getattr(event, "start_mark", None)),
-            value=getattr(event, "value", ""),
-            is_plain=getattr(event, "implicit", (False,))[0] if hasattr(event, "value") else False,
-            anchor=getattr(event, "anchor", None),
-            tag=getattr(event, "tag", None),
-            version=getattr(event, "version", None),
-        )
+    try:
+        for event in parser.parse(text):  # pyright: ignore[reportUnknownMemberType] - what it takes is not said
+            yield _Event(
+                kind=type(event).__name__.removesuffix("Event"),
+                place=_place(getattr(event, "start_mark", None)),
+                value=getattr(event, "value", ""),
+                is_plain=getattr(event, "implicit", (False,))[0] if hasattr(event, "value") else False,
+                anchor=getattr(event, "anchor", None),
+                tag=getattr(event, "tag", None),
+                version=getattr(event, "version", None),
+            )
+    except Exception as error:  # not all that a text can make the parser raise is an error of YAML
+        raise _said(error, text) from error
 
 
 class _Reader:
@@ -122,7 +121,7 @@ class _Reader:
         if first.kind == "StreamEnd":
             return None, {}
         if first.version not in (None, (1, 2)):
-            first.refuse("it says that it is of another version than YAML 1.2, the one that is read here")
+            first.refuse(_OTHER_VERSION)
         value = self._value(next(self._events), ())
         next(self._events)  # the end of the document
         if (after := next(self._events)).kind != "StreamEnd":
@@ -183,12 +182,11 @@ def _scalar(event: _Event) -> object:
 
 
 def _number(text: str) -> int | float | None:
-    if len(text) > MOST_DIGITS and (_DECIMAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text) or _OCTAL.fullmatch(text)):
-        raise ValueError("the number is too large")
-    if _DECIMAL.fullmatch(text):
-        return int(text)
-    if _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
-        return int(text, 0)
+    is_decimal = _DECIMAL.fullmatch(text) is not None
+    if is_decimal or _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
+        if len(text) > MOST_DIGITS:
+            raise ValueError(f"the number has {len(text):,} digits; {MOST_DIGITS:,} are read at most")
+        return int(text, 10 if is_decimal else 0)
     if _FLOAT.fullmatch(text):
         if math.isinf(number := float(text)):
             raise ValueError("the number is too large")
@@ -212,13 +210,19 @@ def _visible(text: str) -> str:
 
 def _said(error: Exception, text: str) -> InvalidYAMLError:
     """Return what the parser has said, which knows the place by a mark, by an offset, or not."""
+    directive = _VERSION.search(text)
+    if directive and isinstance(error, AssertionError):  # a version that the parser has never thought of
+        return InvalidYAMLError(_OTHER_VERSION, text.count("\n", 0, directive.start()) + 1, 1)
     mark: object = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
         said: str = getattr(error, "problem", None) or getattr(error, "context", None) or "it cannot be read"
-        return InvalidYAMLError(said, *_place(mark))
+        if directive and "<document start>" in said:
+            said = "a line `---` is to follow the lines that begin with `%`"
+        return InvalidYAMLError(said.replace("'\\x00'", "the end"), *_place(mark))
     position: int | None = getattr(error, "position", None)
     if position is None:
-        return InvalidYAMLError(str(error).strip().replace("\n", " "))
+        problem = " ".join(str(error).split()) or f"the parser has failed with {type(error).__name__}"
+        return InvalidYAMLError(problem)
     character: int = getattr(error, "character", 0)
     line, column = text[:position].count("\n") + 1, position - text[:position].rfind("\n")
     return InvalidYAMLError(f"the character U+{character:04X} is not allowed in YAML", line, column)

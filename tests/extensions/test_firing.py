@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reenact.extensions.firing import Hooks, Verdict
+from reenact.extensions.firing import Hooks
 from reenact.extensions.hooks import Hook
 from reenact.extensions.running import Ran
+from reenact.extensions.verdicts import Verdict
 
 
 def hook(command: str, event: str = "PreToolUse", matcher: str = "", timeout: float = 20.0) -> Hook:
@@ -31,7 +33,12 @@ class Fired:
 
     def __init__(self, *hooks: Hook, cwd: Path) -> None:
         self.warnings: list[str] = []
-        environ = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "secret"}
+        environ = {
+            "PATH": "/usr/bin:/bin",
+            "ANTHROPIC_API_KEY": "secret",
+            "ANTHROPIC_AUTH_TOKEN": "secret",
+            "REENACT_DB": "postgresql://me:secret@host/log",
+        }
         self.hooks = Hooks(hooks, environ=environ, cwd=cwd, warn=self.warnings.append)
 
     def __call__(self, event: str = "PreToolUse", about: str = "Bash") -> Verdict:
@@ -50,10 +57,105 @@ def test_a_hook_is_told_of_the_event_as_json(tmp_path: Path) -> None:
     }
 
 
-def test_a_hook_knows_the_project_and_not_the_key_of_the_api(tmp_path: Path) -> None:
-    Fired(hook("echo $REENACT_PROJECT_DIR $CLAUDE_PROJECT_DIR $ANTHROPIC_API_KEY > told"), cwd=tmp_path)()
+def test_a_hook_knows_the_project_and_not_what_opens_the_api_or_the_log(tmp_path: Path) -> None:
+    Fired(hook("echo $REENACT_PROJECT_DIR $CLAUDE_PROJECT_DIR > told; env >> told"), cwd=tmp_path)()
 
-    assert (tmp_path / "told").read_text() == f"{tmp_path} {tmp_path}\n"
+    place, *environ = (tmp_path / "told").read_text().splitlines()
+    assert place == f"{tmp_path} {tmp_path}"
+    assert "PATH=/usr/bin:/bin" in environ
+    assert not any("secret" in one for one in environ)
+
+
+def test_a_hook_knows_the_log_that_is_a_file(tmp_path: Path) -> None:
+    Hooks([hook("echo $REENACT_DB > told")], environ={"REENACT_DB": "/a/log.db"}, cwd=tmp_path, warn=print).fire(
+        "PreToolUse", "ses_1", facts={}
+    )
+
+    assert (tmp_path / "told").read_text() == "/a/log.db\n"
+
+
+UNCLEAR = [
+    (Ran(0, '{"decision": "block", "reason": "xxx', "", is_cut=True), "more than 100,000 bytes of JSON"),
+    (Ran(0, '{"decision": "block"', ""), "what begins like JSON and is none"),
+    (Ran(0, "{'decision': 'block'}", ""), "what begins like JSON and is none"),
+    (Ran(0, '{"decision": "block"}\ndone', ""), "what begins like JSON and is none"),
+    (Ran(0, '{"a": ' * 100_000, ""), "nested too deeply"),
+    (Ran(0, '{"decision": "block", "decision": "approve"}', ""), "a key stands twice"),
+    (Ran(0, '{"decision": "deny"}', ""), "`decision` is 'deny', and is to be 'approve' or 'block'"),
+    (Ran(0, '{"continue": "false"}', ""), "`continue` is 'false', and is to be true or false"),
+    (Ran(0, '{"continue": 0}', ""), "`continue` is 0"),
+    (Ran(0, '{"hookSpecificOutput": 3}', ""), "`hookSpecificOutput` is no object"),
+    (Ran(0, '{"hookSpecificOutput": {"permissionDecision": "DENY"}}', ""), "`permissionDecision` is 'DENY'"),
+    (Ran(0, '{"hookSpecificOutput": {"permissionDecision": "defer"}}', ""), "`permissionDecision` is 'defer'"),
+]
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "UserPromptSubmit"])
+@pytest.mark.parametrize(("ran", "why"), UNCLEAR)
+def test_a_guard_that_cannot_be_understood_refuses_and_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, why: str, event: str
+) -> None:
+    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(ran))
+    fired = Fired(hook("x", event), cwd=tmp_path)
+
+    refusal = fired(event).refusal
+
+    assert refusal is not None
+    assert refusal.startswith("what it printed cannot be understood: ")
+    assert why in refusal
+    assert fired.warnings == [f"the hook 'x' for {event}: {refusal}"]
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "PostToolUse", "Stop"])
+def test_a_hook_that_guards_nothing_and_cannot_be_understood_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str
+) -> None:
+    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(Ran(0, "{braces}", "")))
+    fired = Fired(hook("x", event), cwd=tmp_path)
+
+    verdict = fired(event)
+
+    assert verdict == Verdict(None, "{braces}" if event == "SessionStart" else "")
+    (warning,) = fired.warnings
+    assert "what begins like JSON and is none" in warning
+
+
+def test_a_refusal_that_is_too_long_to_be_read_refuses_all_the_same(tmp_path: Path) -> None:
+    long = """printf '{"decision": "block", "reason": "'; head -c 150000 /dev/zero | tr '\\0' x; printf '"}'"""
+
+    refusal = Fired(hook(long), cwd=tmp_path)().refusal
+
+    assert refusal is not None
+    assert "more than 100,000 bytes of JSON" in refusal
+
+
+def test_what_a_hook_says_does_not_drive_a_terminal(tmp_path: Path) -> None:
+    fired = Fired(hook(r"printf '\033]0;mine\007\033[2J' >&2; exit 1"), cwd=tmp_path)
+
+    fired()
+
+    (warning,) = fired.warnings
+    assert "\\u001b]0;mine" in warning
+    assert warning.isprintable()
+
+
+def test_hooks_behind_one_that_is_stopped_do_not_begin(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+
+    Fired(hook("touch ran"), cwd=tmp_path).hooks.fire("PreToolUse", "ses_1", facts={}, stop=stop)
+
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_hook_begins_once_all_are_ended_and_what_it_guards_does_not_happen(tmp_path: Path) -> None:
+    fired = Fired(hook("touch ran"), cwd=tmp_path)
+    fired.hooks.end()
+
+    verdict = fired()
+
+    assert verdict.refusal == "the command is ending"
+    assert (fired.warnings, (tmp_path / "ran").exists()) == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +180,10 @@ def test_a_hook_knows_the_project_and_not_the_key_of_the_api(tmp_path: Path) -> 
             "it wants to change the arguments, which a hook cannot do here",
         ),
         (Ran(0, '{"hookSpecificOutput": {"permissionDecision": "allow"}}', ""), None),
-        (Ran(0, '{"hookSpecificOutput": 3, "decision": "approve"}', ""), None),
-        (Ran(0, '{"decision": "block"', ""), None),
+        (Ran(0, '{"continue": true, "decision": "approve"}', ""), None),
+        (Ran(0, '{"decision": null, "hookSpecificOutput": null}', ""), None),
+        (Ran(0, '\ufeff {"decision": "block", "reason": "no"}', ""), "no"),
         (Ran(0, "[" * 100_000, ""), None),
-        (Ran(0, '{"a": ' * 100_000, ""), None),
         (Ran(0, "block", ""), None),
         (Ran(0, "", "words"), None),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from reenact._yaml import InvalidYAMLError, read_yaml
 from reenact.extensions.problems import Problem
 from tests.extensions.written import Written, loaded
 
@@ -30,8 +32,11 @@ FORBIDDEN = [
     ("a list", "- a\n- b", 2, "key: value"),
     ("text", "just text", 2, "key: value"),
     ("keys that are no text", "1: a", 2, "key: value"),
-    ("too much of it", f"description: {'a' * 17_000}", 1, "read at most"),
+    ("too much of it", f"description: {'a' * 8_000}", 1, "read at most"),
     ("nested too deeply", f"description: {'[' * 200}", 2, "deep"),
+    ("a version of YAML", "%YAML 1.2", 2, "begin with `%` are not read"),
+    ("a version of YAML that there is not", "\n%YAML 1.21", 3, "begin with `%` are not read"),
+    ("a number that Python does not read", f"x: {'9' * 6_000}", 2, "6,000 digits; 1,000 are read at most"),
     ("a number", "name: ok\ndescription: 3", 3, "text, not a number; put it in quotes"),
     ("a list of texts", "description: [a, b]", 2, "text, not a list"),
     ("a mapping", "description: {a: b}", 2, "text, not a mapping"),
@@ -126,6 +131,8 @@ def test_fields_of_the_wrong_type_are_told_of(
         (b"", 1, "no JSON"),
         (b'{\n "Stop": [\n}', 3, "no JSON"),
         (b'{"Stop": NaN}', None, "NaN is no JSON"),
+        (b'{"Stop": %s}' % (b"9" * 6_000), None, "a number has 6,000 digits; 1,000 are read at most"),
+        (b'{"PreToolUse": [{"matcher": "%s", "hooks": [{"command": "x"}]}]}' % (b"a" * 501), 1, "501 characters"),
         (b'{"Stop": [], "Stop": []}', None, "twice"),
         (b"[" * 100_000, None, "nested too deeply"),
         (b"\xff", 1, "UTF-8"),
@@ -340,3 +347,148 @@ def test_yaml_that_no_constructor_expects_is_told_of_as_well(user: Written, proj
     project.command("bad", f"---\n{header}\n---\nbody")
 
     assert "front matter" in only_problem(user, project).message
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("%YAML 1.21\n---\na: b", "line 1, column 1: it says that it is of another version than YAML 1.2"),
+        ("\n%YAML 1.999999999999\n---\na: b", "line 2, column 1: it says that it is of another version"),
+        ("%YAML 1.2\n", "line 2, column 1: a line `---` is to follow the lines that begin with `%`"),
+        ("%YAML", "line 1, column 6: expected a digit, but found the end"),
+        (f"a: 0x{'f' * 9_000}", "line 1, column 4: the number has 9,002 digits; 1,000 are read at most"),
+    ],
+)
+def test_yaml_that_its_parser_does_not_expect_is_no_yaml(text: str, problem: str) -> None:
+    with pytest.raises(InvalidYAMLError) as refused:
+        read_yaml(text)
+
+    assert str(refused.value).startswith(problem)
+
+
+@pytest.mark.parametrize("raised", [AssertionError, KeyError, TypeError, AttributeError, RecursionError])
+def test_whatever_the_parser_raises_is_told_of(
+    user: Written, project: Written, monkeypatch: pytest.MonkeyPatch, raised: type[Exception]
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("ruamel.yaml.YAML.parse", fail)
+    project.command("bad", "---\na: b\n---\nbody")
+
+    assert f"failed with {raised.__name__}" in only_problem(user, project).message
+
+
+def test_a_folder_of_skills_that_may_be_listed_and_not_entered_is_told_of(
+    user: Written, project: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.skill("review")
+    project.command("fix")
+    stat = Path.stat
+
+    def refuse(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if "skills" in path.parts[:-1]:
+            raise PermissionError(13, "Permission denied")
+        return stat(path, follow_symlinks=follow_symlinks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", refuse)
+        found = loaded(user, project)
+
+    assert list(found.commands) == ["fix"]
+    (problem,) = found.problems
+    assert problem == Problem(str(project.folder / "skills" / "review"), None, "it cannot be read: Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: path.symlink_to("nowhere"), "it is a link that leads nowhere"),
+        (lambda path: path.symlink_to(path.name), "it is a link in a cycle of links"),
+        (lambda path: path.write_text(""), "it is to be a folder"),
+        (os.mkfifo, "it is to be a folder"),
+    ],
+)
+def test_a_reenact_that_is_no_folder_is_told_of_once(
+    user: Written, project: Written, make: Callable[[Path], object], why: str
+) -> None:
+    make(project.folder)
+
+    assert only_problem(user, project) == Problem(str(project.folder), None, why)
+
+
+@pytest.mark.parametrize(
+    ("path", "told", "why"),
+    [
+        ("commands/sub/x.md", "commands/sub", "put it into commands itself"),
+        ("agents/sub/x.md", "agents/sub", "put it into agents itself"),
+        ("commands/UP.MD", "commands/UP.MD", "its name is to end in .md"),
+        ("skills/review.md", "skills/review.md", "a folder with a SKILL.md in it"),
+    ],
+)
+def test_what_looks_like_an_extension_and_is_none_is_told_of(
+    user: Written, project: Written, path: str, told: str, why: str
+) -> None:
+    project.file(path, "---\ndescription: d\n---\nbody")
+
+    problem = only_problem(user, project)
+
+    assert problem.path == str(project.folder / told)
+    assert why in problem.message
+
+
+def test_of_the_problems_of_a_file_the_first_are_told_one_by_one_and_its_size_costs_little(
+    user: Written, project: Written
+) -> None:
+    project.hooks("{{{}}}".format(",\n".join(f'"e{number}": 1' for number in range(70_000))).encode())
+    began = time.monotonic()
+
+    problems = loaded(user, project).problems
+
+    assert [problem.line for problem in problems] == [*range(1, 21), None]
+    assert problems[-1].message == "and 69,980 more"
+    assert time.monotonic() - began < 10, "each line was looked for from the beginning"
+
+
+def test_a_file_may_have_so_many_hooks(user: Written, project: Written) -> None:
+    hook = {"matcher": "(?:a|b)" * 70, "hooks": [{"command": "x"}]}
+    project.hooks({"PreToolUse": [hook] * 201})
+
+    found = loaded(user, project, trusted=True)
+
+    assert len(found.hooks) == 200
+    assert [problem.message for problem in found.problems] == [
+        "PreToolUse[200].hooks[0]: it is not read, for 200 others stand before it"
+    ]
+
+
+def test_of_each_kind_so_many_are_read(user: Written, project: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.extensions.loading.MOST", 2)
+    for number in range(3):
+        project.command(f"c{number}")
+        project.skill(f"s{number}")
+
+    found = loaded(user, project)
+
+    assert (list(found.commands), list(found.skills)) == (["c0", "c1"], ["s0", "s1"])
+    assert {problem.message for problem in found.problems} == {"it has 3 of them; the first 2 are read"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        ("LARGEST_IN_ALL", "the front matter of the files has more than 50 characters together"),
+        ("MOST_IN_ALL", "the files have more than 50 bytes together"),
+    ],
+)
+def test_of_all_the_files_together_so_much_is_read(
+    user: Written, project: Written, monkeypatch: pytest.MonkeyPatch, limit: str, why: str
+) -> None:
+    monkeypatch.setattr(f"reenact.extensions.loading.{limit}", 50)
+    for name in ("a", "b", "c"):
+        project.command(name, "---\ndescription: one\nname: " + name + "\n---\nb")
+
+    found = loaded(user, project)
+
+    assert list(found.commands) == (["a", "b"] if limit == "LARGEST_IN_ALL" else ["a"])
+    assert {problem.message for problem in found.problems} == {f"it is not read: {why}"}

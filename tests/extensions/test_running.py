@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.extensions.running import LARGEST, Ran, run
+from reenact.extensions.running import LARGEST, Ran, Running, run
 from reenact.testing import wait_until
 
 
@@ -49,7 +49,7 @@ def test_a_hook_may_be_given_more_than_a_pipe_holds_and_say_it_back(tmp_path: Pa
 def test_of_what_a_hook_says_only_so_much_is_kept(tmp_path: Path) -> None:
     said = ran("head -c 3000000 /dev/zero | tr '\\0' x; echo end >&2", tmp_path)
 
-    assert len(said.out) == LARGEST
+    assert (len(said.out), said.is_cut) == (LARGEST, True)
     assert said.err == "end\n"
 
 
@@ -87,6 +87,34 @@ def test_what_a_hook_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
     assert (done.code, done.out) == (0, "done\n")
     assert time.monotonic() - began < 4
     os.kill(int((tmp_path / "pid").read_text()), 9)
+
+
+def test_what_is_kept_whole_is_not_cut(tmp_path: Path) -> None:
+    said = ran(f"head -c {LARGEST} /dev/zero; head -c {LARGEST + 1} /dev/zero >&2", tmp_path)
+
+    assert (len(said.out), len(said.err), said.is_cut) == (LARGEST, LARGEST, False)
+
+
+def test_hooks_on_other_threads_are_ended_with_all_they_have_started(tmp_path: Path) -> None:
+    running = Running()
+    done: list[Ran] = []
+
+    def hook() -> None:
+        command = "sleep 60 & echo $! > child; echo $$ > pid; wait"
+        done.append(run(command, b"", environ={"PATH": os.environ["PATH"]}, cwd=tmp_path, timeout=60, running=running))
+
+    thread = threading.Thread(target=hook)
+    thread.start()
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+
+    running.end()
+
+    assert is_gone(tmp_path / "pid")
+    wait_until(lambda: is_gone(tmp_path / "child"))
+    thread.join()
+    assert [one.code for one in done] == [-9]
+    assert run("touch late", b"", environ={}, cwd=tmp_path, timeout=9, running=running).code is None
+    assert not (tmp_path / "late").exists()
 
 
 def test_a_hook_that_a_signal_ends_says_so(tmp_path: Path) -> None:

@@ -363,3 +363,7 @@ def test_what_is_found_stands_there_and_nothing_else_does(line: str, wanted: str
         assert match.cells == screen.cells[match.row][match.column : match.end]
         assert wanted in match.text
         assert sum(cell.width for cell in match.cells) == len(match.cells)
+
+
+def test_what_is_in_one_cell_several_times_is_there_once() -> None:
+    assert found(Scripted("ba\u0301\u0301"), "\u0301") == [(0, 1, "a\u0301\u0301")]

@@ -17,15 +17,15 @@ from reenact.terminal.fixture.keeping import name_of, printable
 from tests.docs.pages import ROOT, blocks
 
 pytest_plugins = ["pytester"]
-LATER = ("reenact.terminal.fixture.api", "reenact.terminal.screen.ghostty")
-"""What is imported when it is needed; a test run within this one forgets its imports, and the next makes copies."""
+for name in ("fixture.api", "fixture.programs", "screen.drawing", "screen.ghostty"):
+    # These are imported when they are needed. A test run within this one forgets what was imported since it began, and
+    # would read the declarations of the engine's library each time.
+    importlib.import_module(f"reenact.terminal.{name}")
 
 
 @pytest.fixture
 def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Return the directory of a user who has only this plugin."""
-    for name in LATER:
-        importlib.import_module(name)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return pytester
 

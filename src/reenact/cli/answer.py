@@ -47,6 +47,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def unasked(session_id: str, problem: Problem) -> Answer:
+    """Return the answer to what was not asked."""
+    return Answer(
+        session_id=session_id,
+        agent_id="",
+        turn_id=None,
+        text="",
+        stop_reason=None,
+        usage={},
+        cost=None,
+        duration=0.0,
+        tool_calls=(),
+        waits=False,
+        problem=problem,
+    )
+
+
 class Hearing:
     """Gathers an answer from what is heard of it, until the last of its turns is over."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,9 @@ from reenact.actors.environment.tools.tool import Tool
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.cli.settings import given, is_on
 from reenact.domain.loop.asking import ASK_USER
+
+_SKILL: Final = "skill"
+"""The tool that loads skills, which has a function only where there are any."""
 
 
 class Answering:
@@ -66,9 +70,10 @@ class Answering:
         if not self._missing:
             return changed
         names = ", ".join(self._missing)
+        loads = "; `skill` loads skills, of which there are none now" if _SKILL in self._missing else ""
         return [
             *changed,
-            f"the session was created with tools that are not here, so calls of {names} fail; see --tools",
+            f"the session was created with tools that are not here, so calls of {names} fail; see --tools{loads}",
         ]
 
 

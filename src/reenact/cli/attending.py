@@ -44,6 +44,10 @@ class Attending:
         """Return what attends to an agent in another conversation, in the same way."""
         return Attending(conversation, self._hear, self._decide, timeout=self._timeout, echo=self._echo)
 
+    def within(self, seconds: float | None) -> Attending:
+        """Return what attends to the same agent, for so many seconds."""
+        return Attending(self.conversation, self._hear, self._decide, timeout=seconds, echo=self._echo)
+
     def quietly(self) -> Attending:
         """Return what attends to the same agent for those who have heard its answer already."""
         return Attending(self.conversation, self._echo, self._decide, timeout=self._timeout)

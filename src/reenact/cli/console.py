@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from reenact.cli.failures import Problem, printable
+from reenact.domain.legible import harmless
 
 logger: Final = logging.getLogger("reenact.cli")
 _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
@@ -75,10 +76,6 @@ class Console:
         """Let a part of the result be read at once."""
         self.out.write(text)
         self.out.flush()
-
-    def write_line(self, line: bytes) -> None:
-        """Let a line of the result, in UTF-8, be read at once."""
-        self.write(f"{line.decode()}\n")
 
     def say(self, message: str) -> None:
         """Tell people something that is no result."""
@@ -153,14 +150,14 @@ class _Formatter(logging.Formatter):
 
 
 class _Words(_Formatter):
-    """For people: a line of words, and the traceback only if they ask for it."""
+    """For people: words that a terminal shows and does not obey, and the traceback only if they ask for it."""
 
     def __init__(self, console: Console, errors: Path) -> None:
         super().__init__(console)
         self._errors = errors
 
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage()
+        message = "\n".join(map(harmless, record.getMessage().split("\n")))
         if record.levelno > logging.INFO:
             message = f"reenact: {record.levelname.lower()}: {message}"
         if record.exc_info:

@@ -75,6 +75,11 @@ class Conversation:
                 if own._agent_id is not None:
                     own.runtime.agents.destroy(own._agent_id)
 
+    @property
+    def shown_id(self) -> str:
+        """The session's id, empty as long as there is none."""
+        return "" if self.is_new else self.session_id
+
     def run(self) -> str:
         """Return the id of the session's agent; what it needs is made now."""
         if self.is_new:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
-from reenact.cli.answer import Answer
+from reenact.cli.answer import Answer, unasked
 from reenact.cli.answering import Answering
 from reenact.cli.attending import Attending
 from reenact.cli.console import Console
 from reenact.cli.conversation import IMAGE, Conversation
-from reenact.cli.delegating import AGENTS, Brought, DelegatingEnvironment, Desk
+from reenact.cli.delegating import DelegatingEnvironment, Desk
+from reenact.cli.delegation import Delegation
 from reenact.cli.exact import harmless
 from reenact.cli.extending import Extending, project_directory
 from reenact.cli.failures import INTERRUPTED, ExitCode, Problem
-from reenact.cli.interrupts import interrupting
-from reenact.cli.listing import reading
 from reenact.cli.options import TalkOptions
+from reenact.cli.telling import Patience, tell
 from reenact.cli.trusting import loaded, may_trust
-from reenact.domain.errors import SessionNotFoundError
-from reenact.domain.image import Definition, Image, define
+from reenact.domain.image import Image, define
 from reenact.extensions import agents, commands
-from reenact.extensions.agents import Agent
-from reenact.extensions.firing import Hooks, Verdict
+from reenact.extensions.firing import Hooks
 from reenact.extensions.guarding import GuardedToolbox
 from reenact.extensions.loading import Extensions
 from reenact.extensions.skill_tool import skill_tool
 from reenact.extensions.skills import TOOL, with_skills
-from reenact.projections.queries import ReadModel
+from reenact.extensions.verdicts import Verdict
 
 _TOLD: Final = 5
 """So many problems are told one by one."""
@@ -55,22 +53,24 @@ def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
                 f"the hooks in {harmless(withheld.project)} do not run, for nobody has trusted them; "
                 "`reenact extensions` lists them, `reenact extensions trust` trusts them"
             )
-    return Extended(extensions, options, console)
+    return Extended(extensions, options, console, asks=asks)
 
 
 class Extended(Extending):
     """What these extensions add."""
 
-    def __init__(self, extensions: Extensions, options: TalkOptions, console: Console) -> None:
+    def __init__(self, extensions: Extensions, options: TalkOptions, console: Console, *, asks: bool) -> None:
         self._extensions = extensions
         self._options = options
         self._console = console
         self._hooks = Hooks(
             extensions.hooks, environ=console.environ, cwd=project_directory(console), warn=console.warn
         )
-        self._desk = Desk()
+        self._delegation = Delegation(options, console, extensions.skills)
+        self._asks = asks
         self._context = ""
-        self._created: Definition | None = None
+        self._patience = Patience(options.timeout)
+        self._unbegun: Problem | None = None
 
     def image(self, image: Image, *, goes_on: bool) -> Image:
         """Return the image with the skills in its system prompt, and the tool that loads them."""
@@ -82,37 +82,68 @@ class Extended(Extending):
                 prompt = image.system_prompt if goes_on else with_skills(image.system_prompt, skills.values())
                 tools = (*image.tools, skill_tool(skills))
                 image = msgspec.structs.replace(image, tools=tools, system_prompt=prompt)
-        self._created = None if goes_on else define(image, IMAGE)
+        self._delegation.created = None if goes_on else define(image, IMAGE)
         return image
 
     def environment(self, answerer: Answering) -> EnvironmentFactory:
         """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
-        return _Factory(answerer, self._hooks, self._desk)
+        return _Factory(answerer, self._hooks, self._delegation.desk)
 
     def begin(self, conversation: Conversation) -> None:
-        """Tell the hooks; what they say goes to the model with the first message."""
+        """Tell the hooks; what they say goes to the model with the first message, whose time they take."""
         source = "startup" if conversation.is_new else "resume"
-        verdict = self._fire("SessionStart", conversation, about=source, facts={"source": source})
-        if verdict is not None:
+        began = time.monotonic()
+        self._patience = Patience(self._options.timeout)
+        verdict = self._tell("SessionStart", conversation, about=source, facts={"source": source})
+        self._patience.spend(time.monotonic() - began)
+        if isinstance(verdict, Verdict):
             self._context = verdict.context
+        elif not self._asks:
+            self._unbegun = verdict
+        elif verdict != INTERRUPTED:
+            self._console.warn(f"the hooks for SessionStart were ended: {verdict.message}")
+
+    def end(self) -> None:
+        """End the hooks."""
+        self._hooks.end()
 
     def ask(self, attending: Attending, question: str) -> Answer:
-        """Ask what was typed: of the agent that it is for, as the command says that it calls, if no hook refuses it."""
+        """Ask what was typed: of the agent that it is for, as the command says that it calls, if no hook refuses it.
+
+        The time that hooks take is of that which the answer may take.
+        """
         conversation = attending.conversation
         conversation.must_be_free()
-        verdict = self._fire("UserPromptSubmit", conversation, facts={"prompt": question})
-        if verdict is None:
-            return _unasked(conversation, INTERRUPTED)
+        unbegun, self._unbegun = self._unbegun, None
+        if unbegun is not None:
+            self._patience = Patience(self._options.timeout)
+            return unasked(conversation.shown_id, unbegun)
+        try:
+            return self._asked(attending, question)
+        finally:
+            self._patience = Patience(self._options.timeout)
+
+    def _asked(self, attending: Attending, question: str) -> Answer:
+        conversation = attending.conversation
+        began = time.monotonic()
+        verdict = self._tell("UserPromptSubmit", conversation, facts={"prompt": question})
+        self._patience.spend(time.monotonic() - began)
+        if isinstance(verdict, Problem):
+            return unasked(conversation.shown_id, verdict)
         if verdict.refusal is not None:
-            refused = Problem(ExitCode.USAGE, "refused_by_hook", f"a hook refuses the prompt: {verdict.refusal}")
-            return _unasked(conversation, refused)
-        message = "\n\n".join(
-            filter(None, (self._expanded(question), _introduced(self._context), _introduced(verdict.context)))
-        )
+            refusal = harmless(" ".join(verdict.refusal.split()))
+            refused = Problem(ExitCode.USAGE, "refused_by_hook", f"a hook refuses the prompt: {refusal}")
+            return unasked(conversation.shown_id, refused)
+        added = (_introduced(self._context), _introduced(verdict.context))
         self._context = ""
-        answer = self._answered(attending, message)
+        answer = self._answered(attending.within(self._patience.left), self._expanded(question), *added)
+        self._patience.spend(answer.duration)
         if answer.problem is None and not answer.waits:
-            self._fire("Stop", conversation, facts={"stop_hook_active": False})
+            ended = self._tell("Stop", conversation, facts={"stop_hook_active": False})
+            if isinstance(ended, Problem) and ended != INTERRUPTED:
+                self._console.warn(f"the hooks for Stop were ended: {ended.message}")
+        elif answer.problem is not None and answer.problem.code == ExitCode.TIMEOUT:
+            answer = msgspec.structs.replace(answer, problem=self._patience.over())
         return answer
 
     def is_command(self, line: str) -> bool:
@@ -140,69 +171,23 @@ class Extended(Extending):
         command = self._extensions.commands.get(called[0])
         return line if command is None else command.message(called[1])
 
-    def _answered(self, attending: Attending, message: str) -> Answer:
-        called = agents.called(message)
+    def _answered(self, attending: Attending, line: str, *added: str) -> Answer:
+        """Ask what the line says, with what hooks add behind it."""
+        whole = _joined(line, *added)
+        called = agents.called(line)
         if called is None or not self._extensions.agents:
-            return attending.ask(message)
-        name, rest = called
+            return attending.ask(whole)
+        name, message = called
         agent = self._extensions.agents.get(name)
         if agent is None:
             self._console.say(f"there is no agent @{name}, so the message goes to the model as it is")
-            return attending.ask(message)
-        return self._delegated(attending, agent, rest, message)
+            return attending.ask(whole)
+        return self._delegation.ask(attending, agent, _joined(message, *added), whole)
 
-    def _delegated(self, attending: Attending, agent: Agent, message: str, whole: str) -> Answer:
-        """Let the agent answer in a session of its own, and bring the answer back as that of a turn in this one."""
-        conversation = attending.conversation
-        conversation.run()
-        session = self._definition(conversation)
-        missing = agents.missing_tools(agent, session)
-        if missing:
-            self._console.warn(f"@{agent.name} is to have tools that are not here: {', '.join(missing)}")
-        image = agents.image_of(agent, session, tuple(self._extensions.skills.values()))
-        with Conversation.beside(conversation, image, container=AGENTS) as own:
-            self._console.say(f"@{agent.name} answers in session {own.session_id}")
-            self._desk.children.add(own.session_id)
-            answer = attending.in_conversation(own).ask(message)
-        if answer.problem is not None or answer.waits:
-            return answer
-        self._desk.put(
-            conversation.session_id, Brought(asked=whole, name=agent.name, text=answer.text, session=answer.session_id)
-        )
-        brought = attending.quietly().ask(whole)
-        return msgspec.structs.replace(
-            brought,
-            stop_reason=answer.stop_reason,
-            usage=answer.usage,
-            cost=answer.cost,
-            duration=answer.duration + brought.duration,
-            tool_calls=answer.tool_calls,
-        )
-
-    def _definition(self, conversation: Conversation) -> Definition:
-        """Return what the session was created with, but for the model of this run."""
-        if self._created is not None:
-            return self._created
-        with reading(self._options.database, self._console) as journal:
-            if journal is None:
-                raise SessionNotFoundError(conversation.session_id)
-            with ReadModel.of(journal) as model:
-                session = model.session(conversation.session_id)
-                found = None if session is None else model.image_revision(session.image_id, session.image_revision)
-        if found is None:
-            raise SessionNotFoundError(conversation.session_id)
-        return msgspec.structs.replace(found, model=self._options.model or found.model)
-
-    def _fire(
+    def _tell(
         self, event: str, conversation: Conversation, *, about: str = "", facts: Mapping[str, Any]
-    ) -> Verdict | None:
-        """Tell the hooks, if there are any for it; None if the person wants no more of that: Ctrl+C ends them."""
-        if not self._hooks.listen_to(event):
-            return Verdict()
-        stop = threading.Event()
-        with interrupting(stop.set):
-            verdict = self._hooks.fire(event, conversation.session_id, about=about, facts=facts, stop=stop)
-        return None if stop.is_set() else verdict
+    ) -> Verdict | Problem:
+        return tell(self._hooks, event, conversation.session_id, about=about, facts=facts, patience=self._patience)
 
 
 class _Factory:
@@ -232,18 +217,5 @@ def _introduced(context: str) -> str:
     return context and f"A hook adds:\n{context}"
 
 
-def _unasked(conversation: Conversation, problem: Problem) -> Answer:
-    """Return the answer to what was not asked."""
-    return Answer(
-        session_id="" if conversation.is_new else conversation.session_id,
-        agent_id="",
-        turn_id=None,
-        text="",
-        stop_reason=None,
-        usage={},
-        cost=None,
-        duration=0.0,
-        tool_calls=(),
-        waits=False,
-        problem=problem,
-    )
+def _joined(*texts: str) -> str:
+    return "\n\n".join(filter(None, texts))

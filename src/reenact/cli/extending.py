@@ -41,6 +41,9 @@ class Extending:
         """Ask what was typed, and return when there is an answer, or something waits for a person."""
         return attending.ask(question)
 
+    def end(self) -> None:
+        """End what runs beside the conversation, at once. Idempotent."""
+
     def is_command(self, line: str) -> bool:
         """Return whether the line calls a command that is not built in."""
         return False
@@ -64,8 +67,8 @@ def extending(options: TalkOptions, console: Console, *, asks: bool = False) -> 
 
 
 def project_directory(console: Console) -> Path:
-    """Return the project: the current directory, or that of the user if it is gone."""
+    """Return the project: the current directory, or that of the user if it is gone or cannot be told."""
     try:
         return Path.cwd()
-    except FileNotFoundError:
+    except OSError:
         return home_directory(console.environ)

@@ -118,10 +118,14 @@ def doing_whole() -> Generator[Callable[[Callable[[], object]], None]]:
 
 
 @contextmanager
-def cleaning_up() -> Generator[None]:
-    """Let nothing stop half-way what is done here: who cannot wait, ends the process, which the log survives."""
+def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
+    """Let nothing stop half-way what is done here: who cannot wait, ends the process, which the log survives.
+
+    `leave` is called before that.
+    """
 
     def end(number: int, _frame: FrameType | None) -> None:
+        leave()
         os._exit(_SIGNALLED + number)
 
     with _handling(dict.fromkeys((signal.SIGINT, *_REQUESTS), end)):

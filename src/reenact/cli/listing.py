@@ -16,6 +16,7 @@ from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode
+from reenact.cli.lines import as_line
 from reenact.cli.options import ListFormat, SessionsOptions
 from reenact.cli.settings import default_database, given
 from reenact.domain.messages import Message
@@ -48,7 +49,7 @@ def sessions(options: SessionsOptions, console: Console) -> int:
             for session in model.sessions():
                 messages, waiting = model.messages(session.id), len(model.pending(session.id))
                 if options.output_format is ListFormat.JSON:
-                    console.write_line(msgspec.json.encode(_listed(session, messages, waiting)))
+                    console.write(as_line(_listed(session, messages, waiting)))
                 else:
                     console.write(f"{session_line(session, messages, waiting)}\n")
     return ExitCode.SUCCESS

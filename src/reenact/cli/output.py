@@ -10,6 +10,7 @@ from reenact.cli.answer import BETWEEN_MESSAGES, Answer
 from reenact.cli.calls import CallMade
 from reenact.cli.console import Console
 from reenact.cli.failures import Problem
+from reenact.cli.lines import as_line
 from reenact.cli.options import OutputFormat
 from reenact.domain.events import AssistantMessage, Envelope, TextDelta
 from reenact.domain.messages import Usage
@@ -95,7 +96,7 @@ class StreamJsonOutput(JsonOutput):
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print the envelope."""
-        self._console.write_line(msgspec.json.encode(event))
+        self._console.write(as_line(event))
 
 
 def output(form: OutputFormat, console: Console) -> Output:
@@ -136,7 +137,7 @@ def write_result(console: Console, result: Result) -> None:
     if result.error is not None:
         error = msgspec.structs.replace(result.error, message=console.without_key(result.error.message))
         result = msgspec.structs.replace(result, error=error)
-    console.write_line(msgspec.json.encode(result))
+    console.write(as_line(result))
 
 
 def _tell(answer: Answer, console: Console) -> None:

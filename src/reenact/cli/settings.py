@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,8 @@ _CI: Final = (
     "TF_BUILD",
     "TRAVIS",
 )
+
+_NOBODYS_HOME: Final = Path("/nonexistent")
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
@@ -45,8 +49,17 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
-    """Return the user's home."""
-    return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+    """Return the user's home: `HOME`, or what the system has if that is no absolute path.
+
+    A relative one would make another folder everybody's home, and what is in a project the user's own.
+    """
+    home = Path(environ.get("HOME", ""))
+    if home.is_absolute():
+        return home
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # a user whom the system does not know, as in a container
+        return _NOBODYS_HOME
 
 
 def given(environ: Mapping[str, str], name: str) -> str | None:

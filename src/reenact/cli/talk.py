@@ -105,8 +105,11 @@ def _conversation(
             added.begin(conversation)
             yield conversation, answerer
         finally:
-            with cleaning_up():
-                runtime.close()
+            with cleaning_up(added.end):
+                try:
+                    runtime.close()  # the turns hear first that they are over, and then what runs for them ends
+                finally:
+                    added.end()
 
 
 def image_of(options: TalkOptions) -> Image:

@@ -8,7 +8,7 @@ from typing import Final
 
 from reenact.cli.commands import WORDS
 from reenact.cli.console import Console
-from reenact.cli.exact import escaped, harmless
+from reenact.cli.exact import harmless
 from reenact.cli.extending import project_directory
 from reenact.cli.failures import ExitCode
 from reenact.cli.options import TrustOptions
@@ -59,7 +59,7 @@ def trust(options: TrustOptions, console: Console) -> int:
     Raises:
         ConfigurationError: there are no hooks there that could run, or it cannot be remembered.
     """
-    project = Path(os.path.realpath(options.project or project_directory(console)))
+    project = Path(os.path.realpath(project_directory(console) / (options.project or "")))
     if options.untrust:
         was_trusted = _trust(console).remove(project)
         console.say(f"{harmless(str(project))} is {'no longer' if was_trusted else 'not'} trusted")
@@ -78,7 +78,7 @@ def trust(options: TrustOptions, console: Console) -> int:
 def hook_line(hook: Hook) -> str:
     """Return the hook on a line: when it runs, and what; nothing in it can hide."""
     what = f"{hook.event} {hook.matcher}".rstrip()
-    return f"{escaped(what)}: {escaped(hook.command)}"
+    return f"{harmless(what)}: {harmless(hook.command)}"
 
 
 def _trust(console: Console) -> Trust:

@@ -15,8 +15,42 @@ LARGEST: Final = 1_000_000
 MOST: Final = 1_000
 """Entries that a folder may have."""
 
+MOST_IN_ALL: Final = 10_000_000
+"""Bytes that are read of all the files of a `.reenact`."""
+
 _WITHOUT_WAITING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PIECE: Final = 1 << 16
+
+
+class Allowance:
+    """What may still be taken of something; `what` says of it, with its number, that it is too much."""
+
+    def __init__(self, most: int, what: str) -> None:
+        self._left = most
+        self._what = what.format(f"{most:,}")
+
+    def take(self, amount: int) -> None:
+        """Take so much, or raise `MalformedError` if there is no more."""
+        if amount > self._left:
+            raise MalformedError(self._what)
+        self._left -= amount
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether it is a folder, or a link to one.
+
+    Raises:
+        MalformedError: that cannot be told, or a link leads nowhere.
+        FileNotFoundError: there is nothing of this name.
+    """
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError:
+        if _is_link(path):
+            raise MalformedError("it is a link that leads nowhere") from None
+        raise
+    except OSError as error:
+        raise _unreadable(error) from error
 
 
 def names_in(folder: Path, within: Path | None) -> list[str]:
@@ -30,7 +64,7 @@ def names_in(folder: Path, within: Path | None) -> list[str]:
         with os.scandir(folder) as found:
             names = [entry.name for _, entry in zip(range(MOST + 1), found, strict=False)]
     except FileNotFoundError:
-        if folder.is_symlink():
+        if _is_link(folder):
             raise MalformedError("it is a link that leads nowhere") from None
         return []
     except NotADirectoryError:
@@ -42,8 +76,8 @@ def names_in(folder: Path, within: Path | None) -> list[str]:
     return sorted(name for name in names if not name.startswith("."))
 
 
-def read_bytes(path: Path, within: Path | None) -> bytes:
-    """Return what the file holds.
+def read_bytes(path: Path, within: Path | None, allowance: Allowance | None = None) -> bytes:
+    """Return what the file holds, as long as there is allowance for it.
 
     Raises:
         FileNotFoundError: there is nothing of this name.
@@ -51,7 +85,10 @@ def read_bytes(path: Path, within: Path | None) -> bytes:
     """
     try:
         _check_inside(path, within)
-        _check_regular(path.stat())  # before it is opened: opening a device may already do something
+        status = path.stat()
+        _check_regular(status)  # before it is opened: opening a device may already do something
+        if allowance is not None:
+            allowance.take(status.st_size)
         descriptor = os.open(path, _WITHOUT_WAITING)
         try:
             _check_regular(os.fstat(descriptor))
@@ -59,7 +96,7 @@ def read_bytes(path: Path, within: Path | None) -> bytes:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        if path.is_symlink():
+        if _is_link(path):
             raise MalformedError("it is a link that leads nowhere") from None
         raise
     except OSError as error:
@@ -76,6 +113,13 @@ def text_of(content: bytes) -> str:
     if "\0" in text:
         raise MalformedError("it has a NUL in it, which no text has", text.count("\n", 0, text.index("\0")) + 1)
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except OSError:  # it is gone, or not to be seen, by now
+        return False
 
 
 def _check_inside(path: Path, within: Path | None) -> None:

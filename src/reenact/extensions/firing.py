@@ -8,33 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
-from reenact.domain.tools import is_object
+from reenact.domain.legible import harmless
 from reenact.extensions.hooks import Hook
-from reenact.extensions.running import Ran, run
+from reenact.extensions.running import Running, run
+from reenact.extensions.verdicts import GUARDED, REFUSES, UnclearError, Verdict, plain_context, verdict_of
 
-REFUSES: Final = 2
-"""The exit code by which a hook refuses."""
 LONGEST: Final = 10_000
 """Characters of what a hook says that anybody is told."""
 
-_SECRET: Final = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
-_WITH_CONTEXT: Final = frozenset({"SessionStart", "UserPromptSubmit"})
-_NO_REASON: Final = "it gave no reason"
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What hooks make of an event: why they refuse it, None if they do not, and what the model is to know besides."""
-
-    refusal: str | None = None
-    context: str = ""
+_SECRETS: Final = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+_LOG: Final = "REENACT_DB"
 
 
 class Hooks:
     """The hooks that run, in their order; `warn` is told of those that fail, which changes nothing else.
 
-    `environ` is what they are given, without the key of the API. Safe for threads.
+    `environ` is what they are given, without what opens the API and a URL of the log, in which may be a password. Safe
+    for threads.
     """
 
     def __init__(
@@ -44,11 +34,16 @@ class Hooks:
         self._cwd = cwd
         self._warn = warn
         places = {"REENACT_PROJECT_DIR": str(cwd), "CLAUDE_PROJECT_DIR": str(cwd)}
-        self._environ = {name: value for name, value in environ.items() if name != _SECRET} | places
+        self._environ = {name: value for name, value in environ.items() if not _is_secret(name, value)} | places
+        self._running = Running()
 
     def listen_to(self, *events: str) -> bool:
         """Return whether any hook is told of one of the events."""
         return any(hook.event in events for hook in self._hooks)
+
+    def end(self) -> None:
+        """Kill those that run, with what they have started, and let no other one begin. Idempotent."""
+        self._running.end()
 
     def fire(
         self,
@@ -62,6 +57,8 @@ class Hooks:
         """Tell the hooks that fit, one after the other, until one refuses; `about` is what matchers are held to."""
         context: list[str] = []
         for hook in self._hooks:
+            if stop is not None and stop.is_set():
+                break
             if hook.event != event or not hook.fits(about):
                 continue
             verdict = self._tell(hook, session_id, facts, stop)
@@ -75,64 +72,44 @@ class Hooks:
         told = {"session_id": session_id, "cwd": str(self._cwd), "hook_event_name": hook.event, **facts}
         given = json.dumps(told, default=str).encode()
         try:
-            ran = run(hook.command, given, environ=self._environ, cwd=self._cwd, timeout=hook.timeout, stop=stop)
+            ran = run(
+                hook.command,
+                given,
+                environ=self._environ,
+                cwd=self._cwd,
+                timeout=hook.timeout,
+                stop=stop,
+                running=self._running,
+            )
         except OSError as error:
             self._warn(f"{_named(hook)} could not be started: {error.strerror or error}")
             return Verdict()
+        if self._running.has_ended:
+            return Verdict("the command is ending")
         if ran.code is None:
             if stop is None or not stop.is_set():
                 self._warn(f"{_named(hook)} was ended: it ran longer than {hook.timeout:g} s")
             return Verdict()
         if ran.code not in (0, REFUSES):
-            said = " ".join(ran.err.split())[:200]
+            said = _on_one_line(ran.err)[:200]
             self._warn(f"{_named(hook)} has failed with exit code {ran.code}{': ' if said else ''}{said}")
             return Verdict()
-        return _verdict(hook.event, ran)
+        try:
+            return verdict_of(hook.event, ran)
+        except UnclearError as error:
+            problem = f"what it printed cannot be understood: {error}"
+            self._warn(f"{_named(hook)}: {_on_one_line(problem)}")
+            return Verdict(problem) if hook.event in GUARDED else Verdict(None, plain_context(hook.event, ran))
 
 
-def _verdict(event: str, ran: Ran) -> Verdict:
-    if ran.code == REFUSES:
-        return Verdict(ran.err.strip() or _NO_REASON)
-    said = _json(ran.out)
-    if said is None:
-        return Verdict(None, ran.out.strip() if event in _WITH_CONTEXT else "")
-    specific = said.get("hookSpecificOutput")
-    specific = specific if is_object(specific) else {}
-    context = specific.get("additionalContext")
-    return Verdict(_refusal(said, specific), context if isinstance(context, str) else "")
-
-
-def _refusal(said: dict[str, Any], specific: dict[str, Any]) -> str | None:
-    """Return why a hook refuses, in any of the ways to say it; what it wants and cannot have here is refused too."""
-    if said.get("continue") is False:
-        return _text(said.get("stopReason"))
-    if said.get("decision") == "block":
-        return _text(said.get("reason"))
-    match specific.get("permissionDecision"):
-        case "deny":
-            return _text(specific.get("permissionDecisionReason"))
-        case "ask":
-            return "it wants a person to be asked, which a hook cannot have here; policies can"
-        case _:
-            pass
-    if "updatedInput" in specific:
-        return "it wants to change the arguments, which a hook cannot do here"
-    return None
-
-
-def _text(reason: object) -> str:
-    return reason if isinstance(reason, str) and reason.strip() else _NO_REASON
-
-
-def _json(out: str) -> dict[str, Any] | None:
-    if not out.lstrip().startswith("{"):
-        return None
-    try:
-        content = json.loads(out)
-    except (ValueError, RecursionError):
-        return None
-    return content if is_object(content) else None
+def _is_secret(name: str, value: str) -> bool:
+    return name in _SECRETS or (name == _LOG and "://" in value)
 
 
 def _named(hook: Hook) -> str:
     return f"the hook {hook.command[:80]!r} for {hook.event}"
+
+
+def _on_one_line(text: str) -> str:
+    """Return the text so that a terminal shows it and does not obey it."""
+    return harmless(" ".join(text.split()))

@@ -11,14 +11,16 @@ from reenact.domain.plain import is_mapping
 from reenact.domain.tools import is_array
 from reenact.extensions.problems import MalformedError
 
-LARGEST: Final = 16_000
-"""Characters that a front matter may have."""
+LARGEST: Final = 8_000
+"""Characters that a front matter may have: YAML is slow to read."""
+LARGEST_IN_ALL: Final = 100_000
+"""Characters that are read of the front matter of all the files of a `.reenact`."""
 LONGEST: Final = 1_024
 """Characters that a description may have."""
 
 _FENCE: Final = "---"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_WORDS: Final = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+_WORDS: Final = re.compile(r"[^\s,(]+(?:\([^()]*\))?")
 
 
 class Document:
@@ -116,15 +118,14 @@ def read_document(text: str) -> Document:
     Raises:
         MalformedError: the front matter has no end, is too large, is no YAML that we read, or no mapping.
     """
-    lines = text.split("\n")
-    if lines[0].rstrip() != _FENCE:
+    header, body = _taken_apart(text)
+    if header is None:
         return Document({}, text)
-    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == _FENCE), None)
-    if end is None:
-        raise MalformedError("the front matter that begins here has no end: a line of its own, `---`", 1)
-    header, body = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
     if len(header) > LARGEST:
         raise MalformedError(f"the front matter has {len(header):,} characters; {LARGEST:,} are read at most", 1)
+    if header.lstrip().startswith("%"):
+        line = 2 + header[: header.index("%")].count("\n")
+        raise MalformedError("lines that begin with `%` are not read here", line)
     try:
         content, places = read_yaml_with_places(header)
     except InvalidYAMLError as error:
@@ -136,6 +137,23 @@ def read_document(text: str) -> Document:
     if not is_mapping(content) or not all(isinstance(key, str) for key in content):
         raise MalformedError("the front matter is to be lines of `key: value`", 2)
     return Document({str(key): value for key, value in content.items()}, body, places)
+
+
+def length_of_front_matter(text: str) -> int:
+    """Return how many characters of YAML `read_document` would read."""
+    header, _ = _taken_apart(text)
+    return 0 if header is None or len(header) > LARGEST else len(header)
+
+
+def _taken_apart(text: str) -> tuple[str | None, str]:
+    """Return the front matter, None if there is none, and the body."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        return None, text
+    end = next((number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == _FENCE), None)
+    if end is None:
+        raise MalformedError("the front matter that begins here has no end: a line of its own, `---`", 1)
+    return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
 
 
 def _is_texts(value: object) -> TypeGuard[list[str]]:

@@ -24,7 +24,15 @@ LONGEST: Final = 3_600.0
 EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
 """What hooks are told of."""
 
-_QUICKLY_READ: Final = 16_000
+MOST: Final = 200
+"""Hooks that a file may have."""
+MOST_PROBLEMS: Final = 20
+"""Problems of a file that are told one by one."""
+
+_LONGEST_MATCHER: Final = 500
+"""Characters of a regular expression, which takes its time to be compiled."""
+_DIGITS: Final = 1_000
+_QUICKLY_READ: Final = 8_000
 """Characters of a file in which each line is worth being found."""
 _ELSEWHERE: Final = frozenset(
     {
@@ -83,26 +91,50 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
         MalformedError: it is no JSON object.
     """
     text = text_of(content)
-    events = _object(text)
     hooks: list[Hook] = []
-    problems: list[Problem] = []
-    lines = _Lines(text)
-    for event, groups in events.items():
+    problems = _Problems(path, text)
+    left = MOST
+    for event, groups in _object(text).items():
         if event not in EVENTS:
-            problems.append(Problem(path, lines.line_of((event,)), _unknown(event)))
+            problems.add((event,), _unknown(event))
             continue
         for where, found in _found(event, groups):
+            left -= 1
+            if left < 0:
+                problems.add(where, f"{_told(where)}: it is not read, for {MOST} others stand before it")
+                continue
             try:
                 hooks.append(_hook(event, *found, path=path, source=source))
             except MalformedError as error:
-                problems.append(Problem(path, lines.line_of(where), f"{_told(where)}: {error.message}"))
-    return HookFile(tuple(hooks), tuple(problems), hashlib.sha256(content).hexdigest())
+                problems.add(where, f"{_told(where)}: {error.message}")
+    return HookFile(tuple(hooks), problems.told(), hashlib.sha256(content).hexdigest())
+
+
+class _Problems:
+    """The problems of a file: the first with their lines, and how many more there are."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path = path
+        self._lines = _Lines(text)
+        self._first: list[Problem] = []
+        self._more = 0
+
+    def add(self, where: Path, message: str) -> None:
+        if len(self._first) < MOST_PROBLEMS:
+            self._first.append(Problem(self._path, self._lines.line_of(where), message))
+        else:
+            self._more += 1
+
+    def told(self) -> tuple[Problem, ...]:
+        if not self._more:
+            return tuple(self._first)
+        return (*self._first, Problem(self._path, None, f"and {self._more:,} more"))
 
 
 def _object(text: str) -> dict[str, Any]:
     """Return the events and what is to run: at the top, or under `hooks`."""
     try:
-        content = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        content = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse, parse_int=_whole)
     except json.JSONDecodeError as error:
         raise MalformedError(f"it is no JSON: {error.msg}", error.lineno) from None
     except (RecursionError, ValueError) as error:
@@ -163,6 +195,8 @@ def _matcher(event: str, group: object) -> str:
         return ""
     if not isinstance(matcher, str):
         raise MalformedError("`matcher` is to be text")
+    if len(matcher) > _LONGEST_MATCHER:
+        raise MalformedError(f"`matcher` has {len(matcher):,} characters; {_LONGEST_MATCHER:,} are read at most")
     try:
         with warnings.catch_warnings(action="ignore"):  # of what a later Python may read otherwise
             re.compile(matcher if matcher not in _ALL else "")
@@ -196,6 +230,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON value")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number has {len(digits):,} digits; {_DIGITS:,} are read at most")
+    return int(digits)
 
 
 def _told(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
@@ -12,14 +12,19 @@ import msgspec
 from reenact.extensions import hooks as hooking
 from reenact.extensions.agents import Agent, read_agent
 from reenact.extensions.commands import Command, read_command
-from reenact.extensions.files import names_in, read_bytes, text_of
+from reenact.extensions.files import MOST_IN_ALL, Allowance, is_folder, names_in, read_bytes, text_of
+from reenact.extensions.frontmatter import LARGEST_IN_ALL, length_of_front_matter
 from reenact.extensions.hooks import Hook, HookFile, read_hooks
 from reenact.extensions.problems import MalformedError, Problem
 from reenact.extensions.skills import FILE as SKILL_FILE
 from reenact.extensions.skills import Skill, read_skill
 
 FOLDER: Final = ".reenact"
+MOST: Final = 200
+"""Skills, commands and agents, of each, that are read of a `.reenact`."""
 _MARKDOWN: Final = ".md"
+_NO_SKILL: Final = "README.md"
+"""What may stand beside the skills and speak of them."""
 
 Source: TypeAlias = Literal["user", "project"]
 IsTrusted: TypeAlias = Callable[[Path, str], bool]
@@ -111,10 +116,29 @@ class _Folder:
         self.problems: list[Problem] = []
         self._within = within
         self._source: Source = source
+        self._content = Allowance(MOST_IN_ALL, "it is not read: the files have more than {} bytes together")
+        self._yaml = Allowance(
+            LARGEST_IN_ALL, "it is not read: the front matter of the files has more than {} characters together"
+        )
+        self._is_there = self._looked()
+
+    def _looked(self) -> bool:
+        """Return whether it is a folder; if it is something else, that is the only problem."""
+        try:
+            is_there = is_folder(self.path)
+        except FileNotFoundError:
+            return False
+        except MalformedError as error:
+            self._pass_over(self.path, error)
+            return False
+        if not is_there:
+            self._pass_over(self.path, MalformedError("it is to be a folder"))
+        return is_there
 
     def skills(self) -> dict[str, Skill]:
         folder = self.path / "skills"
-        return self._gather(self._skill(folder / name) for name in self._names(folder))
+        paths = (folder / name for name in self._names(folder))
+        return self._gather(self._skill(path) for path in self._first(folder, filter(self._is_of_skill, paths)))
 
     def commands(self) -> dict[str, Command]:
         return self._gather(self._command(path) for path in self._files("commands"))
@@ -124,6 +148,8 @@ class _Folder:
 
     def hooks(self) -> HookFile:
         path = self.path / hooking.FILE
+        if not self._is_there:
+            return HookFile((), (), "")
         try:
             found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
         except FileNotFoundError:
@@ -134,10 +160,44 @@ class _Folder:
         self.problems += found.problems
         return found
 
+    def _is_of_skill(self, path: Path) -> bool:
+        """Return whether it is the folder of a skill, having told of what somebody may take for a skill."""
+        if self._is_folder(path):
+            return True
+        if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
+            self._pass_over(path, MalformedError(f"it is no skill: that is a folder with a {SKILL_FILE} in it"))
+        return False
+
+    def _is_markdown(self, path: Path) -> bool:
+        """Return whether it is what a command or an agent is, having told of what somebody may take for one."""
+        if path.name.endswith(_MARKDOWN):
+            return True
+        if path.suffix.lower() == _MARKDOWN:
+            self._pass_over(path, MalformedError(f"it is not read: its name is to end in {_MARKDOWN}"))
+        elif self._is_folder(path):
+            where = f"put it into {path.parent.name} itself"
+            self._pass_over(path, MalformedError(f"it is a folder, and what is in it is not read: {where}"))
+        return False
+
+    def _is_folder(self, path: Path) -> bool:
+        """Return whether it is a folder, having told of what cannot be known."""
+        try:
+            return is_folder(path)
+        except FileNotFoundError:  # it was there a moment ago
+            pass
+        except MalformedError as error:
+            self._pass_over(path, error)
+        return False
+
+    def _first(self, folder: Path, paths: Iterable[Path]) -> list[Path]:
+        """Return the first of the paths, so many as are read."""
+        found = list(paths)
+        if len(found) > MOST:
+            self._pass_over(folder, MalformedError(f"it has {len(found)} of them; the first {MOST} are read"))
+        return found[:MOST]
+
     def _skill(self, folder: Path) -> Skill | None:
         path = folder / SKILL_FILE
-        if not folder.is_symlink() and not folder.is_dir():
-            return None  # a file that somebody has put beside the skills
         text = self._text(path, missing="there is no such file; it is what makes a folder a skill")
         if text is None:
             return None
@@ -158,11 +218,13 @@ class _Folder:
             return None
         return self._read(path, lambda: read_agent(text, name=path.stem, path=_shown(path), source=self._source))
 
-    def _files(self, kind: str) -> Iterator[Path]:
+    def _files(self, kind: str) -> list[Path]:
         folder = self.path / kind
-        return (folder / name for name in self._names(folder) if name.endswith(_MARKDOWN))
+        return self._first(folder, filter(self._is_markdown, (folder / name for name in self._names(folder))))
 
     def _names(self, folder: Path) -> list[str]:
+        if not self._is_there:
+            return []
         try:
             return names_in(folder, self._within)
         except MalformedError as error:
@@ -171,11 +233,14 @@ class _Folder:
 
     def _text(self, path: Path, *, missing: str = "it was there a moment ago") -> str | None:
         try:
-            return text_of(read_bytes(path, self._within))
+            text = text_of(read_bytes(path, self._within, self._content))
+            self._yaml.take(length_of_front_matter(text))
         except FileNotFoundError:
             self._pass_over(path, MalformedError(missing))
         except MalformedError as error:
             self._pass_over(path, error)
+        else:
+            return text
         return None
 
     def _read(self, path: Path, read: Callable[[], One]) -> One | None:

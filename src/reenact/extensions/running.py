@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, Self
@@ -19,17 +19,65 @@ import msgspec
 LARGEST: Final = 100_000
 """Bytes that are kept of what a hook prints, on each of its two outputs; the rest is read and dropped."""
 
+_REAPED_WITHIN: Final = 2.0
+"""Seconds after which nobody waits any more for what was killed."""
 _PIECE: Final = 1 << 16
 _LOOK_AROUND: Final = 0.05
 """Seconds after which to see whether it has ended, though something that it started still holds its outputs."""
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """How a hook ended: `code` is its exit code, negative for a signal; None if it was ended when its time was over."""
+    """How a hook ended: `code` is its exit code, negative for a signal; None if it was ended when its time was over.
+
+    `is_cut` says that it printed more on standard output than is kept.
+    """
 
     code: int | None
     out: str
     err: str
+    is_cut: bool = False
+
+
+class Running:
+    """The hooks that run, on whatever thread: they can all be ended at once, with what they have started."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._ended = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all were ended."""
+        return self._ended
+
+    @contextlib.contextmanager
+    def started(self, command: str, environ: Mapping[str, str], cwd: Path) -> Generator[subprocess.Popen[bytes] | None]:
+        """Start a command line in a process group of its own, and reap it at the end; None if all were ended before.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        with self._changed:  # so that none begins unseen while all are ended
+            process = None if self._ended else _started(command, environ, cwd)
+            if process is not None:
+                self._processes.add(process)
+        try:
+            yield process
+        finally:
+            if process is not None:
+                process.wait()
+                with self._changed:
+                    self._processes.discard(process)
+                    self._changed.notify_all()
+
+    def end(self) -> None:
+        """Kill all that run, and let no other one begin. Idempotent."""
+        with self._changed:
+            self._ended = True
+            for process in self._processes:
+                _kill(process)
+            self._changed.wait_for(lambda: not self._processes, _REAPED_WITHIN)
 
 
 def run(
@@ -40,15 +88,42 @@ def run(
     cwd: Path,
     timeout: float,
     stop: threading.Event | None = None,
+    running: Running | None = None,
 ) -> Ran:
     """Run the command line with `given` on its standard input, for at most `timeout` seconds, or until `stop` is set.
 
-    It and what it has started are killed then, as they are when this is interrupted.
+    It and what it has started are killed then, as they are when this is interrupted and when all that are `running` are
+    ended. What it leaves behind when it ends by itself goes on.
 
     Raises:
         OSError: it cannot be started.
     """
-    process = subprocess.Popen(  # noqa: S603 - a command line of a person, or trusted by one
+    with (running or Running()).started(command, environ, cwd) as process:
+        if process is None:
+            return Ran(None, "", "")
+        ended = False
+        try:
+            with _Exchange(process, given) as exchange:
+                ended = exchange.until(time.monotonic() + timeout, stop)
+                return Ran(
+                    process.returncode if ended else None,
+                    exchange.said(process.stdout),
+                    exchange.said(process.stderr),
+                    exchange.is_cut,
+                )
+        finally:
+            if not ended:
+                _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and what it has started, but for what has left its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _started(command: str, environ: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - a command line of a person, or trusted by one
         ["/bin/sh", "-c", command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -57,24 +132,14 @@ def run(
         env=dict(environ),
         start_new_session=True,
     )
-    ended = False
-    try:
-        with _Exchange(process, given) as exchange:
-            ended = exchange.until(time.monotonic() + timeout, stop)
-            return Ran(
-                process.returncode if ended else None, exchange.said(process.stdout), exchange.said(process.stderr)
-            )
-    finally:
-        if not ended:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 class _Exchange:
     """What goes in and comes out, without blocking."""
 
     def __init__(self, process: subprocess.Popen[bytes], given: bytes) -> None:
+        self.is_cut = False
+        """Whether more was printed on standard output than is kept."""
         self._process = process
         self._left = memoryview(given)
         self._heard: dict[IO[bytes] | None, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
@@ -142,7 +207,9 @@ class _Exchange:
         if not piece:
             self._close(pipe)
         heard = self._heard[pipe]
-        heard += piece[: LARGEST - len(heard)]
+        room = LARGEST - len(heard)
+        self.is_cut |= pipe is self._process.stdout and len(piece) > room
+        heard += piece[:room]
 
     def _close(self, pipe: IO[bytes]) -> None:
         self._selector.unregister(pipe)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from reenact.domain.errors import ReenactError
+from reenact.terminal.characters import plain_lines
 
 _SHOWN: Final = 2000
 
@@ -27,7 +28,10 @@ class TerminalTestErrorType(StrEnum):
 
 
 class TerminalTestError(ReenactError):
-    """An error of a terminal test: its `type`, what it is about, and in `seen` the last of what the program showed."""
+    """An error of a terminal test: its `type`, what it is about, and in `seen` the last of what the program showed.
+
+    In its text control characters are made visible, so that it can be printed; `message` and `seen` are as they are.
+    """
 
     def __init__(
         self,
@@ -38,7 +42,7 @@ class TerminalTestError(ReenactError):
         seen: str | None = None,
     ) -> None:
         shown = "" if seen is None else f"\n{_excerpt(seen)}"
-        super().__init__(f"{message}{shown}")
+        super().__init__(plain_lines(f"{message}{shown}"))
         self.type = type
         self.code = type.value.lower()
         self.message = message

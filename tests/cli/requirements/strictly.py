@@ -9,12 +9,14 @@ Json: TypeAlias = dict[str, Any]
 
 
 def lines_of_json(printed: str) -> list[Json]:
-    """Return the objects of the lines; what is no JSON, no object or has a key twice is refused.
+    """Return the objects of the lines, taking for the end of one what any reader may take for it.
+
+    What is no JSON, no object, or has a key twice is refused.
 
     Raises:
         ValueError: a line is not what it should be.
     """
-    return [_object(line) for line in printed.split("\n") if line]
+    return [_object(line) for line in printed.splitlines() if line]
 
 
 def _object(line: str) -> Json:

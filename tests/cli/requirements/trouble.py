@@ -102,4 +102,7 @@ troubles = st.sampled_from((SUCCESSES, USAGE, AUTHENTICATION, NETWORK, TIME)).fl
 LEGIBLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 """What can stand on a command line: no lone surrogates, no NUL."""
 questions = LEGIBLE.filter(lambda text: text.strip() not in ("", "-"))
-answers = LEGIBLE.filter(lambda text: text.strip() != "")
+answers = st.builds(
+    "{}{}".format, LEGIBLE.filter(lambda text: text.strip() != ""), st.sampled_from(["", "\x85", "\u2028"])
+)
+"""What a model may say, also what some readers of lines take for the end of one."""

@@ -328,3 +328,12 @@ def test_an_engine_without_its_library_says_what_to_install(
 
     assert refused.value.code == "invalid_config"
     assert f"pip install '{extra}'" in str(refused.value)
+
+
+@pytest.mark.parametrize("written", [b"a\x7fb", b"a\x1b[3\x7f1mb", b"a\x7f\x7fb\x7f", "é\x7fb".encode()])
+def test_a_delete_that_a_program_writes_shows_nothing(opened: Opened, written: bytes) -> None:
+    engine = opened()
+
+    engine.feed(written)
+
+    assert engine.text() == written.decode()[0] + "b"

@@ -189,3 +189,11 @@ def test_a_player_shows_the_same_screen(chunks: list[bytes], sizes: list[int]) -
         play(made.asciicast(), played)
 
         assert played.screen() == seen.screen()
+
+
+def test_halves_of_characters_in_the_header_are_replaced() -> None:
+    recording = Recording(80, 24, command="printf \udcff", started=0)
+
+    header = json.loads(recording.asciicast(title="a\ud800").splitlines()[0])
+
+    assert (header["command"], header["title"]) == ("printf ?", "a?")

@@ -7,17 +7,18 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from reenact.terminal.session import ending
+from reenact.terminal.session import ending, live
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.ending import Family
+from reenact.terminal.session.pty import Pair
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import CAT, RAW_CAT, Blind, holdings, is_alive, shell
+from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
 
 SHORT = 0.02
 
@@ -217,3 +218,70 @@ def test_a_process_with_a_strange_name_is_read_right(tmp_path: Path, start: Star
     terminal.dispose()
 
     assert not is_alive(pid)
+
+
+def test_one_at_a_terminal_elsewhere_that_has_the_same_path_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As in a container, which has a /dev/pts of its own.
+    pair = Pair(80, 24)
+    ours = pair.place()
+    assert ours is not None
+    family = Family(1, "no such mark", lambda: True, lambda: None, terminal=pair.place)
+    with subprocess.Popen(["/bin/sleep", "60"], stdin=pair.other, process_group=0) as at_terminal:
+        try:
+            for other in (ours._replace(device=ours.device + 1), ours._replace(inode=ours.inode + 1)):
+                with monkeypatch.context() as patch:
+                    patch.setattr(pair, "_place", other)
+                    family.end([signal.SIGKILL])
+                assert at_terminal.poll() is None
+
+            family.end([signal.SIGKILL])
+
+            assert not is_alive(at_terminal.pid)
+        finally:
+            at_terminal.kill()
+            pair.close()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_end_that_is_interrupted_is_made_at_once(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    before = holdings()
+    terminal = TerminalEmulator(shell("trap '' HUP TERM; echo ready; read line"), engine=Blind).start()
+    terminal.wait_for("ready")
+    pid = terminal.pid
+    assert pid is not None
+    left = [KeyboardInterrupt] * times
+    until = ending.until
+
+    def interrupted(condition: Callable[[], bool], timeout: float) -> bool:
+        if left:
+            raise left.pop()
+        return until(condition, timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ending, "until", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            terminal.dispose()
+
+    assert not exists(pid)
+    terminal.dispose()
+    assert terminal.exit_status == ExitStatus(signal=signal.SIGKILL)
+    assert holdings() == before
+
+
+@pytest.mark.usefixtures("hurry")
+def test_an_end_that_could_not_be_made_is_made_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(family: Family, signals: object = None) -> None:
+        raise KeyboardInterrupt
+
+    terminal = TerminalEmulator(shell("trap '' HUP; echo ready; exec sleep 60"), engine=Blind).start()
+    terminal.wait_for("ready")
+    with monkeypatch.context() as patch:
+        patch.setattr(Family, "end", interrupted)
+        patch.setattr(live, "_REAP", SHORT)
+        with pytest.raises(KeyboardInterrupt):
+            terminal.dispose()
+    assert terminal.is_running
+
+    terminal.dispose()
+
+    assert terminal.exit_status == ExitStatus(signal=signal.SIGTERM)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.session import EngineChoice, _clear_away
+from reenact.terminal.session.spawning import Process, spawn
+from reenact.terminal.session.vforking import CannotVforkError
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
@@ -229,11 +235,27 @@ def test_a_terminal_that_is_in_use_does_not_hold_up_the_end_of_the_interpreter()
 def test_a_fork_of_the_process_leaves_its_terminals_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = start(*CAT, engine=Blind)
 
+    live = terminal._started()
+    uses: list[Callable[[], object]] = [
+        lambda: terminal.write("a"),
+        lambda: terminal.wait_for("a", 0),
+        lambda: terminal.wait_for_exit(0),
+        lambda: terminal.resize(70, 20),
+        terminal.kill,
+    ]
+
     with monkeypatch.context() as patch:
         patch.setattr("os.getpid", lambda: 1)
-        _clear_away(terminal._started(), "cat")
+        _clear_away(live, "cat")
+        terminal.dispose()
+        for use in uses:
+            with pytest.raises(TerminalTestError, match="fork") as caught:
+                use()
+            assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
+        assert terminal.is_running
 
-    assert terminal.is_running
+    terminal.send_line("still here")
+    terminal.wait_for("still here\nstill here\n")
 
 
 def test_a_terminal_that_is_disposed_of_keeps_its_last_screen(start: Start) -> None:
@@ -265,3 +287,68 @@ def test_the_thread_has_a_name_that_says_whose_it_is(start: Start) -> None:
     start(*CAT)
 
     assert any(thread.name.startswith("reenact-terminal-") for thread in threading.enumerate())
+
+
+def test_a_status_that_others_take_first_is_that_of_the_program() -> None:
+    class Robbed(subprocess.Popen[bytes]):
+        """Others wait for all children of the process, and are faster."""
+
+        def poll(self) -> int | None:
+            if self.returncode is None:
+                os.waitpid(self.pid, 0)
+            return super().poll()
+
+    def robbed(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+        return Robbed(argv, env=env, cwd=cwd, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+
+    with TerminalEmulator(shell("exit 7"), spawner=robbed, engine=Blind) as terminal:
+        assert terminal.wait_for_exit() == ExitStatus(code=7)
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_status_that_is_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch, *, is_copied: bool) -> None:
+    def not_here(*_: object, **__: object) -> NoReturn:
+        raise CannotVforkError
+
+    if is_copied:
+        monkeypatch.setattr("reenact.terminal.session.spawning.vforked", not_here)
+
+    def reaped(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
+        process = spawn(argv, env, cwd, terminal)
+        os.waitpid(process.pid, 0)
+        return process
+
+    with TerminalEmulator(shell("echo bye; exit 7"), spawner=reaped, engine=Blind) as terminal:
+        with pytest.raises(TerminalTestError, match=r"it is not known how(?s:.*)bye") as caught:
+            terminal.wait_for_exit()
+
+        assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
+        assert (terminal.is_running, terminal.exit_status) == (False, None)
+        with pytest.raises(TerminalTestError, match="it is not known how") as caught:
+            terminal.wait_for("never")
+        assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
+    assert terminal.exit_status is None
+    assert "x" not in {event.code for event in terminal.recording.events}
+
+
+def test_output_counts_once_the_screen_has_it_and_as_long_as_it_has_not_nothing_is_quiet(start: Start) -> None:
+    is_fed, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(Blind):
+        def feed(self, data: bytes) -> bytes:
+            is_fed.set()
+            may_go_on.wait()
+            return b""
+
+    terminal = start("/usr/bin/printf", "Hello", engine=Slow)
+    try:
+        is_fed.wait()
+        with pytest.raises(WaitTimeoutError):
+            terminal.wait_for("Hello", 0)
+        with pytest.raises(WaitTimeoutError):
+            terminal.wait_idle(0.001, 0.02)
+        assert terminal.get_output() == ""
+    finally:
+        may_go_on.set()
+
+    assert terminal.wait_for("Hello") == "Hello"

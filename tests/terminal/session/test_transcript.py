@@ -147,3 +147,16 @@ def test_what_is_no_pattern_is_refused(wrong: str) -> None:
         compiled(wrong)
 
     assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
+def test_the_end_of_a_line_is_found_as_terminals_write_it(end: str) -> None:
+    transcript = Transcript(100)
+    search = Search(transcript, "a\nb", only_new=True)
+
+    found: list[str | None] = []
+    for character in f"a{end}b":
+        transcript.add(character.encode())
+        found.append(search())
+
+    assert found == [None] * len(end) + [None, f"a{end}b"]

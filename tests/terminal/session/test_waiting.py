@@ -269,3 +269,33 @@ def test_a_question_that_takes_long_rests_as_long() -> None:
         wait(changes, asking(changes, question, 0.2))
 
     assert 2 <= len(asked) <= 12
+
+
+def test_what_a_program_has_shown_does_not_drive_the_terminal_of_who_reads_the_error() -> None:
+    seen = "safe\a\x1b[31m\r\nspoof\red\t\x7f\x9b\u202e"
+
+    error = WaitTimeoutError("waited for '\x1b'", seen=seen)
+
+    assert str(error) == "waited for '␛'\nthis was shown:\nsafe␇␛[31m\nspoof␍ed\t␡\\x9b\\u202e"
+    assert (error.message, error.seen) == ("waited for '\x1b'", seen)
+
+
+def test_when_all_was_matched_before_the_error_says_so_and_what_it_was(start: Start) -> None:
+    terminal = start(*shell("printf 'one\\ntwo\\nthree'; read line"), engine=Blind)
+    terminal.wait_for("three")
+
+    with pytest.raises(WaitTimeoutError, match="nothing new was shown") as caught:
+        terminal.wait_for("three", 0)
+
+    assert caught.value.seen == "one\ntwo\nthree"
+
+
+def test_what_was_expected_of_the_screen_of_a_program_that_has_ended_is_an_expectation(start: Start) -> None:
+    terminal = start("/usr/bin/printf", "Hello")
+
+    with pytest.raises(ExpectationError, match=r"it is not there.*the program has ended"):
+        terminal.get_by_text("Bye").expect_visible()
+
+    with pytest.raises(TerminalTestError) as caught:
+        terminal.get_by_text("Bye").text  # noqa: B018 - it waits
+    assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED

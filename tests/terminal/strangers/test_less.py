@@ -48,6 +48,7 @@ def test_what_is_searched_for_is_marked(less: TerminalEmulator) -> None:
 
 
 def test_a_larger_terminal_shows_more(less: TerminalEmulator) -> None:
+    less.wait_idle()  # it overlooks a new size between drawing and reading
     less.resize(40, 21)
 
     less.get_by_text("line 20").expect_visible()

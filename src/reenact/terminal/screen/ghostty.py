@@ -209,7 +209,8 @@ class _History:
         known = self._still_known(count) if columns == self._columns else 0
         del self._lines[: len(self._lines) - known]
         if known < count:
-            self._lines += self._terminal.history(known, count - 1)
+            wanted = max(known, count - self._most)  # the library keeps more
+            self._lines += [""] * (wanted - known) + self._terminal.history(wanted, count - 1)
             self._terminal.mark(count - 1)
             self._columns = columns
         return tuple(self._lines[-self._most :])

@@ -25,7 +25,14 @@ _CELL_HEIGHT: Final = 16
 _LONGEST_STRING: Final = 64 * 1024
 """Bytes that are kept of a string sequence that has not ended, or of what a program puts on the clipboard."""
 _MOST_HISTORY: Final = 64 * 1024 * 1024
-"""Bytes that rows above the screen may take; 10,000 rows of 80 columns take less than a tenth of it."""
+"""Bytes that rows above the screen may take."""
+_CELL: Final = 16
+"""Bytes that are allowed for a cell of them. It takes 8; styles, links and combined characters come on top."""
+_PAGES: Final = 1024 * 1024
+"""Bytes that are allowed besides: the library gives rows up by the page."""
+_NO_LIMIT: Final = 2**31
+"""Rows above the screen. To limit them makes the library ten times slower once there are as many; bytes do not."""
+_DELETE: Final = b"\x7f"
 _OUT_OF_SPACE: Final = -3
 _UNDERLINES: Final[dict[int, Underline]] = {1: "single", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
@@ -61,11 +68,12 @@ class Terminal:
     """A terminal of the library. The cells of a row are asked for while `every_row` stands there."""
 
     def __init__(self, columns: int, rows: int, scrollback: int) -> None:
-        terminal: Any = _core.Terminal(columns, rows, scrollback=scrollback, fg=_FOREGROUND, bg=_BACKGROUND)
+        terminal: Any = _core.Terminal(columns, rows, scrollback=_NO_LIMIT, fg=_FOREGROUND, bg=_BACKGROUND)
         self._terminal = terminal
         self._handle: Any = terminal._t[0]  # noqa: SLF001 - for the calls that the library has no method for
         self._replies = bytearray()
         self._size = (columns, rows)
+        self._scrollback, self._room = scrollback, 0
         self._picture: Any = _made("GhosttyRenderState", _lib.ghostty_render_state_new)
         self._rows: Any = _made("GhosttyRenderStateRowIterator", _lib.ghostty_render_state_row_iterator_new)
         self._cells: Any = _made("GhosttyRenderStateRowCells", _lib.ghostty_render_state_row_cells_new)
@@ -80,6 +88,8 @@ class Terminal:
     def write(self, data: bytes) -> bytes:
         """Take what the program has written; return what the terminal answers it."""
         self._combining = self._combining or not data.isascii()
+        if _DELETE in data:
+            data = data.replace(_DELETE, b"\0")  # terminals pass over both, but the library shows the one
         _lib.ghostty_terminal_vt_write(self._handle, data, len(data))
         replies = bytes(self._replies)
         self._replies.clear()
@@ -88,6 +98,10 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         """Change the size. Lines that were too long for a row are broken anew."""
         self._size = (columns, rows)
+        if self._scrollback:
+            # Narrower rows take less, but those that are there are still wide.
+            self._room = max(self._room, min(_MOST_HISTORY, self._scrollback * columns * _CELL + _PAGES))
+        self._set(_lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, _ffi.new("size_t*", self._room))
         self._terminal.resize(columns, rows, _CELL_WIDTH, _CELL_HEIGHT)
 
     def close(self) -> None:
@@ -248,15 +262,17 @@ class Terminal:
         for option, value in (
             (_lib.GHOSTTY_TERMINAL_OPT_WRITE_PTY, reply),
             (_lib.GHOSTTY_TERMINAL_OPT_SIZE, size),
-            (_lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, _ffi.new("size_t*", _MOST_HISTORY)),
             (_lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES, bound),
             (_lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES_KITTY, bound),
             (_lib.GHOSTTY_TERMINAL_OPT_CLIPBOARD_WRITE_MAX_BYTES, bound),
             # Pictures: none is kept, and no file is read for one.
             (_lib.GHOSTTY_TERMINAL_OPT_KITTY_IMAGE_STORAGE_LIMIT, _ffi.new("uint64_t*", 0)),
         ):
-            _check(_lib.ghostty_terminal_set(self._handle, option, value))
+            self._set(option, value)
         return size, reply
+
+    def _set(self, option: int, value: Any) -> None:  # noqa: ANN401 - for the library
+        _check(_lib.ghostty_terminal_set(self._handle, option, value))
 
     def _keep_reply(self, _terminal: Any, _data: Any, start: Any, length: int) -> None:  # noqa: ANN401 - from the library
         self._replies += _ffi.buffer(start, length)

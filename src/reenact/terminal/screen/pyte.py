@@ -99,6 +99,9 @@ class PyteEngine:
     questions that are answered             status (DSR) and attributes (DA), and no others
     a soft reset (DECSTR)                   resets margins and origin as well, which Ghostty keeps
     grapheme clusters (mode 2027)           each character has a width of its own, as Ghostty without that mode
+    restoring the cursor (DECRC)            moves it between the margins, if there are any
+    origin mode (DECOM)                     with margins, the cursor is in another row when either is set or reset
+    no wrapping (DECAWM reset)              wide and combining characters at the end of a row go elsewhere
     a sequence that never ends              is kept in memory until it does
     ======================================  ===============================================================
 

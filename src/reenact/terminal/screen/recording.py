@@ -101,13 +101,13 @@ class Recording:
         """
         header: dict[str, object] = {
             "version": 3,
-            "term": {"cols": self.cols, "rows": self.rows, "type": self.term},
+            "term": {"cols": self.cols, "rows": self.rows, "type": _text(self.term)},
             "timestamp": int(self.started),
         }
         if self.command is not None:
-            header["command"] = self.command
+            header["command"] = _text(self.command)
         if title is not None:
-            header["title"] = title
+            header["title"] = _text(title)
         lines = [json.dumps(header)]
         before = 0.0
         for event in (*self._events, *self._unfinished()):

@@ -158,8 +158,16 @@ async def _rest(changes: Changes, pause: Pause) -> None:
 
 
 async def _off_the_loop(work: Callable[[], T]) -> T:
-    """Do on a thread what blocks; if cancelled, first let it come to its end."""
-    working = asyncio.get_running_loop().run_in_executor(None, work)
+    """Do on a thread what blocks, or here if there is none to be had; if cancelled, first let it come to its end."""
+    turns = [work]
+
+    def once() -> T:
+        return turns.pop()()
+
+    try:
+        working = asyncio.get_running_loop().run_in_executor(None, once)
+    except RuntimeError:
+        return once()  # should the executor find a thread later, its turn is over
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

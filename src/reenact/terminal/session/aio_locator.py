@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeVar, Unpack
 
-from reenact.terminal.errors import ExpectationError, WaitTimeoutError
+from reenact.terminal.errors import ExpectationError, TerminalTestError, WaitTimeoutError
 from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.model import Cell, Screen
-from reenact.terminal.session.locator import Locator, Match, StyleFields, Viewed
+from reenact.terminal.session.locator import IN_VAIN, Locator, Match, StyleFields, Viewed
 from reenact.terminal.style import ANSIStyle
 
 T = TypeVar("T")
@@ -161,8 +161,10 @@ class AsyncLocator:
 
         try:
             (answer,) = await self._watched.watch(look, timeout, what=f"{self} to be as expected")
-        except WaitTimeoutError as error:
-            raise (failed[0] if failed else error) from None
+        except TerminalTestError as error:
+            if not failed or error.type not in IN_VAIN:
+                raise
+            raise failed[0] from error
         return answer
 
 

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Final
 
 from reenact.terminal.screen.model import Engine, Modes, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.status import ExitStatus
+
+_FIRST: Final = 4096
+_SMALLEST: Final = 256
+_LARGEST: Final = 65_536
+"""Bytes that an engine is given at once, at first, at least and at most."""
+_SHORT: Final = 0.002
+_LONG: Final = 0.01
+"""Seconds: what takes less is given in larger pieces then, what takes more in smaller ones."""
+_YIELD: Final = 0.0002
+_MOST_EVENTS: Final = 200_000
+"""Events of a recording, some 40 MB."""
 
 
 class Display:
@@ -16,43 +31,78 @@ class Display:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.RLock()
+        self._waiting: deque[None] = deque()
+        self._piece = _FIRST
         self._drawn = 0
         self._screen: tuple[int, Screen] | None = None
         self._is_closed = False
 
-    def feed(self, data: bytes) -> bytes:
-        """Take what the program wrote; return what a terminal answers."""
+    def taken(self, data: bytes, note: Callable[[bytes], None]) -> Iterator[bytes]:
+        """Take what the program wrote, in pieces, each noted in the same moment; yield what a terminal answers.
+
+        Others have their turn between two pieces, which take a few milliseconds each, however slow the engine is.
+        """
+        start = 0
+        while start < len(data):
+            piece = data[start : start + self._piece]
+            start += len(piece)
+            yield self._feed(piece, note)
+
+    def _feed(self, piece: bytes, note: Callable[[bytes], None]) -> bytes:
+        # A lock that is let go of and taken again at once is not given to who waits for it.
+        latest = time.monotonic() + _LONG
+        while self._waiting and time.monotonic() < latest:
+            time.sleep(_YIELD)
         with self._lock:
             self._drawn += 1
-            return self._engine.feed(data)
+            begun = time.monotonic()
+            try:
+                return self._engine.feed(piece)
+            finally:
+                note(piece)
+                took = time.monotonic() - begun
+                if took > _LONG:
+                    self._piece = max(_SMALLEST, self._piece // 2)
+                elif took < _SHORT and len(piece) == self._piece:
+                    self._piece = min(_LARGEST, self._piece * 2)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Hold what is shown: as long as that lasts, nothing is taken in."""
+        self._waiting.append(None)
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._waiting.pop()
 
     def resize(self, cols: int, rows: int) -> None:
         """Give the screen another size, unless it is closed."""
-        with self._lock:
+        with self.held():
             if not self._is_closed:
                 self._drawn += 1
                 self._engine.resize(cols, rows)
 
     def screen(self) -> Screen:
         """Return the screen as it is."""
-        with self._lock:
+        with self.held():
             if self._screen is None or self._screen[0] != self._drawn:
                 self._screen = self._drawn, self._engine.screen()
             return self._screen[1]
 
     def text(self) -> str:
         """Return the text of the screen."""
-        with self._lock:
+        with self.held():
             return self.screen().text if self._is_closed else self._engine.text()
 
     def modes(self) -> Modes:
         """Return what the program has asked of its terminal."""
-        with self._lock:
+        with self.held():
             return self.screen().modes if self._is_closed else self._engine.modes()
 
     def close(self) -> None:
         """Keep the last screen, and release the engine. Idempotent."""
-        with self._lock:
+        with self.held():
             if not self._is_closed:
                 try:
                     self.screen()
@@ -62,37 +112,56 @@ class Display:
 
 
 class Recorder:
-    """Adds to a recording what happens, with the seconds since the start; of the output no more than `limit` bytes."""
+    """Adds to a recording what happens, with the seconds since the start.
+
+    Of the output no more than `limit` bytes are recorded, and as many of the input, in 200,000 events.
+    """
 
     def __init__(self, recording: Recording, limit: int) -> None:
         self._recording = recording
-        self._left = limit
+        self._output_left = self._input_left = limit
+        self._events_left = _MOST_EVENTS
         self._lock = threading.RLock()
         self._began = time.monotonic()
 
     def output(self, data: bytes) -> None:
         """Add what the program wrote."""
         with self._lock:
-            if self._left > 0:
-                self._recording.add_output(self._now, data)
-                self._left -= len(data)
-                if self._left <= 0:
-                    self._recording.mark("the output behind this was too much to be recorded", self._now)
+            if self._output_left > 0 and self._has_room():
+                self._recording.add_output(self._now, data[: self._output_left])
+                self._output_left -= len(data)
+                if self._output_left <= 0:
+                    self._say_too_much("output")
 
     def input(self, data: bytes) -> None:
         """Add what was written to the program."""
         with self._lock:
-            self._recording.add_input(self._now, data)
+            if self._input_left > 0 and self._has_room():
+                self._recording.add_input(self._now, data[: self._input_left])
+                self._input_left -= len(data)
+                if self._input_left <= 0:
+                    self._say_too_much("input")
 
     def resized(self, cols: int, rows: int) -> None:
         """Add that the terminal has another size."""
         with self._lock:
-            self._recording.add_resize(self._now, cols, rows)
+            if self._has_room():
+                self._recording.add_resize(self._now, cols, rows)
 
     def ended(self, status: ExitStatus) -> None:
         """Add how the program has ended."""
         with self._lock:
             self._recording.add_exit(self._now, status)
+
+    def _has_room(self) -> bool:
+        """Whether there is room for another event; it is taken."""
+        if self._events_left == 1:
+            self._say_too_much("session")
+        self._events_left -= 1
+        return self._events_left > 0
+
+    def _say_too_much(self, of_what: str) -> None:
+        self._recording.mark(f"the {of_what} behind this was too much to be recorded", self._now)
 
     @property
     def _now(self) -> float:

@@ -34,7 +34,8 @@ class TerminalEmulator(Session):
 
         Raises:
             TerminalTestError: there is no pseudo-terminal (`PTY_CREATE_FAILED`), the program or its directory cannot be
-                used (`PROCESS_START_FAILED`), or it was started before (`SCRIPT_EXECUTION_ERROR`).
+                used, there is no thread to be had or SIGCHLD is ignored (`PROCESS_START_FAILED`), or it was started
+                before (`SCRIPT_EXECUTION_ERROR`).
         """
         self._start()
         return self
@@ -42,7 +43,13 @@ class TerminalEmulator(Session):
     def dispose(self) -> None:
         """End the program with all that it has started, and close the terminal. Idempotent.
 
-        They are hung up, terminated, and killed, with half a second to act on each. What was shown can still be read.
+        They are hung up, terminated, and killed, with half a second to act on each; when that is interrupted, as with
+        Ctrl+C, they are killed at once. What was shown can still be read. In a fork of the process it does nothing.
+
+        A process is known to be one of them by its session, its process group, its ancestors, by a standard stream that
+        is the terminal, or by REENACT_TERMINAL in its environment. So a daemon lives on that has left all of the first
+        four and whose environment lacks that variable (`env -i`) or may not be read (ssh-agent, unless we are root).
+        Where the system lists no processes, as Linux does, only the program's group and the one in the foreground end.
         """
         self._dispose()
 
@@ -84,11 +91,11 @@ class TerminalEmulator(Session):
     def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
         r"""Wait until the pattern is there; return what is there from the beginning up to the end of the match.
 
-        A text is found as it stands, its `\n` also as `\r\n`; a compiled pattern is searched for. With the scope `new`
-        they are looked for in what has come behind the last match of such a wait, without sequences; with `all` in
-        everything, without sequences; with `screen` in the text of the screen. `match` is the match then. A pattern
-        matches as soon as it can: `\d+` may find the first half of a number. A compiled one that backtracks for long is
-        not interrupted, and nothing else runs meanwhile.
+        A text is found as it stands, its `\n` also as `\r\n` or `\r\r\n`; a compiled pattern is searched for. With the
+        scope `new` they are looked for in what has come behind the last match of such a wait, without sequences; with
+        `all` in everything, without sequences; with `screen` in the text of the screen. What is found is on the screen
+        as well. `match` is the match then. A pattern matches as soon as it can: `\d+` may find the first half of a
+        number. A compiled one that backtracks for long is not interrupted, and nothing else runs meanwhile.
 
         Raises:
             WaitTimeoutError: it did not come in time; the program goes on.
@@ -118,6 +125,8 @@ class TerminalEmulator(Session):
 
         Raises:
             WaitTimeoutError: it did not end in time; it has been ended then, with all that it had started.
+            TerminalTestError: something else in this process took note of its end first, as a handler of SIGCHLD that
+                waits for any child: it is not known how it ended (`SCRIPT_EXECUTION_ERROR`).
         """
         try:
             return self._wait(self._questions.exiting(timeout))

@@ -85,7 +85,7 @@ class Family:
             return self._send_to_groups(number)
         for member in members:
             _signal(member.pid, number)
-        _until(lambda: not any(_lives(member) for member in members), GRACE)
+        until(lambda: not any(_lives(member) for member in members), GRACE)
         return bool(members)
 
     def _send_to_groups(self, number: signal.Signals) -> bool:
@@ -94,7 +94,7 @@ class Family:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group or self.pid, number)
                 os.killpg(group or self.pid, signal.SIGCONT)
-        return bool(groups) and not _until(self.has_ended, GRACE)
+        return bool(groups) and not until(self.has_ended, GRACE)
 
     def _members(self) -> list[Entry]:
         """Return those who live: the descendants, the session, the groups, who else has the mark or the terminal."""
@@ -156,7 +156,7 @@ def _lives(member: Entry) -> bool:
     return entry is not None and entry.started == member.started and entry.is_alive
 
 
-def _until(condition: Callable[[], bool], timeout: float) -> bool:
+def until(condition: Callable[[], bool], timeout: float) -> bool:
     """Wait until it is so; return whether it is."""
     deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE
     while not condition():

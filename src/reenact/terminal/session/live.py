@@ -6,17 +6,16 @@ import itertools
 import os
 import select
 import signal
-import subprocess
 import threading
 import time
 from contextlib import suppress
 from typing import Final
 
 from reenact.terminal.session.display import Display, Recorder
-from reenact.terminal.session.ending import AT_ONCE, Family
+from reenact.terminal.session.ending import AT_ONCE, Family, until
 from reenact.terminal.session.outbox import Outbox, Outgoing, Waker
 from reenact.terminal.session.pty import Pair
-from reenact.terminal.session.spawning import Process
+from reenact.terminal.session.spawning import Process, returncode
 from reenact.terminal.session.transcript import Transcript
 from reenact.terminal.session.waiting import Changes
 from reenact.terminal.status import ExitStatus
@@ -38,8 +37,11 @@ class Live:
     """The program, its terminal, and all that comes of it.
 
     Attributes:
+        status: how the program has ended, as far as that is known.
+        is_lost: whether it has ended, and its status was taken note of by others, who have told nobody.
         failure: what the thread has failed with.
-        last_arrival: when something arrived last, on the monotonic clock.
+        last_arrival: when something arrived last or was taken in, on the monotonic clock.
+        is_taking: whether something that has arrived is being taken in.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class Live:
         self.display = display
         self.changes = Changes()
         self.status: ExitStatus | None = None
+        self.is_lost = False
+        self.is_taking = False
         self.failure: Exception | None = None
         self.owner = os.getpid()
         self.last_arrival = time.monotonic()
@@ -75,10 +79,22 @@ class Live:
 
     def has_ended(self) -> bool:
         """Whether the program has ended; look, if that is not known yet."""
+        if self.is_foreign:
+            return self.status is not None or self.is_lost  # a fork has no children of its parent's
         with self._status_lock:
-            if self.status is None and (code := self.process.poll()) is not None:
-                self.status = ExitStatus.of(code)
-            return self.status is not None
+            if self.status is None and not self.is_lost:
+                try:
+                    code = returncode(self.process)
+                except ChildProcessError:
+                    self.is_lost = True
+                else:
+                    self.status = None if code is None else ExitStatus.of(code)
+            return self.status is not None or self.is_lost
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is a fork of the process that the program belongs to."""
+        return self.owner != os.getpid()
 
     def send(self, outgoing: Outgoing) -> None:
         """Have the bytes written, behind those that wait already."""
@@ -117,10 +133,7 @@ class Live:
         self._is_stopping = True
         self._waker.wake()
         self._join()
-        with self._status_lock:
-            if self.status is None:
-                with suppress(subprocess.TimeoutExpired):
-                    self.status = ExitStatus.of(self.process.wait(_REAP))
+        until(self.has_ended, _REAP)
         if not self._thread.is_alive():
             self._release()
         self.display.close()
@@ -206,12 +219,19 @@ class Live:
         return data is not None
 
     def _take(self, data: bytes) -> None:
-        self.transcript.add(data)
-        reply = self.display.feed(data)
-        self._recorder.output(data)
-        if reply:
-            self._outbox.put_reply(reply)
         self.last_arrival = time.monotonic()
+        self.is_taking = True
+        self._recorder.output(data)
+        try:
+            for reply in self.display.taken(data, self.transcript.add):
+                if reply:
+                    self._outbox.put_reply(reply)
+                self.last_arrival = time.monotonic()
+                self.changes.announce()
+                if self._is_stopping:
+                    break
+        finally:
+            self.is_taking = False
         self.changes.announce()
 
     def _write(self) -> None:

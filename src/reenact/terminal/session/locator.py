@@ -9,11 +9,12 @@ from typing import Final, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.model import Cell, Screen
 from reenact.terminal.style import ANSIStyle, Underline
 
+IN_VAIN: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED: Final = 10
 """Matches that an error lists at most."""
 _SEEN_ON_BLANKS: Final = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
@@ -271,12 +272,16 @@ class Locator:
     def _wait(self, expected: str, condition: Callable[[Screen], bool], timeout: float | None) -> Screen:
         try:
             return self._viewed.wait_until(condition, timeout, what=f"{self} {expected}")
-        except WaitTimeoutError as error:
+        except TerminalTestError as error:
+            if error.type not in IN_VAIN:
+                raise
             screen = self._viewed.screen
             found, cursor = self._find(screen), screen.cursor
             there = f"it is there {_times(len(found))}:{_listed(found)}" if found else "it is not there"
+            ended = "; the program has ended" if error.type is TerminalTestErrorType.PROCESS_EXITED else ""
             raise ExpectationError(
-                f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}",
+                f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}"
+                f"{ended}",
                 seen=screen.text,
             ) from error
 
@@ -300,12 +305,13 @@ def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
             yield blanks + found.start(), blanks + found.end()
 
     def find(screen: Screen) -> tuple[Match, ...]:
-        return tuple(
+        found = (
             _match(row, cells, start, end)
             for row, cells in enumerate(screen.cells)
             for start, end in spans("".join([cell.text for cell in cells]))
             if start < end
         )
+        return tuple({(match.row, match.column, match.end): match for match in found}.values())  # a cell is not parted
 
     return find
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.matching.expressions import Finder
@@ -23,6 +23,10 @@ from reenact.terminal.session.waiting import Asking, Question, asking
 from reenact.terminal.status import ExitStatus
 
 T = TypeVar("T")
+_LOST: Final = (
+    "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
+)
+_LAST_LINES: Final = 10
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ class Questions:
         what = repr(pattern) if isinstance(pattern, str) else f"a match of {compiled(pattern).pattern!r}"
         match scope:
             case "new":
-                return self._asking(Search(transcript, pattern, only_new=True), what, timeout, transcript.new_output)
+                search = Search(transcript, pattern, only_new=True)
+                return self._asking(search, what, timeout, self._new_output, note=self._nothing_new)
             case "all":
                 return self._asking(
                     Search(transcript, pattern, only_new=False), what, timeout, transcript.stripped_output
@@ -64,7 +69,8 @@ class Questions:
         begun = time.monotonic()
 
         def quiet_at() -> float:
-            return max(begun, self.live.last_arrival) + quiet
+            # What is being taken in is news, and its end is announced.
+            return math.inf if self.live.is_taking else max(begun, self.live.last_arrival) + quiet
 
         def ask() -> bool | None:
             return self.live.changes.moment.over or time.monotonic() >= quiet_at() or None
@@ -116,9 +122,26 @@ class Questions:
         """Ask how the program has ended, when all it has written is here."""
 
         def ask() -> ExitStatus | None:
-            return self.live.status if self.live.changes.moment.over else None
+            if not self.live.changes.moment.over:
+                return None
+            if self.live.is_lost and self.live.failure is None:
+                raise TerminalTestError(
+                    TerminalTestErrorType.SCRIPT_EXECUTION_ERROR,
+                    f"{self.name!r} has ended, {_LOST}; have that wait for its own processes only",
+                    seen=self.live.transcript.stripped_output(),
+                )
+            return self.live.status
 
         return self._asking(ask, "its end", timeout, self.live.transcript.stripped_output)
+
+    def _new_output(self) -> str:
+        new = self.live.transcript.new_output()
+        return new if new.strip() else _last_lines(self.live.transcript.stripped_output())
+
+    def _nothing_new(self) -> str:
+        transcript = self.live.transcript
+        is_old = not transcript.new_output().strip() and transcript.stripped_output().strip()
+        return "; nothing new was shown behind the last match" if is_old else ""
 
     def _writing(self, outgoing: Outgoing) -> Asking[None]:
         def progress() -> str:
@@ -166,18 +189,22 @@ class Questions:
         timeout: float | None,
         shown: Callable[[], str],
         again: Callable[[], float] = lambda: math.inf,
+        *,
+        note: Callable[[], str] = str,
     ) -> Asking[T]:
         limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
         question = Question(
             ask=ask,
-            ended=lambda: self._ended(f"there was {what}", shown()),
-            too_late=lambda: WaitTimeoutError(f"waited {limit:g} s in vain for {what} of {self.name!r}", seen=shown()),
+            ended=lambda: self._ended(f"there was {what}{note()}", shown()),
+            too_late=lambda: WaitTimeoutError(
+                f"waited {limit:g} s in vain for {what} of {self.name!r}{note()}", seen=shown()
+            ),
             again=again,
         )
         return asking(self.live.changes, question, limit)
 
     def _ended(self, what: str, seen: str | None) -> TerminalTestError:
-        failure = self.live.failure
+        status, failure = self.live.status, self.live.failure
         if failure is not None:
             return TerminalTestError(
                 TerminalTestErrorType.SCRIPT_EXECUTION_ERROR,
@@ -187,6 +214,10 @@ class Questions:
             )
         return TerminalTestError(
             TerminalTestErrorType.PROCESS_EXITED,
-            f"{self.name!r} has ended ({self.live.status}) before {what}",
+            f"{self.name!r} has ended ({_LOST if status is None else status}) before {what}",
             seen=seen,
         )
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(text.rstrip()[-_LAST_LINES * 200 :].splitlines()[-_LAST_LINES:])

@@ -11,7 +11,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -27,7 +27,7 @@ from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.live import Live
 from reenact.terminal.session.pty import Pair, unavailable
 from reenact.terminal.session.questions import Questions
-from reenact.terminal.session.spawning import Process, Spawner, environment, spawn, started
+from reenact.terminal.session.spawning import Process, Spawner, environment, returncode, spawn, started, unserved
 from reenact.terminal.session.transcript import Transcript
 from reenact.terminal.status import ExitStatus
 
@@ -115,7 +115,7 @@ class Session:
 
     @property
     def exit_status(self) -> ExitStatus | None:
-        """How the program has ended; None as long as it has not."""
+        """How the program has ended; None as long as it has not, or if others of this process took note of it first."""
         return self._live.status if self._live is not None and self._live.has_ended() else None
 
     @property
@@ -125,7 +125,7 @@ class Session:
 
     @property
     def recording(self) -> Recording:
-        """What went in and came out, with times; of the output the first `max_output` bytes."""
+        """What went in and came out, with times; of the output, and of the input, the first `max_output` bytes."""
         return self._recording
 
     @property
@@ -152,14 +152,15 @@ class Session:
 
     def get_terminal_state(self) -> TerminalState:
         """Return all of this, as it is now."""
-        return TerminalState(
-            running=self.is_running,
-            pid=self.pid,
-            exit_status=self.exit_status,
-            output=self.get_output(),
-            stripped_output=self.get_stripped_output(),
-            screen=self.screen,
-        )
+        with nullcontext() if self._live is None else self._live.display.held():
+            return TerminalState(
+                running=self.is_running,
+                pid=self.pid,
+                exit_status=self.exit_status,
+                output=self.get_output(),
+                stripped_output=self.get_stripped_output(),
+                screen=self.screen,
+            )
 
     # --- What does not wait ---
 
@@ -171,7 +172,7 @@ class Session:
         """
         self._cols, self._rows = checking.size(cols, rows)
         if self._live is not None:
-            self._live.resize(cols, rows)
+            self._started().resize(cols, rows)
 
     def kill(self, signal: str | int | signal.Signals = "SIGTERM") -> None:
         """Send a signal to the process group of the program; nothing happens if it has ended.
@@ -209,20 +210,30 @@ class Session:
                 except OSError as error:
                     raise unavailable(error) from error
                 undo.callback(live.abandon)
-                live.begin()
+                try:
+                    live.begin()
+                except RuntimeError as error:
+                    raise unserved(self.command[0], error) from error
+                self._live, self._recording = live, recording
+                # The thread knows nothing of this object: it can be forgotten, and is cleared away then or at exit.
+                self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
                 undo.pop_all()
-            self._live, self._recording = live, recording
-            # The thread knows nothing of this object, so that it can be forgotten, and is cleared away then or at exit.
-            self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
 
     def _dispose(self) -> None:
+        if self._live is not None and self._live.is_foreign:
+            return  # a fork leaves the block of a program that is not its own
         with self._lock:
             self._is_disposed = True
-            if self._live is not None and self._forgotten is not None and self._forgotten.detach():
+            if self._live is not None and self._forgotten is not None and self._forgotten.alive:
                 try:
                     self._live.end()
+                except BaseException:
+                    self._live.abandon()  # somebody is in a hurry, as with Ctrl+C
+                    raise
                 finally:
                     self._live.close()
+                # Whatever was interrupted before is left to another call, or to the end of the interpreter.
+                self._forgotten.detach()
 
     def _end(self) -> None:
         self._started().end()
@@ -237,6 +248,11 @@ class Session:
     def _started(self) -> Live:
         if self._live is None:
             raise cannot(f"{self.command[0]!r} is not running yet; call `start`, or use the terminal in a `with` block")
+        if self._live.is_foreign:
+            raise cannot(
+                f"{self.command[0]!r} is a program of the process {self._live.owner}, of which this one is a fork; "
+                "use it there, or start another one here"
+            )
         return self._live
 
 
@@ -250,13 +266,20 @@ def _blank(cols: int, rows: int) -> Screen:
 
 
 def _undo_start(process: Process, mark: str) -> None:
-    Family(process.pid, mark, lambda: process.poll() is not None, lambda: None).end(AT_ONCE)
-    process.wait()
+    def has_ended() -> bool:
+        try:
+            return returncode(process) is not None
+        except ChildProcessError:
+            return True
+
+    Family(process.pid, mark, has_ended, lambda: None).end(AT_ONCE)
+    with suppress(ChildProcessError):
+        process.wait()
 
 
 def _clear_away(live: Live, name: str) -> None:
-    if live.owner != os.getpid():
-        return  # a fork of the process that it belongs to
+    if live.is_foreign:
+        return
     was_running = not live.has_ended()
     live.abandon()
     if was_running:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.session.vforking import CannotVforkError, vforked
 
 INHERITED: Final = ("PATH", "LANG", "HOME", "TMPDIR")
 """What a program gets of our environment, besides all names that begin with `LC_`."""
 MARK: Final = "REENACT_TERMINAL"
 """The variable by which processes are known again that have left the session; it is in every environment."""
+_TOO_MANY: Final = "dispose of terminals that are no longer needed, or raise `ulimit -u`"
 _ABOUT_OUR_TERMINAL: Final = ("COLUMNS", "LINES")
 _FROM_TERMINALS: Final = (
     signal.SIGHUP,
@@ -31,12 +33,15 @@ _FROM_TERMINALS: Final = (
     signal.SIGTTIN,
     signal.SIGTTOU,
     signal.SIGWINCH,
-    signal.SIGCHLD,
 )
 
 
 class Process(Protocol):
-    """What must be known of a program that was started; `subprocess.Popen` is one."""
+    """What must be known of a program that was started; `subprocess.Popen` is one.
+
+    Of a `Popen` the status is asked of the kernel: it says 0 itself where others of the process were first to take note
+    of the end. Anything else is believed; its `poll` may raise `ChildProcessError` when that is so.
+    """
 
     @property
     def pid(self) -> int:
@@ -70,17 +75,32 @@ class Spawner(Protocol):
 
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
-    """Start the program as a process of its own."""
-    return subprocess.Popen(  # noqa: S603 - what is run is the caller's choice
-        argv,
-        env=env,
-        cwd=cwd,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-        preexec_fn=_in_the_child(),  # noqa: PLW1509 - see there
-    )
+    """Start the program as a process of its own.
+
+    Raises:
+        OSError: it cannot be started.
+        TerminalTestError: it could not be told how it ends, since we ignore SIGCHLD (`PROCESS_START_FAILED`).
+    """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        raise _failed(
+            f"{argv[0]!r} was not started: this process ignores SIGCHLD, and would not be told how the program ends; "
+            "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
+        )
+    # As from a login: what is started behind `nohup`, or with `&` by a script, would be deaf to a hang-up or to Ctrl+C.
+    ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
+    try:
+        return vforked(argv, env, cwd, terminal, ignored=ignored)
+    except CannotVforkError:
+        return subprocess.Popen(  # noqa: S603 - what is run is the caller's choice
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+            preexec_fn=_in_the_child(ignored),  # noqa: PLW1509 - see there
+        )
 
 
 def started(spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
@@ -100,6 +120,25 @@ def started(spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: 
         raise _failed(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error) from error
 
 
+def returncode(process: Process) -> int | None:
+    """Return None while the program runs, then its exit code, negative for a signal; take note of its end.
+
+    Raises:
+        ChildProcessError: it has ended, and others of this process took note of that: how is not known.
+    """
+    if not isinstance(process, subprocess.Popen) or process.returncode is not None or not hasattr(os, "waitid"):
+        return process.poll()
+    try:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        process.poll()  # so that it does not take the program for one that runs
+        raise
+    if ended is None:
+        return None
+    process.poll()  # what it says may be too late
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
 def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) -> dict[str, str]:
     """Return what the program finds in its environment; `env` has the last word.
 
@@ -115,7 +154,7 @@ def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) 
     return {**ours, "TERM": term, **env, MARK: f"{outer}:{mark}" if outer else mark}
 
 
-def _in_the_child() -> Callable[[], object]:
+def _in_the_child(ignored: Sequence[signal.Signals]) -> Callable[[], object]:
     """Return what the child does before it becomes the program.
 
     Only it can make the terminal its controlling one, and only after `setsid`. It is a copy of a process in which other
@@ -123,8 +162,6 @@ def _in_the_child() -> Callable[[], object]:
     for that, without the warning of `os.fork` in a process with threads.)
     """
     take_terminal = functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
-    # As from a login: what is started behind `nohup`, or with `&` by a script, would be deaf to a hang-up or to Ctrl+C.
-    ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     if not ignored and not blocked:
         return take_terminal
@@ -135,6 +172,13 @@ def _in_the_child() -> Callable[[], object]:
     ]
     call: Callable[[Callable[[], object]], object] = operator.call
     return functools.partial(deque[object], map(call, steps))
+
+
+def unserved(name: str, error: RuntimeError) -> TerminalTestError:
+    """Return the error for when no thread can be started to serve a program."""
+    return _failed(
+        f"{name!r} was not started: there is no thread to be had for its terminal ({error}); {_TOO_MANY}", error
+    )
 
 
 def _failed(message: str, cause: BaseException | None = None) -> TerminalTestError:
@@ -164,5 +208,9 @@ def _why(
             return "it is neither a program nor a script with a first line like `#!/bin/sh`; pass it to its interpreter"
         case errno.E2BIG:
             return "its arguments and environment are too long; pass less"
+        case errno.EMFILE | errno.ENFILE:
+            return "too many files are open; dispose of terminals that are no longer needed, or raise `ulimit -n`"
+        case errno.EAGAIN:
+            return f"there are too many processes; {_TOO_MANY}"
         case _:
             return error.strerror or str(error)

@@ -123,7 +123,7 @@ class Search:
         self._pattern = compiled(pattern)
         self._only_new = only_new
         # Of a text it is known how long its matches are: what was looked at need not be looked at again.
-        self._overlap = 2 * len(pattern) if isinstance(pattern, str) else None
+        self._overlap = 3 * len(pattern) if isinstance(pattern, str) else None
         self._searched = 0
 
     def __call__(self) -> str | None:
@@ -146,13 +146,13 @@ class Search:
 
 
 def compiled(pattern: Pattern | Finder) -> Finder:
-    r"""Return the pattern as a regular expression; the `\n` of a text matches `\r\n` as well, as terminals write it.
+    r"""Return the pattern as a regular expression; the `\n` of a text matches `\r\n` and `\r\r\n` as well.
 
     Raises:
         TerminalTestError: it is no pattern, or an empty text, which is everywhere (`INVALID_CONFIG`).
     """
     if isinstance(pattern, str) and pattern:
-        return re.compile("\r?\n".join(re.escape(line) for line in pattern.split("\n")))
+        return re.compile("\r{0,2}\n".join(re.escape(line) for line in pattern.split("\n")))
     if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
         return pattern
     raise TerminalTestError(

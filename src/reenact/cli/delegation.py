@@ -1,0 +1,98 @@
+"""Letting an agent answer in a session of its own, and its answer become that of a turn in the person's session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from reenact.cli.answer import Answer, unasked
+from reenact.cli.attending import Attending
+from reenact.cli.configuration import read_prices
+from reenact.cli.console import Console
+from reenact.cli.conversation import Conversation
+from reenact.cli.delegating import AGENTS, Brought, Desk
+from reenact.cli.failures import ExitCode, Problem
+from reenact.cli.listing import reading
+from reenact.cli.options import TalkOptions
+from reenact.domain.errors import ConfigurationError, SessionNotFoundError
+from reenact.domain.image import Definition
+from reenact.domain.loop.ledger import price_of
+from reenact.domain.turns import COST_LIMIT
+from reenact.extensions import agents
+from reenact.extensions.agents import Agent
+from reenact.extensions.skills import Skill
+from reenact.projections.queries import ReadModel
+
+
+class Delegation:
+    """Asks agents; `created` is what a new session is created with, None if it goes on."""
+
+    def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
+        self.desk = Desk()
+        self.created: Definition | None = None
+        self._options = options
+        self._console = console
+        self._skills = tuple(skills.values())
+
+    def ask(self, attending: Attending, agent: Agent, message: str, whole: str) -> Answer:
+        """Return the agent's answer to the message, with which a turn of the conversation has answered the `whole`."""
+        conversation = attending.conversation
+        session = self._definition(conversation)
+        refusal = self._refusal(agent, session, conversation)
+        if refusal is not None:
+            return unasked(conversation.shown_id, refusal)
+        conversation.run()
+        missing = agents.missing_tools(agent, session)
+        if missing:
+            self._console.warn(f"@{agent.name} is to have tools that are not here: {', '.join(missing)}")
+        image = agents.image_of(agent, session, self._skills)
+        with Conversation.beside(conversation, image, container=AGENTS) as own:
+            self._console.say(f"@{agent.name} answers in session {own.session_id}")
+            self.desk.children.add(own.session_id)
+            answer = attending.in_conversation(own).ask(message)
+        if answer.problem is not None or answer.waits:
+            return answer
+        self.desk.put(
+            conversation.session_id, Brought(asked=whole, name=agent.name, text=answer.text, session=answer.session_id)
+        )
+        brought = attending.quietly().ask(whole)
+        return msgspec.structs.replace(
+            brought,
+            text=answer.text,
+            stop_reason=answer.stop_reason,
+            usage=answer.usage,
+            cost=answer.cost,
+            duration=answer.duration + brought.duration,
+            tool_calls=answer.tool_calls,
+        )
+
+    def _refusal(self, agent: Agent, session: Definition, conversation: Conversation) -> Problem | None:
+        """Return why the agent is not asked, if it would cost what the session may not, or nobody knows what."""
+        limit = session.cost_limit
+        if limit is None:
+            return None
+        spent = 0.0 if conversation.is_new else conversation.runtime.sessions.usage(conversation.session_id).cost
+        if limit.is_exceeded(spent) and limit.on_exceeded != "warn":
+            what = f"the session has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
+            return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
+        if agent.model is not None and price_of(read_prices(self._options.prices), agent.model) is None:
+            what = (
+                f"what its session costs has a limit (--max-cost), and its model no price: --price {agent.model}=IN,OUT"
+            )
+            return Problem(ExitCode.USAGE, ConfigurationError.code, f"@{agent.name} is not asked: {what}")
+        return None
+
+    def _definition(self, conversation: Conversation) -> Definition:
+        """Return what the session was created with, but for the model of this run."""
+        if self.created is not None:
+            return self.created
+        with reading(self._options.database, self._console) as journal:
+            if journal is None:
+                raise SessionNotFoundError(conversation.session_id)
+            with ReadModel.of(journal) as model:
+                session = model.session(conversation.session_id)
+                found = None if session is None else model.image_revision(session.image_id, session.image_revision)
+        if found is None:
+            raise SessionNotFoundError(conversation.session_id)
+        return msgspec.structs.replace(found, model=self._options.model or found.model)
