@@ -387,7 +387,9 @@ def test_a_number_that_is_too_large_is_refused_where_it_stands(number: str) -> N
     text = f'[{{"send": "{number}"}},\n {{"delay": {number}}}]'
 
     for format_ in FORMATS:
-        with pytest.raises(TerminalTestError, match=r"^line 2, column 12: the number .*(is too large|are read at most)") as refused:
+        with pytest.raises(
+            TerminalTestError, match=r"^line 2, column 12: the number .*(is too large|are read at most)"
+        ) as refused:
             read_script(text, format=format_)
 
         assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
