@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from reenact.cli.interrupts import cleaning_up
+from reenact.extensions.firing import Hooks
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, FakeReply
 from tests.cli.conftest import PROMPT, Chat, Json, Run
 from tests.cli.tools import MAIL, WEATHER, Office
+from tests.extensions.test_running import is_gone
 from tests.extensions.written import Written
 
 REVIEW = "---\nname: review\ndescription: Reviews code\n---\nLook for mistakes.\n"
@@ -334,6 +340,15 @@ def test_a_project_without_hooks_has_nothing_to_trust(run: Run) -> None:
     assert "there are no hooks in" in done.err
 
 
+def test_hooks_that_cannot_be_read_are_not_trusted_and_it_is_said_why(run: Run, project: Written) -> None:
+    path = project.hooks(b"{")
+
+    done = run("extensions", "trust")
+
+    assert done.code == 2
+    assert f"there are no hooks in {project.root} that could run; {path}:1: it is no JSON" in done.err
+
+
 def test_extensions_are_listed_with_their_places(run: Run, home: Written, project: Written) -> None:
     of_user = home.command("fix", "Fix $1")
     of_project = project.command("fix", "---\ndescription: Fixes\nfoo: 1\n---\nFix $1")
@@ -474,3 +489,205 @@ def test_in_a_chat_a_person_is_asked_to_trust_and_uses_commands_and_agents(chat:
 
     assert terminal.wait_for_exit().code == 0
     assert (project.root / "ran").exists()
+
+
+LINGERING = "sleep 60 & echo $! > child; echo $$ > pid; "
+
+
+def are_gone(folder: Path) -> bool:
+    """Return whether the hook and what it has started have ended, if it came so far as to write them down there."""
+    return all(is_gone(path) for path in (folder / "pid", folder / "child") if path.exists() and path.read_text())
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"])
+@pytest.mark.parametrize("end", [("TIME", 5), ("TERM", 143), ("HUP", 143), ("INT", 130)], ids=lambda end: end[0])
+def test_a_hook_does_not_outlive_the_command_whatever_ends_it(
+    run: Run, home: Written, office: Office, event: str, end: tuple[str, int]
+) -> None:
+    name, code = end
+    home.hook(event, f"{LINGERING}{'' if name == 'TIME' else f'kill -{name} $PPID; '}wait")
+    office.model_asks_for(WEATHER)
+    limit = ("--timeout", "0.5") if name == "TIME" else ()
+
+    done = run("-p", "Look", *office.tools, "--output-format", "json", *limit, **office.claude)
+
+    assert are_gone(office.directory)
+    assert (done.code, done.result["error"]["code"]) == (code, code)
+    assert office.api.requests == [] or event in ("PreToolUse", "PostToolUse")
+
+
+@pytest.mark.parametrize(("end", "code"), [("TIME", 0), ("INT", 0), ("TERM", 143)])
+def test_an_answer_is_there_whatever_becomes_of_the_hooks_behind_it(
+    run: Run, home: Written, tmp_path: Path, end: str, code: int
+) -> None:
+    home.hook("Stop", f"{LINGERING}{'' if end == 'TIME' else f'kill -{end} $PPID; '}wait")
+
+    done = run("-p", "Hello", *(("--timeout", "1") if end == "TIME" else ()))
+
+    assert are_gone(tmp_path)
+    assert (done.code, done.out.strip()) == (code, "Hello from mock!")
+    assert ("the hooks for Stop were ended" in done.err) is (end == "TIME")
+
+
+def test_who_cannot_wait_for_the_end_of_the_command_ends_the_hooks_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    left: list[object] = []
+    hooks = Hooks([], environ={}, cwd=tmp_path, warn=left.append)
+    monkeypatch.setattr(os, "_exit", left.append)
+
+    with cleaning_up(lambda: (hooks.end(), left.append("hooks"))):
+        signal.raise_signal(signal.SIGTERM)
+
+    assert left == ["hooks", 143]
+
+
+def test_time_that_hooks_take_is_of_that_which_the_answer_may_take(run: Run, home: Written) -> None:
+    home.hook("UserPromptSubmit", "sleep 0.4")
+
+    done = run("-p", "Hello", "--timeout", "0.5", "--output-format", "json", MOCK_SCENARIO="long-stream")
+
+    assert done.code == 5
+    assert done.result["error"]["message"] == "there was no whole answer within 0.5 s"
+    assert done.result["duration"] < 0.4
+
+
+def test_what_a_hook_leaves_behind_goes_on(run: Run, home: Written, tmp_path: Path) -> None:
+    home.hook("UserPromptSubmit", "sleep 60 > sound 2>&1 & echo $! > child")
+
+    done = run("-p", "Hello")
+
+    assert done.code == 0
+    assert not is_gone(tmp_path / "child")
+    os.kill(int((tmp_path / "child").read_text()), 9)
+
+
+def test_nothing_that_an_extension_or_a_hook_says_drives_a_terminal(
+    run: Run, project: Written, home: Written, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss", '---\ndescription: d\ntools: "x\\e]0;mine\\a\\e[2J"\n---\nYou decide.')
+    odd = Written(project.root / "odd\x1b]0;mine\x07")
+    odd.hooks(b'{"PreToolUse": [{"matcher": "(?<\\u001b[2J", "hooks": [{"command": "x"}]}]}')
+    mine = r"printf '\033]0;mine\007\233' >&2"
+
+    home.hook("UserPromptSubmit", f"{mine}; exit 1")
+    warned = run("-p", "@boss Hello", **claude)
+    home.hook("UserPromptSubmit", f"{mine}; exit 2")
+    refused = run("-p", "@boss Hello", **claude)
+    untrusted = run("extensions", "trust", str(odd.root))
+
+    said = [warned.err, refused.err, untrusted.err]
+    assert [text.count("\\u001b") > 0 for text in said] == [True] * 3
+    assert all(line.isprintable() for text in said for line in text.splitlines())
+
+
+def test_command_lines_are_listed_and_trusted_as_they_are_written(run: Run, project: Written) -> None:
+    project.hook("Stop", """grep -q "a b" 'c\\d'""")
+
+    listed, trusted = run("extensions"), run("extensions", "trust")
+
+    assert """  Stop: grep -q "a b" 'c\\d'\n""" in listed.out
+    assert """  Stop: grep -q "a b" 'c\\d'\n""" in trusted.err
+
+
+PRICED = ("--model", "claude-x", "--price", "claude-x=1000,1000")
+
+
+def test_an_agent_is_not_asked_once_the_session_has_spent_what_it_may(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss")
+    run("-p", "Hello", *PRICED, "--max-cost", "0.001", **claude)
+    asked_before = len(api.requests)
+
+    done = run("--continue", "-p", "@boss Hello", *PRICED, "--output-format", "json", **claude)
+
+    assert len(api.requests) == asked_before
+    assert (done.code, done.result["success"], done.result["error"]["type"]) == (2, False, "cost_limit_exceeded")
+    assert "and may spend 0.001 (--max-cost)" in done.err
+
+
+def test_an_agent_whose_model_has_no_price_is_not_asked_where_costs_have_a_limit(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss", "---\ndescription: d\nmodel: claude-y\n---\nYou decide.")
+
+    refused = run("-p", "@boss Hello", *PRICED, "--max-cost", "1", **claude)
+    priced = run("-p", "@boss Hello", *PRICED, "--max-cost", "1", "--price", "claude-y=1,1", **claude)
+
+    assert (refused.code, priced.code) == (2, 0)
+    assert "--price claude-y=IN,OUT" in refused.err
+    assert len(api.requests) == 1
+
+
+def test_what_hooks_add_is_no_message_for_an_agent(
+    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss", "---\ndescription: d\n---\nYou decide.")
+    project.command("ask", "@boss $ARGUMENTS")
+    home.hook("UserPromptSubmit", "echo it is late")
+
+    run("-p", "/ask", **claude)
+    run("-p", "/ask May I?", **claude)
+
+    assert (asked(api, 0), api.requests[0].system) == (["@boss \n\nA hook adds:\nit is late"], None)
+    assert (asked(api, 1), api.requests[1].system) == (["May I?\n\nA hook adds:\nit is late"], "You decide.")
+
+
+@pytest.mark.parametrize("gone", ["skills/review", "."])
+def test_a_session_whose_skills_are_gone_is_told_of(
+    run: Run, project: Written, claude: Mapping[str, str], gone: str
+) -> None:
+    project.skill("review", REVIEW)
+    run("-p", "Hello", **claude)
+    shutil.rmtree(project.folder / gone)
+
+    done = run("--continue", "-p", "Hello", **claude)
+
+    assert done.code == 0
+    assert "calls of skill fail" in done.err
+    assert "`skill` loads skills, of which there are none now" in done.err
+
+
+def test_a_home_that_is_a_relative_path_is_nobodys(run: Run, project: Written, tmp_path: Path) -> None:
+    project.hook("Stop", "touch ran")
+
+    done = run("-p", "Hello", HOME=".", REENACT_DB=str(tmp_path / "log.db"), XDG_STATE_HOME=str(tmp_path / "state"))
+
+    assert "nobody has trusted them" in done.err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_yaml_of_a_version_that_there_is_not_stops_nothing(run: Run, project: Written) -> None:
+    project.command("bad", "---\n%YAML 1.21\n---\nbody")
+
+    done = run("-p", "Hello")
+
+    assert (done.code, done.out) == (0, "Hello from mock!\n")
+    assert "passed over" in done.err
+
+
+def test_what_agents_and_hooks_leave_in_the_log_is_verified_and_replayed(
+    run: Run, project: Written, home: Written, office: Office
+) -> None:
+    project.agent("clerk", "---\ndescription: d\n---\nYou write.")
+    project.skill("review", REVIEW)
+    home.hooks(
+        {
+            "UserPromptSubmit": [{"hooks": [{"command": "echo it is late"}]}],
+            "PreToolUse": [{"matcher": "send_mail", "hooks": [{"command": REFUSING}]}],
+            "PostToolUse": [{"matcher": "get_weather", "hooks": [{"command": "echo look again >&2; exit 2"}]}],
+        }
+    )
+    office.model_asks_for(MAIL, WEATHER)
+    office.api.reply(text="Sent.")
+    told = run("-p", "@clerk write", *office.tools, "--allow-tool", "*", **office.claude)
+    office.model_asks_for(WEATHER)
+    run("-p", "And now?", "--continue", *office.tools, **office.claude)
+
+    verified, replayed = run("verify"), run("replay")
+
+    assert told.out == "Sent.\n"
+    assert (verified.code, replayed.code) == (0, 0)
+    assert verified.out.startswith("nothing is wrong")
+    assert replayed.out.endswith("2 histories, all as recorded\n")

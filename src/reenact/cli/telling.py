@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Final
 
 from reenact.cli.failures import INTERRUPTED, Problem, timed_out
 from reenact.cli.interrupts import interrupting
 from reenact.extensions.firing import Hooks
 from reenact.extensions.verdicts import Verdict
+
+_LOOK_AROUND: Final = 0.2
+"""Seconds after which to wake up: a signal that comes just before somebody begins to wait does not end the wait."""
 
 
 class Patience:
@@ -55,10 +59,21 @@ def tell(
     try:
         with interrupting(stop.set):
             threading.Thread(target=fire, name=f"reenact-hooks-{event}", daemon=True).start()
-            try:
-                verdict = told.result(patience.left)
-            except TimeoutError:
-                return patience.over()
-            return INTERRUPTED if stop.is_set() else verdict
+            verdict = _awaited(told, patience.left)
+        if verdict is None:
+            return patience.over()
+        return INTERRUPTED if stop.is_set() else verdict
     finally:
         stop.set()
+
+
+def _awaited(told: Future[Verdict], seconds: float | None) -> Verdict | None:
+    """Return what the hooks say, None if they take longer."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = _LOOK_AROUND if deadline is None else min(_LOOK_AROUND, deadline - time.monotonic())
+        try:
+            return told.result(max(0.0, left))
+        except TimeoutError:
+            if deadline is not None and time.monotonic() >= deadline:
+                return None

@@ -62,7 +62,7 @@ def read_agent(text: str, *, name: str, path: str, source: str) -> Agent:
 
 
 def called(line: str) -> tuple[str, str] | None:
-    """Return the name and the message in a line `@NAME MESSAGE`, None if it is no such line."""
+    """Return the name and the message in a line `@NAME MESSAGE`, None if it is no such line, or has no message."""
     found = _CALLED.fullmatch(line.strip())
     return None if found is None else (found[1], found[2])
 

@@ -103,9 +103,10 @@ def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collecti
 
 
 def hooks_of(project: Path) -> HookFile:
-    """Return the hooks of a project, trusted or not; none if it has none, or no file that can be read."""
+    """Return the hooks of a project, trusted or not, and what is wrong with them or their file."""
     root = Path(os.path.realpath(project))
-    return _Folder(root / FOLDER, root, "project").hooks()
+    folder = _Folder(root / FOLDER, root, "project")
+    return msgspec.structs.replace(folder.hooks(), problems=tuple(folder.problems))
 
 
 class _Folder:
