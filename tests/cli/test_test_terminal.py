@@ -206,14 +206,20 @@ def test_only_is_said_of_all_files_before_any_are_filtered(run: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{name: a, command: cat, expectedExitCode: 300}", "line 1: expectedExitCode is from 0 to 255, not 300"),
-        ("{name: a, command: cat, expectedExitCode: -1}", "line 1: expectedExitCode is from 0 to 255, not -1"),
+        (
+            "tests: [{name: a, command: cat, expectedExitCode: 300}]",
+            "tests[0]: expectedExitCode is from 0 to 255, not 300",
+        ),
+        (
+            "tests: [{name: a, command: cat, expectedExitCode: -1}]",
+            "tests[0]: expectedExitCode is from 0 to 255, not -1",
+        ),
         ("{name: a, command: cat, timeout: 1e300}", "timeout is a number of seconds above 0, 86,400"),
-        ("{name: a, command: cat, timeout: " + "9" * 400 + "}", "timeout is a number of seconds above 0, 86,400"),
-        ("{name: a, command: cat, timeout: " + "9" * 5000 + "}", "line 1, column 34: the number is too large"),
+        ("{name: a, command: cat, timeout: " + "9" * 400 + "}", "line 1: timeout: the number 999"),
+        ("{name: a, command: cat, timeout: " + "9" * 5000 + "}", "line 1, column 34: the number has 5,000 digits"),
         ("{name: a, command: cat, script: [{delay: 1e10}]}", "script[0]: a step delay: value is a number of seconds"),
         ('tests: [{name: a, command: cat},\n {name: b, command: ["a\\0b"]}]', "line 2: tests[1].command: no program"),
-        ('{name: a, cliArgs: ["a\\0b"]}', "line 1: no program takes NUL"),
+        ('tests: [{name: a, cliArgs: ["a\\0b"]}]', "line 1: tests[0]: no program takes NUL"),
         ("{name: a, fixture: {tempDirPrefix: a/b}}", "line 1: fixture: tempDirPrefix"),
         ("{name: a, fixture: {mocks: {filesystem: {../x: y}}}}", "line 1: fixture: filesystem: '../x' has `..` in it"),
         ("{name: a, fixture: {env: {A=B: y}}}", "line 1: fixture: env: 'A=B' cannot be the name of a variable"),

@@ -24,7 +24,7 @@ def quoted(text: str) -> str:
 
 @given(name=names, description=lines, body=bodies, hint=lines)
 def test_property_17_extension_loading(name: str, description: str, body: str, hint: str) -> None:
-    """Property 17: extension loading (requirements 7.1, 7.2, 7.3, 7.4)."""
+    """Property 17: Extension Loading (requirements 7.1, 7.2, 7.3, 7.4)."""
     with TemporaryDirectory() as directory:
         project = Written(Path(directory))
         header = f"---\nname: {quoted(name)}\ndescription: {quoted(description)}\n"

@@ -325,7 +325,7 @@ contents = st.one_of(
 @example(content=b"---\nx: 0o99999999\n---\nbody")
 @example(content=b"---\n%TAG ! tag:x,2000:\n---\nbody")
 def test_property_18_extension_error_handling(content: bytes) -> None:
-    """Property 18: extension error handling (requirement 7.5)."""
+    """Property 18: Extension Error Handling (requirements 7.5)."""
     with TemporaryDirectory() as directory:
         project = Written(Path(directory))
         paths = [project.skill("x", content), project.command("x", content), project.agent("x", content)]

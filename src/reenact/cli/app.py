@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.prepare(utf8=as_json)
     with console.logging(state_directory(os.environ)), ending_on_request():
         try:
-            command: Command | int | None = app(arguments, prog_name="reenact", standalone_mode=False)
+            command: Command | int | None = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
             console.out.flush()
         except BrokenPipeError:
@@ -330,6 +331,12 @@ def _test_terminal(
         return testing.run_tests(options, console)
 
     return test_terminal
+
+
+@functools.cache
+def _parser() -> Callable[..., Any]:
+    """Return what reads arguments; to make it takes long, and whoever calls `main` often need not wait each time."""
+    return typer.main.get_command(app)
 
 
 def _check_limits(max_steps: int | None, max_cost: float | None) -> None:

@@ -148,7 +148,7 @@ def _agreed(
 ) -> T:
     said = {part(file.config): file.file for file in files if part(file.config) != part(base)}
     if len(said) > 1:
-        names = " and ".join(str(name) for name in said.values())
+        names = " and ".join(on_a_line(str(name)) for name in said.values())
         raise ConfigurationError(f"{names} do not agree on {name}; say it in one file for all, with --config")
     return next(iter(said), part(base))
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching.expressions import Expression
 from reenact.terminal.matching.options import AssertionOptions, AssertionType
-from reenact.terminal.script.plain import Format
+from reenact.terminal.script.files import Format
 from reenact.terminal.script.reading import load_script, read_script, script_of
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject
 
@@ -387,7 +387,9 @@ def test_a_number_that_is_too_large_is_refused_where_it_stands(number: str) -> N
     text = f'[{{"send": "{number}"}},\n {{"delay": {number}}}]'
 
     for format_ in FORMATS:
-        with pytest.raises(TerminalTestError, match=r"^line 2, column 12: the number .*(is too large|are read at most)") as refused:
+        with pytest.raises(
+            TerminalTestError, match=r"^line 2, column 12: the number .*(is too large|are read at most)"
+        ) as refused:
             read_script(text, format=format_)
 
         assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG

@@ -66,7 +66,7 @@ def name_elsewhere(key: str) -> str:
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.sampled_from(TAKEN_FOR), st.booleans()), min_size=1, max_size=40))
 def test_property_05_special_key_encoding(keys: list[tuple[SpecialKey, bool]]) -> None:
-    """Property 05: Special key encoding (requirements 1.6)."""
+    """Property 05: Special Key Encoding (requirements 1.6)."""
     script = r"stty raw -echo; printf 'ready\r\n'; head -c 1 >/dev/null; printf '\033[?1h'; exec cat -u"
     for is_application in (False, True):
         chosen = [key for key, in_application in keys if in_application is is_application]

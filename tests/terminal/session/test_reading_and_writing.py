@@ -20,7 +20,7 @@ from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, Blin
 @settings(max_examples=20)
 @given(st.lists(st.binary(max_size=40) | st.text(max_size=40) | st.sampled_from(["\x03", "\x04", "\0", "\r\n", "é"])))
 def test_property_02_input_output_round_trip(inputs: list[bytes | str]) -> None:
-    """Property 02: Input/output round-trip (requirements 1.2, 1.3)."""
+    """Property 02: Input/Output Round-Trip (requirements 1.2, 1.3)."""
     sent = b"".join(data.encode() if isinstance(data, str) else data for data in inputs)
     with TerminalEmulator(RAW_CAT, engine=Blind) as terminal:
         terminal.wait_for(READY)

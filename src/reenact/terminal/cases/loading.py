@@ -16,7 +16,8 @@ from reenact.terminal.fixture.files import files_of
 from reenact.terminal.fixture.options import FixtureOptions
 from reenact.terminal.fixture.places import checked_prefix
 from reenact.terminal.matching.shown import quoted
-from reenact.terminal.script.plain import Plain, is_mapping, know, read_file
+from reenact.terminal.script.files import read_file
+from reenact.terminal.script.plain import Plain, is_mapping, know
 from reenact.terminal.script.reading import script_in
 from reenact.terminal.script.steps import InteractionScript
 from reenact.terminal.script.structs import Readers, fields_of, struct_of

@@ -101,7 +101,7 @@ def data_of(plain: Plain) -> object:
         return [data_of(item) for item in plain.items()]
     if value is not None and not isinstance(value, str | bool | int | float):
         raise plain.wrong(f"JSON has no {type(value).__name__}")
-    if isinstance(value, float) and _is_no_number(value):
+    if _is_no_number(value):
         raise plain.wrong(f"JSON has no number {value}")
     return value
 
@@ -124,8 +124,8 @@ def _fits(info: inspect.Type, value: object) -> bool:
             return is_list(value)
 
 
-def _is_no_number(value: float) -> bool:
-    return not math.isfinite(value)
+def _is_no_number(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:

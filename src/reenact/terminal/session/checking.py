@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,9 +19,9 @@ def seconds(value: object, name: str, *, positive: bool = False) -> float:
     Raises:
         TerminalTestError: it is none (`INVALID_CONFIG`).
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        number = float(value)
-        if number > 0 or (number == 0 and not positive):
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = float(value) if value <= sys.float_info.max else math.inf  # a whole number may be larger than any
+        if math.isfinite(number) and (number > 0 or (number == 0 and not positive)):
             return number
     least = "greater than 0" if positive else "0 (look once) or more"
     raise invalid(f"{name}: a finite number of seconds is wanted, {least}, not {value!r}")
