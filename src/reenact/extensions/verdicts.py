@@ -43,11 +43,7 @@ def verdict_of(event: str, ran: Ran) -> Verdict:
     if not ran.out.lstrip(_BLANKS).startswith("{"):
         return Verdict(None, plain_context(event, ran))
     said = _object(ran)
-    specific = said.get("hookSpecificOutput")
-    if specific is None:
-        specific = {}
-    if not is_object(specific):
-        raise UnclearError("`hookSpecificOutput` is no object")
+    specific = _specific(said)
     context = specific.get("additionalContext")
     return Verdict(_refusal(said, specific), context if isinstance(context, str) else "")
 
@@ -67,6 +63,15 @@ def _object(ran: Ran) -> dict[str, Any]:
     except ValueError as error:
         raise UnclearError(f"what begins like JSON and is none: {error}") from None
     return content  # it begins with a brace, so that it is an object
+
+
+def _specific(said: dict[str, Any]) -> dict[str, Any]:
+    specific = said.get("hookSpecificOutput")
+    if specific is None:
+        return {}
+    if not is_object(specific):
+        raise UnclearError("`hookSpecificOutput` is no object")
+    return specific
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
