@@ -17,7 +17,7 @@ from reenact.cli.interrupts import cleaning_up
 from reenact.extensions.firing import Hooks
 from reenact.extensions.hooks import Hook
 from reenact.terminal import SpecialKey
-from reenact.testing import FakeMessagesAPI, FakeReply
+from reenact.testing import FakeMessagesAPI, FakeReply, wait_until
 from tests.cli.conftest import PROMPT, Chat, Json, Run
 from tests.cli.tools import MAIL, WEATHER, Office
 from tests.extensions.test_running import is_gone
@@ -512,7 +512,7 @@ def test_a_hook_does_not_outlive_the_command_whatever_ends_it(
 
     done = run("-p", "Look", *office.tools, "--output-format", "json", *limit, **office.claude)
 
-    assert are_gone(office.directory)
+    wait_until(lambda: are_gone(office.directory), what="the end of what was killed")
     assert (done.code, done.result["error"]["code"]) == (code, code)
     assert office.api.requests == [] or event in ("PreToolUse", "PostToolUse")
 
@@ -525,7 +525,7 @@ def test_an_answer_is_there_whatever_becomes_of_the_hooks_behind_it(
 
     done = run("-p", "Hello", *(("--timeout", "1") if end == "TIME" else ()))
 
-    assert are_gone(tmp_path)
+    wait_until(lambda: are_gone(tmp_path), what="the end of what was killed")
     assert (done.code, done.out.strip()) == (code, "Hello from mock!")
     assert ("the hooks for Stop were ended" in done.err) is (end == "TIME")
 

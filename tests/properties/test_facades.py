@@ -455,4 +455,4 @@ def _told(message: Message) -> tuple[str, str, str | None, bool]:
 
 
 TestFacades = FacadesMachine.TestCase
-TestFacades.settings = settings(max_examples=max(30, settings().max_examples // 2), stateful_step_count=40)
+TestFacades.settings = settings(max_examples=max(20, settings().max_examples // 4), stateful_step_count=40)

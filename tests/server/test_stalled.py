@@ -103,7 +103,9 @@ def held_at_rest() -> int:
     return held[-1]
 
 
-def test_a_client_that_takes_nothing_costs_no_more_memory_however_much_is_said(server: Server, runtime: Runtime, session_id: str) -> None:
+def test_a_client_that_takes_nothing_costs_no_more_memory_however_much_is_said(
+    server: Server, runtime: Runtime, session_id: str
+) -> None:
     def growth() -> int:
         before = held_at_rest()
         for _ in range(4):

@@ -18,7 +18,7 @@ def recalling(request: FakeRequest) -> FakeReply:
     return FakeReply(text=f"You have asked {len(asked)} times. The first time: {asked[0]}")
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(typed=st.lists(inputs, min_size=1, max_size=4))
 def test_property_06_multi_turn_conversation_state(chat: Chat, typed: list[str]) -> None:
     """Property 06: Multi-Turn Conversation State (requirements 2.2, 2.6)."""

@@ -21,7 +21,7 @@ FORMATS = ("text", "json", "stream-json")
 BUILDS = ("GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "CI")
 YES = ("true", "1", "TRUE", "yes", "https://jenkins.example/", "no")
 NO = ("", "0", "false", "False", " ", " FALSE ")
-some = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+some = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_property_08_stream_json_line_validity(
     assert result["success"] == (trouble.code == 0)
 
 
-@settings(some, max_examples=30)
+@settings(some, max_examples=20)
 @given(
     trouble=troubles,
     message=st.sampled_from(MISLEADING),
@@ -235,7 +235,7 @@ def test_property_16_non_existent_session_error(
     assert len(listed) == others, "no session is made"
 
 
-@settings(some, max_examples=20)
+@settings(some, max_examples=12)
 @given(variables=st.dictionaries(st.sampled_from(BUILDS), st.sampled_from((*YES, *NO)), max_size=3))
 def test_property_19_ci_mode_detection(run: Run, tmp_path: Path, variables: dict[str, str]) -> None:
     """Property 19: CI Mode Detection (requirements 9.1, 9.2, 9.3)."""
