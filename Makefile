@@ -14,7 +14,8 @@ BIN := $(VENV)/bin
 # No notices of newer versions: constraints.txt says which ones are meant.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
-WORKERS ?= auto
+# One more than there are processors: a good part of the tests waits for programs and connections.
+WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 JOBS ?= 2
 
 # The longest first: two run at a time.
