@@ -170,7 +170,7 @@ def test_answers_that_nobody_takes_are_not_made(server: Server, runtime: Runtime
     with stalled(server) as connection, greeted(server) as other:
         for ask in asks:
             connection.sendall(_long(json.dumps(ask)))
-        wait_until(lambda: _carried_out(server) >= 4, PATIENCE, "the first answers")
+        wait_until(lambda: _carried_out(server) >= 1, PATIENCE, "the first answer, which may fill the room alone")
         for _ in range(20):
             other.ask("container_list_request")
         made = _carried_out(server)
