@@ -68,7 +68,7 @@ class Answering:
         return self.mock or f"Claude ({self.model or otherwise}) answers"
 
     def departures(self) -> list[str]:
-        """Return what is not in this run as the session was created for which an environment was made last, in words."""
+        """Return in words what is not as the session was created for which an environment was made last."""
         instead = {"model": self.model, "system_prompt": self._system_prompt}
         changed = [
             f"the session was created with {_words(name, old)}; this run has {_words(name, new)}"

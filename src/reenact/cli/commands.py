@@ -74,24 +74,22 @@ TABLE: Final[Mapping[str, Command]] = {
     for command in (
         Command("/help", "say this", _help),
         Command("/sessions", "list the conversations of this log", looking.sessions),
-        Command("/resume [ID]", "go on with another one: its ID, or its number", going.resume, going.names_of_sessions),
+        Command("/resume [ID]", "go on with another one: its ID, or its number", going.resume, looking.beginnings),
         Command("/new", "begin a new one", going.new),
+        Command("/model [NAME]", "say which model answers, or let another one", going.model, going.models),
+        Command("/cost", "say what this conversation has used", looking.cost),
+        Command("/log [N]", "show its last events, 20 or so many", looking.log),
         Command(
             "/branch [POSITION] [TEXT]",
             "go on from there in a new one; TEXT stands for the last message",
             going.branch,
             going.points,
         ),
-        Command("/model [NAME]", "say which model answers, or let another one", going.model, going.names_of_models),
-        Command("/cost", "say what this conversation has used", looking.cost),
-        Command("/log [N]", "show its last events, 20 or so many", looking.log),
         Command("/pending", "see to the calls that wait for you", deciding.pending),
         Command(
             "/approve [ID]", "let a call run that waits; without ID the only one", deciding.approve, deciding.calls
         ),
-        Command(
-            "/reject [ID] [REASON]", "do not let it run; the model is told why", deciding.reject, deciding.calls
-        ),
+        Command("/reject [ID] [REASON]", "do not let it run; the model is told why", deciding.reject, deciding.calls),
         Command(_EXIT, "leave; Ctrl+D does so too", _leave),
     )
 }
@@ -109,12 +107,14 @@ class Commands:
         self._offered: tuple[str, str, int, Sequence[_Choice]] | None = None
 
     def take(self, line: str) -> bool:
-        """Do what the line says: obey it, or ask it; return whether the conversation goes on.
+        """Do what the line says, if anything: obey it, or ask it; return whether the conversation goes on.
 
         What begins with two slashes is sent with one. What begins with a path is asked, and so is a text of several
         lines that begins with no word that is known: it is a piece of something else.
         """
         talking, (word, rest) = self._here.talking, _split(line)
+        if not word:
+            return True
         command = TABLE.get(word)
         if command is not None:
             return self._obey(command, rest)
@@ -125,7 +125,8 @@ class Commands:
         elif not line.startswith(_MARK) or _MARK in word[1:] or "\n" in line:
             talking.ask(line)
         else:
-            self._here.say(f"There is no command {harmless(word)}; {self._nearest(word)}/help lists those that there are.")
+            near = self._nearest(word)
+            self._here.say(f"There is no command {harmless(word)}; {near}/help lists those that there are.")
         return True
 
     def commands(self) -> Mapping[str, str]:
@@ -140,7 +141,7 @@ class Commands:
 
     def arguments(self, word: str) -> Sequence[_Choice]:
         """Return what may stand behind the command: each value, and words about it; nothing if that fails."""
-        command = TABLE.get(word)
+        command = TABLE.get(f"{_MARK}{word.removeprefix(_MARK)}")
         if command is None:
             return ()
         try:
@@ -149,7 +150,7 @@ class Commands:
             if self._offered is None or self._offered[:3] != (word, session_id, position):
                 self._offered = (word, session_id, position, command.offers(self._here))
             return self._offered[3]
-        except ReenactError:  # nobody has asked for it; whoever does, is told
+        except Exception:  # noqa: BLE001 - somebody is typing; who sends the line is told what is wrong
             return ()
 
     def _obey(self, command: Command, rest: str) -> bool:

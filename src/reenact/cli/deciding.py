@@ -42,7 +42,9 @@ def reject(here: Here, rest: str) -> None:
 
 def calls(here: Here) -> list[tuple[str, str]]:
     """Return the calls that wait, and what they are about."""
-    return [(call.id, told(call).removeprefix(harmless(call.id)).strip()) for call in here.current.conversation.pending()]
+    return [
+        (call.id, told(call).removeprefix(harmless(call.id)).strip()) for call in here.current.conversation.pending()
+    ]
 
 
 def _named(here: Here, call_id: str) -> PendingCall | None:

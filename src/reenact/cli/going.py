@@ -10,10 +10,9 @@ from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.cli.calls import cut
 from reenact.cli.exact import harmless
 from reenact.cli.here import Here, settle
-from reenact.cli.listing import first_words
-from reenact.cli.looking import beginnings, entries, newest_sessions, sessions
+from reenact.cli.looking import entries, newest_sessions, sessions
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
-from reenact.domain.messages import Message, text_of
+from reenact.domain.messages import Message
 
 _AS_CREATED: Final = "default"
 _PREFIX: Final = "ses_"
@@ -80,12 +79,7 @@ def model(here: Here, name: str) -> None:
     here.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
 
 
-def names_of_sessions(here: Here) -> list[tuple[str, str]]:
-    """Return what may stand behind `/resume`."""
-    return beginnings(here)
-
-
-def names_of_models(here: Here) -> list[tuple[str, str]]:
+def models(here: Here) -> list[tuple[str, str]]:
     """Return models that may stand behind `/model`: those that have prices, and those that have answered here."""
     current = here.current
     if current.is_mocked:

@@ -1,4 +1,4 @@
-"""Where a command is obeyed: in which session, who shows what comes of it, and how lines are told that are no answer."""
+"""Where a command is obeyed: in which session, and who shows what comes of it."""
 
 from __future__ import annotations
 
