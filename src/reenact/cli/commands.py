@@ -164,7 +164,7 @@ class Commands:
         return command.word != _EXIT
 
     def _is_doubled(self, line: str) -> bool:
-        """Return whether the line has a slash more than what is meant; several lines may be a program's, and are not."""
+        """Return whether the line has a slash more than is meant; several lines that begin so are a program's."""
         doubled = line.startswith(_MARK * 2)
         meant = line.removeprefix(_MARK)
         return doubled and ("\n" not in line or _split(meant)[0] in TABLE or self._here.extending.is_command(meant))
