@@ -89,6 +89,23 @@ class Programs:
         """Run the command with these arguments and nothing to read; return what it has printed."""
         return self._run(["reenact", *arguments], env, cwd, timeout, is_file=False)
 
+    def start(
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        standard: Sequence[int | None],
+        before: Sequence[str] = (),
+    ) -> Started:
+        """Start the command, which talks through these descriptors; a stream that is None is closed.
+
+        `before` names functions of the tests, `MODULE:NAME`, that are called in its process first.
+        """
+        with Path(os.devnull).open("rb") as nothing:
+            given = [nothing.fileno() if one is None else one for one in standard]
+            closed = [number for number, one in enumerate(standard) if one is None]
+            return self._start(["reenact", *arguments], env, cwd, given, closed=closed, before=before)
+
     def _run(
         self, argv: list[str], env: Mapping[str, str], cwd: Path, timeout: float, *, is_file: bool
     ) -> subprocess.CompletedProcess[str]:
@@ -109,8 +126,17 @@ class Programs:
         standard: list[int],
         *,
         is_file: bool = False,
+        closed: Sequence[int] = (),
+        before: Sequence[str] = (),
     ) -> Started:
-        order = {"argv": argv, "env": dict(env), "cwd": str(cwd), "is_file": is_file}
+        order = {
+            "argv": argv,
+            "env": dict(env),
+            "cwd": str(cwd),
+            "is_file": is_file,
+            "closed": closed,
+            "before": before,
+        }
         told, telling = os.pipe()
         try:
             socket.send_fds(self._link, [json.dumps(order).encode()], [*standard, telling])
