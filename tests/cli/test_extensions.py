@@ -420,10 +420,12 @@ def test_a_name_that_no_agent_has_is_said_and_the_message_is_asked(
 ) -> None:
     project.agent("boss")
 
-    done = run("-p", "@bos hello", **claude)
+    near = run("-p", "@bos hello", **claude)
+    far = run("-p", "@zzz hello", **claude)
 
-    assert "there is no agent @bos" in done.err
-    assert asked(api) == ["@bos hello"]
+    assert "there is no agent @bos, so the message goes to the model as it is; there is @boss\n" in near.err
+    assert "there is no agent @zzz, so the message goes to the model as it is\n" in far.err
+    assert (asked(api, 0), asked(api, 1)) == (["@bos hello"], ["@zzz hello"])
 
 
 def test_an_agent_that_fails_gives_the_exit_code_of_its_failure(

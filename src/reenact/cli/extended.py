@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -151,18 +152,25 @@ class Extended(Extending):
         called = commands.called(line)
         return called is not None and called[0] in self._extensions.commands
 
-    def help(self) -> Mapping[str, str]:
-        """Return the commands and the agents."""
-        of_commands = {
-            harmless(command.usage): f"built in; yours in {harmless(command.path)} has another's name"
-            if command.name in self._extensions.hidden
-            else harmless(command.description)
+    def commands(self) -> Mapping[str, str]:
+        """Return how each command that runs is typed, and what it does."""
+        return {
+            harmless(command.usage): harmless(command.description)
             for command in self._extensions.commands.values()
+            if command.name not in self._extensions.hidden
         }
-        of_agents = {
-            f"@{agent.name} MESSAGE": harmless(agent.description) for agent in self._extensions.agents.values()
+
+    def agents(self) -> Mapping[str, str]:
+        """Return each agent as `@name`, and what it is for."""
+        return {f"@{agent.name}": harmless(agent.description) for agent in self._extensions.agents.values()}
+
+    def help(self) -> Mapping[str, str]:
+        """Return the commands and the agents, also those commands that cannot be called."""
+        hidden = {
+            f"/{name}": f"built in; yours in {harmless(self._extensions.commands[name].path)} has another's name"
+            for name in self._extensions.hidden
         }
-        return of_commands | of_agents
+        return {**self.commands(), **hidden, **{f"{name} MESSAGE": what for name, what in self.agents().items()}}
 
     def _expanded(self, line: str) -> str:
         called = commands.called(line)
@@ -180,7 +188,9 @@ class Extended(Extending):
         name, message = called
         agent = self._extensions.agents.get(name)
         if agent is None:
-            self._console.say(f"there is no agent @{name}, so the message goes to the model as it is")
+            near = get_close_matches(name, self._extensions.agents, n=1)
+            meant = f"; there is @{near[0]}" if near else ""
+            self._console.say(f"there is no agent @{name}, so the message goes to the model as it is{meant}")
             return attending.ask(whole)
         return self._delegation.ask(attending, agent, _joined(message, *added), whole)
 
