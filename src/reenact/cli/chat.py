@@ -12,7 +12,7 @@ from rich.text import Text
 from reenact.cli.commands import Commands
 from reenact.cli.console import Console
 from reenact.cli.current import Current
-from reenact.cli.editing import Editor, editor_of_questions, read_question
+from reenact.cli.editing import editor_of_questions, read_question
 from reenact.cli.exact import harmless
 from reenact.cli.extending import Extending
 from reenact.cli.failures import ExitCode, problem_of
@@ -78,15 +78,12 @@ class _Chat:
             except EOFError:
                 return
             except KeyboardInterrupt:
-                goes_on = self._stays(editor)
+                goes_on = self._stays()
             else:
                 goes_on = self._do(partial(self._commands.take, line))
 
-    def _stays(self, editor: Editor) -> bool:
-        """Return whether the person stays, who has pressed Ctrl+C instead of Enter."""
-        if editor.default_buffer.text:  # which is cleared by that
-            self._presses = 0
-            return True
+    def _stays(self) -> bool:
+        """Return whether the person stays, who has pressed Ctrl+C instead of Enter; what stood there is cleared."""
         self._presses += 1
         if self._presses == 1:
             self._screen.print(_ONCE_MORE, style="dim")

@@ -17,6 +17,8 @@ _WIDEST: Final = 24
 """Columns for how a command is typed; what is longer moves its description."""
 _NARROW: Final = 60
 """A terminal with fewer columns has descriptions on lines of their own."""
+_TINY: Final = 30
+"""One with fewer columns has none for a margin."""
 _MARK: Final = "/"
 _EXIT: Final = "/exit"
 _Choice: TypeAlias = tuple[str, str]
@@ -47,7 +49,7 @@ def _help(here: Here, _: str) -> None:
     known += [*here.extending.help().items()]
     known += [
         ("//TEXT", "send /TEXT to the model, though it looks like a command"),
-        ("Ctrl+C", "interrupt the answer, or clear the line"),
+        ("Ctrl+C", "interrupt the answer or clear the line"),
     ]
     width = None if here.width is None else here.width()
     for usage, what in known:
@@ -61,8 +63,9 @@ def _entry(usage: str, what: str, width: int | None) -> Iterator[str]:
         first, margin = f"{usage:<{_WIDEST}} ", " " * (_WIDEST + 1)
         yield from textwrap.wrap(what, width or 1000, initial_indent=first, subsequent_indent=margin) or [usage]
     else:
+        margin = "  " if width >= _TINY else ""
         yield usage
-        yield from textwrap.wrap(what, max(width, 20), initial_indent="  ", subsequent_indent="  ")
+        yield from textwrap.wrap(what, max(width, len(margin) + 1), initial_indent=margin, subsequent_indent=margin)
 
 
 def _leave(here: Here, _: str) -> None:
