@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console as Screen
 from rich.text import Text
 
@@ -23,8 +26,9 @@ from reenact.cli.talking import Talking
 from reenact.cli.version import version
 from reenact.domain.errors import ReenactError
 
-_KEYS = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
-_ONCE_MORE = "Ctrl+C again, or Ctrl+D, leaves."
+_KEYS: Final = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
+_WORD: Final = re.compile(r"\s*\S+")
+_ONCE_MORE: Final = "Ctrl+C again, or Ctrl+D, leaves."
 
 
 def chat(current: Current, console: Console, extending: Extending, *, who: str, timeout: float | None) -> int:
@@ -41,7 +45,7 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
             current=current,
             talking=talking,
             extending=extending,
-            say=lambda line: screen.print(harmless(line), style="dim", soft_wrap=False),
+            say=lambda line: screen.print(_in_rows(harmless(line), screen.width), style="dim"),
             width=lambda: screen.width,
         )
         try:
@@ -111,13 +115,24 @@ def _welcome(current: Current, screen: Screen, who: str) -> None:
     so_far = ""
     if not conversation.is_new:
         so_far = f", {len(current.runtime.sessions.messages(conversation.session_id))} messages so far"
-    lines = (
-        Text.assemble((f"Reenact {version()}", "bold"), f" · {harmless(who)}"),
-        Text(f"Session {harmless(conversation.session_id)}{so_far}", "dim"),
-        Text(f"{_KEYS}\n", "dim"),
-    )
-    for line in lines:
-        screen.print(line, soft_wrap=False)
+    named = f"Reenact {version()}"
+    welcome = Text(_in_rows(f"{named} · {harmless(who)}", screen.width))
+    welcome.stylize("bold", 0, len(named))
+    screen.print(welcome)
+    for line in (f"Session {harmless(conversation.session_id)}{so_far}", _KEYS):
+        screen.print(_in_rows(line, screen.width), style="dim")
+    screen.print()
+
+
+def _in_rows(line: str, width: int) -> str:
+    """Return the line, broken between words only: what no row has room for, such as an id, can be copied whole."""
+    rows = [""]
+    for word in _WORD.findall(line):
+        if rows[-1] and cell_len(f"{rows[-1]}{word}") > width >= cell_len(word.lstrip()):
+            rows.append(word.lstrip())
+        else:
+            rows[-1] += word
+    return "\n".join(rows)
 
 
 def _say_how_to_come_back(current: Current, screen: Screen) -> None:

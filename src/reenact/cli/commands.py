@@ -61,11 +61,18 @@ def _entry(usage: str, what: str, width: int | None) -> Iterator[str]:
     """Yield the lines on which a command is told of."""
     if width is None or width >= _NARROW:
         first, margin = f"{usage:<{_WIDEST}} ", " " * (_WIDEST + 1)
-        yield from textwrap.wrap(what, width or 1000, initial_indent=first, subsequent_indent=margin) or [usage]
+        yield from _wrapped(what, width or 1000, first, margin)
     else:
         margin = "  " if width >= _TINY else ""
         yield usage
-        yield from textwrap.wrap(what, max(width, len(margin) + 1), initial_indent=margin, subsequent_indent=margin)
+        yield from _wrapped(what, width, margin, margin)
+
+
+def _wrapped(text: str, width: int, first: str, margin: str) -> list[str]:
+    wrapper = textwrap.TextWrapper(
+        width, initial_indent=first, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapper.wrap(text) or [first.rstrip()]
 
 
 def _leave(here: Here, _: str) -> None:
