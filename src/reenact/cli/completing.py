@@ -1,0 +1,66 @@
+"""What is offered while somebody types: commands, what may stand behind them, and agents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from reenact.cli.choices import Choices
+from reenact.domain.legible import harmless, shortened
+
+_LONGEST: Final = 200
+"""Characters before the cursor behind which nothing is offered."""
+_COMMAND: Final = re.compile(r"/[^\s/]*")
+_ARGUMENT: Final = re.compile(r"(/[^\s/]+)[ \t]+(\S[^\n]*|)")
+_AGENT: Final = re.compile(r"@[A-Za-z0-9_-]*")
+_NARROW: Final = 40
+"""Columns in which there is no room for words about what is offered."""
+_WIDEST: Final = 80
+
+
+def may_offer(document: Document) -> bool:
+    """Return whether the text before the cursor is the beginning of something that can be offered."""
+    text = document.text_before_cursor
+    return (
+        text.startswith(("/", "@"))
+        and len(text) <= _LONGEST
+        and not document.text_after_cursor.strip()
+        and any(pattern.fullmatch(text) for pattern in (_COMMAND, _ARGUMENT, _AGENT))
+    )
+
+
+class Offering(Completer):
+    """Offers what can be typed; only at the beginning of a text, and never paths."""
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Return what goes on as the text before the cursor does."""
+        text = document.text_before_cursor
+        if not may_offer(document):
+            return ()
+        if _COMMAND.fullmatch(text):
+            return _offered(text, self._choices.commands().items())
+        if _AGENT.fullmatch(text):
+            return _offered(text, self._choices.agents().items(), behind=" ")
+        argument = _ARGUMENT.fullmatch(text)
+        return () if argument is None else _offered(argument[2], self._choices.arguments(argument[1]))
+
+
+def _offered(begun: str, choices: Iterable[tuple[str, str]], behind: str = "") -> Iterator[Completion]:
+    columns = get_app().output.get_size().columns
+    width = min(_WIDEST, columns - 1)
+    for value, about in choices:
+        if value.startswith(begun) and harmless(value) == value:
+            yield Completion(
+                value + behind,
+                start_position=-len(begun),
+                display=shortened(value, width),
+                display_meta=None if columns < _NARROW else shortened(" ".join(about.split()), width),
+            )
