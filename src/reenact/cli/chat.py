@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console as Screen
 
 from reenact.cli.answer import Answer
 from reenact.cli.asking import Person
 from reenact.cli.attending import Attending
-from reenact.cli.commands import Commands
+from reenact.cli.commands import HELP, Commands
 from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.decisions import Decision
@@ -31,7 +31,7 @@ def chat(conversation: Conversation, console: Console, extending: Extending, *, 
     _welcome(conversation, screen, who)
     talking = Talking(conversation, console, screen, extending, timeout)
     commands = Commands(conversation, lambda line: screen.print(visible(line), style="dim"), talking, extending)
-    editor = editor_of_questions(console)
+    editor = editor_of_questions(console, _Typeable(extending))
     with quiet_keyboard(console):
         return _talk(conversation, commands, talking, editor, screen)
 
@@ -51,8 +51,8 @@ def _talk(conversation: Conversation, commands: Commands, talking: Talking, edit
             screen.print("Ctrl+C again, or Ctrl+D, leaves.", style="dim")
             continue
         leaving = False
-        if line.startswith("/"):
-            if not commands.obey(line):
+        if line.strip().startswith("/"):
+            if not commands.obey(line.strip()):
                 return ExitCode.SUCCESS
         elif line:
             talking.ask(line)
@@ -96,6 +96,26 @@ class Talking:
             page.end(act(Attending(self._conversation, page.hear, self._person, timeout=self._timeout)))
         except ReenactError as error:
             self._screen.print(f"{visible(self._console.without_key(str(error)))}\n", style="red")
+
+
+class _Typeable:
+    """What is built in, and what extensions add."""
+
+    def __init__(self, extending: Extending) -> None:
+        self._extending = extending
+
+    def commands(self) -> Mapping[str, str]:
+        """Return the commands."""
+        return {usage.split()[0]: what for usage, what in HELP.items()} | dict(self._extending.commands())
+
+    def agents(self) -> Mapping[str, str]:
+        """Return the agents."""
+        return self._extending.agents()
+
+    def arguments(self, word: str) -> Sequence[tuple[str, str]]:
+        """Return nothing: no command offers what may stand behind it."""
+        del word
+        return ()
 
 
 def _welcome(conversation: Conversation, screen: Screen, who: str) -> None:

@@ -46,21 +46,25 @@ class Offering(Completer):
         if not may_offer(document):
             return ()
         if _COMMAND.fullmatch(text):
-            return _offered(text, self._choices.commands().items())
+            usages = self._choices.commands().items()
+            return _offered(text, ((usage.partition(" ")[0], usage, about) for usage, about in usages))
         if _AGENT.fullmatch(text):
-            return _offered(text, self._choices.agents().items(), behind=" ")
+            return _offered(text, ((f"{name} ", name, about) for name, about in self._choices.agents().items()))
         argument = _ARGUMENT.fullmatch(text)
-        return () if argument is None else _offered(argument[2], self._choices.arguments(argument[1]))
+        if argument is None:
+            return ()
+        return _offered(argument[2], ((value, value, about) for value, about in self._choices.arguments(argument[1])))
 
 
-def _offered(begun: str, choices: Iterable[tuple[str, str]], behind: str = "") -> Iterator[Completion]:
+def _offered(begun: str, choices: Iterable[tuple[str, str, str]]) -> Iterator[Completion]:
+    """Yield what begins so, of texts, how they are shown, and words about them."""
     columns = get_app().output.get_size().columns
     width = min(_WIDEST, columns - 1)
-    for value, about in choices:
-        if value.startswith(begun) and harmless(value) == value:
+    for text, shown, about in choices:
+        if text.startswith(begun) and harmless(text) == text:
             yield Completion(
-                value + behind,
+                text,
                 start_position=-len(begun),
-                display=shortened(value, width),
+                display=shortened(shown, width),
                 display_meta=None if columns < _NARROW else shortened(" ".join(about.split()), width),
             )

@@ -12,19 +12,18 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import AnyFormattedText
 from prompt_toolkit.history import DummyHistory, History, InMemoryHistory
 from prompt_toolkit.layout.processors import Processor, TabsProcessor, Transformation, TransformationInput
-from prompt_toolkit.output import ColorDepth
-from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from reenact.cli.choices import Choices
 from reenact.cli.completing import Offering, may_offer
 from reenact.cli.console import Console
+from reenact.cli.drawing import Drawing
 from reenact.cli.editing_keys import close_on_escape, keys_of_questions
 from reenact.cli.history import FileHistory, NoHistoryError
 from reenact.cli.interrupts import leaving_first
 from reenact.cli.keyboard import be_quiet_again
 from reenact.cli.plain_editor import PlainEditor, is_dumb
-from reenact.cli.settings import given, state_directory
+from reenact.cli.settings import state_directory
 from reenact.cli.typed import forget, typed_input
 
 Editor: TypeAlias = PromptSession[str] | PlainEditor
@@ -60,9 +59,10 @@ _STYLE: Final = Style(
 def editor_of_questions(console: Console, choices: Choices | None = None) -> Editor:
     """Return an editor of many lines whose history outlives it, and which offers the choices."""
     history = _history(console)
-    output = _output(console)
-    if output is None:
-        return PlainEditor(typed_input(), console.terminal or console.err, history)
+    terminal = console.terminal or console.err
+    if is_dumb(console):
+        return PlainEditor(typed_input(), terminal, history)
+    drawing = Drawing.at(terminal, console)
     offering = None if choices is None else Offering(choices)
     editor: PromptSession[str] = PromptSession(
         multiline=True,
@@ -77,9 +77,10 @@ def editor_of_questions(console: Console, choices: Choices | None = None) -> Edi
         style=_STYLE,
         include_default_pygments_style=False,
         input=typed_input(),
-        output=output,
+        output=drawing,
     )
     editor.app.ttimeoutlen = _ESCAPE
+    drawing.watch(editor)
     close_on_escape(editor.app.key_processor, editor.default_buffer)
 
     def make_room(_: object) -> None:
@@ -91,9 +92,10 @@ def editor_of_questions(console: Console, choices: Choices | None = None) -> Edi
 
 def editor_of_decisions(console: Console) -> Editor:
     """Return an editor for answers of a line that are to be given anew each time."""
-    output = _output(console)
-    if output is None:
-        return PlainEditor(typed_input(), console.terminal or console.err, DummyHistory())
+    terminal = console.terminal or console.err
+    if is_dumb(console):
+        return PlainEditor(typed_input(), terminal, DummyHistory())
+    drawing = Drawing.at(terminal, console)
     editor: PromptSession[str] = PromptSession(
         history=DummyHistory(),
         prompt_continuation="",
@@ -102,9 +104,10 @@ def editor_of_decisions(console: Console) -> Editor:
         style=_STYLE,
         include_default_pygments_style=False,
         input=typed_input(),
-        output=output,
+        output=drawing,
     )
     editor.app.ttimeoutlen = _ESCAPE
+    drawing.watch(editor)
     return editor
 
 
@@ -185,23 +188,6 @@ def _make_room(editor: PromptSession[str]) -> None:
     """Let no more rows be taken from what stands above than what is offered needs."""
     offered = editor.default_buffer.complete_state
     editor.reserve_space_for_menu = 0 if offered is None else 1 + min(_MENU, len(offered.completions))
-
-
-def _output(console: Console) -> Vt100_Output | None:
-    """Return what draws at the terminal; None if it cannot be drawn at."""
-    if is_dumb(console):
-        return None
-    output = Vt100_Output.from_pty(console.terminal or console.err, term=console.environ.get("TERM"))
-    output.default_color_depth = _colours(console)
-    output.enable_cpr = False  # a simple terminal never answers where its cursor is, and would be waited for
-    return output
-
-
-def _colours(console: Console) -> ColorDepth:
-    if console.environ.get("NO_COLOR"):
-        return ColorDepth.DEPTH_1_BIT
-    wanted = given(console.environ, "PROMPT_TOOLKIT_COLOR_DEPTH")
-    return ColorDepth(wanted) if wanted in {depth.value for depth in ColorDepth} else ColorDepth.DEPTH_4_BIT
 
 
 def _history(console: Console) -> History:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import get_common_complete_suffix
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -62,14 +62,17 @@ def keys_of_questions(environ: Mapping[str, str]) -> KeyBindings:
 def complete(buffer: Buffer) -> None:
     """Add what all that is offered has in common; if that is nothing, go to the next of it."""
     offered = buffer.complete_state
-    if offered is None:
-        buffer.start_completion(insert_common_part=True)
-    elif offered.current_completion is None and (
-        common := get_common_complete_suffix(offered.original_document, offered.completions)
-    ):
-        buffer.insert_text(common)
-    else:
+    if offered is not None and offered.current_completion is not None:
         buffer.complete_next()
+        return
+    completions = [*buffer.completer.get_completions(buffer.document, CompleteEvent(completion_requested=True))]
+    common = get_common_complete_suffix(buffer.document, completions)
+    if common:
+        buffer.insert_text(common)
+    elif offered is not None:
+        buffer.complete_next()
+    else:
+        buffer.start_completion()
 
 
 def close_on_escape(keys: KeyProcessor, buffer: Buffer) -> None:
@@ -78,6 +81,7 @@ def close_on_escape(keys: KeyProcessor, buffer: Buffer) -> None:
     def look(_: object) -> None:
         if buffer.complete_state is not None and [one.key for one in keys.key_buffer] == [Keys.Escape]:
             buffer.complete_state = None
+            buffer.on_completions_changed.fire()
 
     keys.after_key_press += look
 
