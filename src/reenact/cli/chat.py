@@ -50,8 +50,10 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
         )
         try:
             _Chat(here, talking, console, screen).go_on()
-        finally:
+        except KeyboardInterrupt:
             _say_how_to_come_back(current, screen)
+            raise
+        _say_how_to_come_back(current, screen)
     return ExitCode.SUCCESS
 
 
@@ -102,7 +104,7 @@ class _Chat:
                 goes_on = act()
             except ReenactError as error:
                 self._talking.fail(error)
-            except OSError:  # what is said reaches nobody any more
+            except BrokenPipeError:  # nobody reads the answers any more
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the person may have more to say
                 self._console.report(problem_of(error), error)
