@@ -80,6 +80,15 @@ class ServerEndedError(ReenactError):
     code = "server_ended"
 
 
+class OutputLostError(ReenactError, OSError):
+    """Standard output takes nothing more, though somebody may still read it."""
+
+    code = "output_lost"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"standard output cannot be written: {why}; what was said so far is in the log")
+
+
 class TerminatedError(BaseException):
     """The process was asked to end."""
 

@@ -144,6 +144,6 @@ def _tell(answer: Answer, console: Console) -> None:
     """Tell people why the answer is not whole."""
     limit = limit_of(answer.stop_reason)
     if answer.problem is not None:
-        console.report(answer.problem)
+        console.report(answer.problem, session_id=answer.session_id or None, turn_id=answer.turn_id)
     elif limit is not None:
         console.warn(limit)
