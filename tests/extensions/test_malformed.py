@@ -51,7 +51,7 @@ FORBIDDEN = [
 
 
 def only_problem(user: Written, project: Written) -> Problem:
-    (problem,) = loaded(user, project, trusted=True).problems
+    (problem,) = loaded(user, project).problems
     return problem
 
 
@@ -173,7 +173,7 @@ def test_hooks_that_are_none_are_told_of(
 def test_a_hook_that_is_none_leaves_the_others(user: Written, project: Written) -> None:
     project.hooks({"Foo": [], "Stop": [{"hooks": [{"command": "good"}, {"command": 3}]}]})
 
-    found = loaded(user, project, trusted=True)
+    found = loaded(user, project)
 
     assert [hook.command for hook in found.hooks] == ["good"]
     assert len(found.problems) == 2
@@ -462,7 +462,7 @@ def test_a_file_may_have_so_many_hooks(user: Written, project: Written) -> None:
     hook = {"matcher": "(?:a|b)" * 70, "hooks": [{"command": "x"}]}
     project.hooks({"PreToolUse": [hook] * 201})
 
-    found = loaded(user, project, trusted=True)
+    found = loaded(user, project)
 
     assert len(found.hooks) == 200
     assert [problem.message for problem in found.problems] == [

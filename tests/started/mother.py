@@ -67,8 +67,9 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    if os.isatty(0):
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    terminal = next(filter(os.isatty, range(STANDARD)), None)
+    if terminal is not None:
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     talk_through_the_standard_descriptors()
     close(order["closed"])
     os.chdir(order["cwd"])

@@ -13,8 +13,12 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import reenact
+
+if TYPE_CHECKING:
+    from reenact.terminal.session.spawning import Spawner
 
 MOTHER = Path(__file__).with_name("mother.py")
 SLOW = ("anthropic", "reenact.cli.chat", "reenact.cli.talk", "reenact.testing")
@@ -78,6 +82,15 @@ class Programs:
         """Start the command, whose name is the first of these, at a terminal: a `Spawner`."""
         assert argv[0] == "reenact", "programs of other kinds are not started here"
         return self._start(list(argv), env, cwd or Path.cwd(), [terminal] * 3)
+
+    def beside_terminal(self, *, reads: int | None = None, writes: int | None = None) -> Spawner:
+        """Return what starts the command at a terminal, but with these descriptors as its standard input and output."""
+
+        def start(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Started:
+            standard = [terminal if reads is None else reads, terminal if writes is None else writes, terminal]
+            return self._start(list(argv), env, cwd or Path.cwd(), standard)
+
+        return start
 
     def run(self, program: Path, env: Mapping[str, str], cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
         """Run the file with nothing to read, and every warning an error; return what it has printed."""

@@ -13,9 +13,10 @@ from reenact.cli.commands import Commands
 from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.decisions import Decision
-from reenact.cli.editing import editor_of_decisions, editor_of_questions, read_line
+from reenact.cli.editing import Editor, editor_of_decisions, editor_of_questions, read_question
 from reenact.cli.extending import Extending
 from reenact.cli.failures import ExitCode
+from reenact.cli.keyboard import quiet_keyboard
 from reenact.cli.listing import visible
 from reenact.cli.page import Page
 from reenact.cli.version import version
@@ -31,11 +32,16 @@ def chat(conversation: Conversation, console: Console, extending: Extending, *, 
     talking = Talking(conversation, console, screen, extending, timeout)
     commands = Commands(conversation, lambda line: screen.print(visible(line), style="dim"), talking, extending)
     editor = editor_of_questions(console)
+    with quiet_keyboard(console):
+        return _talk(conversation, commands, talking, editor, screen)
+
+
+def _talk(conversation: Conversation, commands: Commands, talking: Talking, editor: Editor, screen: Screen) -> int:
     talking.see_to(conversation.pending())
     leaving = False
     while True:
         try:
-            line = read_line(editor)
+            line = read_question(editor)
         except EOFError:
             return ExitCode.SUCCESS
         except KeyboardInterrupt:

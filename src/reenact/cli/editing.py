@@ -13,8 +13,10 @@ from prompt_toolkit.history import DummyHistory, FileHistory, History, InMemoryH
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from reenact.cli.choices import Choices
 from reenact.cli.console import Console
 from reenact.cli.interrupts import leaving_first
+from reenact.cli.keyboard import be_quiet_again
 from reenact.cli.settings import state_directory
 
 Editor: TypeAlias = PromptSession[str]
@@ -22,8 +24,9 @@ Editor: TypeAlias = PromptSession[str]
 _PROMPT: Final = "> "
 
 
-def editor_of_questions(console: Console) -> Editor:
-    """Return an editor whose history outlives it."""
+def editor_of_questions(console: Console, choices: Choices | None = None) -> Editor:
+    """Return an editor whose history outlives it, and which offers the choices."""
+    del choices
     return _editor(console, _history(console))
 
 
@@ -32,7 +35,17 @@ def editor_of_decisions(console: Console) -> Editor:
     return _editor(console, DummyHistory())
 
 
-def read_line(editor: Editor, prompt: str = _PROMPT, default: str = "") -> str:
+def read_question(editor: Editor) -> str:
+    """Have a question typed.
+
+    Raises:
+        EOFError: the person leaves.
+        KeyboardInterrupt: it was Ctrl+C.
+    """
+    return read_line(editor, _PROMPT)
+
+
+def read_line(editor: Editor, prompt: str, default: str = "") -> str:
     """Have a line typed, or the default changed.
 
     Raises:
@@ -51,8 +64,11 @@ def read_line(editor: Editor, prompt: str = _PROMPT, default: str = "") -> str:
         if asked and application.future is not None and not application.future.done():
             application.exit(exception=EOFError)
 
-    with leaving_first(leave):
-        return editor.prompt(FormattedText([("bold", prompt)]), default=default, pre_run=exit_once).strip()
+    try:
+        with leaving_first(leave):
+            return editor.prompt(FormattedText([("bold", prompt)]), default=default, pre_run=exit_once).strip()
+    finally:
+        be_quiet_again()
 
 
 def forget_what_was_typed(editor: Editor) -> None:

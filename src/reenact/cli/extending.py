@@ -48,8 +48,16 @@ class Extending:
         """Return whether the line calls a command that is not built in."""
         return False
 
+    def commands(self) -> Mapping[str, str]:
+        """Return how each command that runs is typed, and what it does; nothing in it can drive a terminal."""
+        return {}
+
+    def agents(self) -> Mapping[str, str]:
+        """Return each agent as `@name`, and what it is for, likewise."""
+        return {}
+
     def help(self) -> Mapping[str, str]:
-        """Return what else can be typed, and what it does."""
+        """Return what else can be typed, what it does, and why not if it does not run; likewise."""
         return {}
 
 

@@ -43,9 +43,9 @@ def _trust(
     ] = None,
     untrust: Annotated[bool, typer.Option("--untrust", help="Trust the project no more.")] = False,
 ) -> Command:
-    """Let the hooks of a project run.
+    """Let the hooks of a project run, and its commands be called.
 
-    They are trusted as they are now: when they change, they do not run until they are trusted again.
+    They are trusted as they are now: when any of them changes, none runs until they are trusted again.
     """
     options = TrustOptions(project=project, untrust=untrust)
 

@@ -77,11 +77,11 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookFile(msgspec.Struct, frozen=True):
-    """The hooks of a file, what is wrong with others in it, and the digest of the whole, by which it is trusted."""
+    """The hooks of a file, what is wrong with others in it, and the digest of the whole; empty if there is no file."""
 
-    hooks: tuple[Hook, ...]
-    problems: tuple[Problem, ...]
-    digest: str
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    digest: str = ""
 
 
 def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
