@@ -14,7 +14,7 @@ import typer
 from reenact.cli import auditing, extensions
 from reenact.cli.arguments import Command, Database, Lines
 from reenact.cli.console import Console
-from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
+from reenact.cli.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
 from reenact.cli.interrupts import ending_on_request
 from reenact.cli.options import (
     ListFormat,
@@ -26,6 +26,7 @@ from reenact.cli.options import (
     wants_json,
 )
 from reenact.cli.settings import in_ci, state_directory
+from reenact.domain.errors import ReenactError
 
 _EPILOG = (
     "Exit codes: 0 success, 1 unexpected, 2 arguments or configuration, 3 authentication, 4 network, 5 --timeout; "
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             command: Command | int | None = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
-            console.out.flush()
+            console.flush()
         except BrokenPipeError:
             console.abandon()
             return ExitCode.CLOSED_PIPE
@@ -360,6 +361,12 @@ def _refuse(value: object, option: str) -> None:
 
 def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
     """Say why there is no result, and return the exit code for it."""
+    try:
+        console.flush()
+    except BrokenPipeError:
+        console.abandon()
+    except OutputLostError as lost:  # which is why others have failed, who write there themselves
+        error = error if isinstance(error, ReenactError) else lost
     problem = problem_of(error)
     console.report(problem, error if problem.type == UNEXPECTED else None)
     if isinstance(error, typer.TyperException):
@@ -368,7 +375,7 @@ def _give_up(error: BaseException, console: Console, *, as_json: bool) -> int:
         from reenact.cli.output import Result, write_result  # noqa: PLC0415 - likewise
 
         try:
-            write_result(console, Result(success=False, error=problem))
+            write_result(console, Result(success=False, session_id=console.session_id, error=problem))
         except OSError:  # nobody reads it, or there is no space for it
             console.abandon()
     return problem.code

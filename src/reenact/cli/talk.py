@@ -102,6 +102,7 @@ def _conversation(
         try:
             session_id = options.resume or (_latest(runtime) if options.goes_on else new_session_id())
             conversation = Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on)
+            console.speaks_of(lambda: conversation.shown_id)
             added.begin(conversation)
             yield conversation, answerer
         finally:

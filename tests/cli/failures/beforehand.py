@@ -16,6 +16,7 @@ from typing import Any, Final
 
 HERE: Final = __name__
 IDLE_SECONDS: Final = 0.2
+AGES: Final = 1e9
 SMALL: Final = 600_000
 _CAPABILITIES_VERSION: Final = 0x20080522
 """Of the header that the system call takes, the third and last."""
@@ -32,6 +33,19 @@ def impatient() -> None:
     answering = importlib.import_module("reenact.cli.answering")
     module = vars(answering)
     module["LLMConfig"] = partial(module["LLMConfig"], timeout=IDLE_SECONDS, max_retries=0)
+
+
+def patient() -> None:
+    """Let the time be over as soon as the log has the beginning of an answer, and not before."""
+    conversation = importlib.import_module("reenact.cli.conversation")
+    log = Path(os.environ["HOME"], ".local/share/reenact/reenact.db-wal")
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return AGES if log.exists() and b"This much" in log.read_bytes() else 0.0
+
+    vars(conversation).update(time=Clock, LOOK_AROUND=0.01)
 
 
 def unresolved() -> None:

@@ -27,7 +27,7 @@ OPTIONS = Section(
             happens=calls("--nonsense"),
             code=2,
             type="invalid_arguments",
-            says=misused("No such option: --nonsense"),
+            says=misused("No such option: --nonsense…"),
         ),
         Row(
             what="an option without its value",
@@ -41,7 +41,7 @@ OPTIONS = Section(
             happens=asks("--timeout", "soon"),
             code=2,
             type="invalid_arguments",
-            says=misused("…--timeout…'soon'…"),
+            says=misused("Invalid value for '--timeout': …"),
         ),
         Row(
             what="a number out of its range",

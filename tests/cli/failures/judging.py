@@ -62,7 +62,7 @@ def judge_objects(row: Row, printed: str, form: str) -> None:
         assert result["error"].keys() == {"code", "type", "message"}
         assert (result["error"]["code"], result["error"]["type"]) == (row.code, row.type)
         assert any(fits(result["error"]["message"], said.message) for said in row.says if said.level == "error")
-    assert fits(result["result"] or "", row.out.removesuffix("\n"))
+    assert fits(result["result"] or "", row.out.removesuffix("\n") if row.asked else "")
     assert (result["session_id"] is not None) == (row.asked or row.begun)
     assert (result["turn_id"] is not None) == row.asked
     assert form == "stream-json" or events == []
@@ -76,7 +76,8 @@ def in_words(printed: str) -> list[Said]:
     for line in printed.splitlines():
         if line.startswith("  ") and found:
             last = found[-1]
-            found[-1] = Said(last.level, last.message, line.removeprefix("  "))
+            hint = line.removeprefix("  ")
+            found[-1] = Said(last.level, last.message, hint if last.hint is None else f"{last.hint}\n{hint}")
             continue
         level, colon, message = line.removeprefix("reenact: ").partition(": ")
         if line.startswith("reenact: ") and colon:

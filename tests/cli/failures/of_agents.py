@@ -57,24 +57,23 @@ PRICE: Final = ("--price", "claude-fake=1000000,1000000", "--model", "claude-fak
 WAITS: Final = '{"PreToolUse": [], "UserPromptSubmit": [{"hooks": [{"type": "command", "command": "%s"}]}]}'
 
 
-def with_tools(*names: str, options: tuple[str, ...] = (), rounds: int = 1) -> Callable[[Stage], Call]:
+def with_tools(
+    *names: str, options: tuple[str, ...] = (), rounds: int = 1, apart: bool = False
+) -> Callable[[Stage], Call]:
     """Return what asks a model that calls these tools, so many times."""
 
     def happens(stage: Stage) -> Call:
-        content: list[dict[str, Any]] = [
-            {
-                "type": "tool_use",
-                "id": f"toolu_{name}",
-                "name": name,
-                "input": {"to": "ann"} if name == "send_mail" else {},
-            }
-            for name in names
-        ]
-        for _ in range(rounds):
-            stage.api.reply(content=content, stop_reason="tool_use")
-        return Call(arguments=("-p", "Hello", "--tools", stage.file("tools.py", TOOLS), *options))
+        for number in range(rounds):
+            stage.api.reply(content=[_call(name, number) for name in names], stop_reason="tool_use")
+        arguments = ("-p", "Hello", "--tools", stage.file("tools.py", TOOLS), *options)
+        return Call(arguments=arguments, apart=apart)
 
     return happens
+
+
+def _call(name: str, number: int) -> dict[str, Any]:
+    arguments = {"to": f"ann{number}"} if name == "send_mail" else {}
+    return {"type": "tool_use", "id": f"toolu_{name}_{number}", "name": name, "input": arguments}
 
 
 def hooked(command: str) -> Callable[[Stage], Call]:
@@ -98,6 +97,9 @@ UNAPPROVED: Final = tuple(
     Said("warning", "send_mail was not run: no person is there to approve it; run with --allow-tool send_mail")
     for _ in range(10)
 )
+
+TRACEBACK: Final = "…errors.log says where; so does --debug"
+FAILED: Final = (Said("warning", "tool fail has failed", TRACEBACK),)
 
 LIMITS = Section(
     "Limits, hooks, and people who are not there",
@@ -169,6 +171,7 @@ TOOLS_ROWS = Section(
             happens=with_tools("fail"),
             code=0,
             out=HELLO,
+            says=FAILED,
             asked=True,
         ),
         Row(
@@ -176,6 +179,7 @@ TOOLS_ROWS = Section(
             happens=with_tools("leave"),
             code=0,
             out=HELLO,
+            says=(Said("warning", "tool leave has failed", TRACEBACK),),
             asked=True,
         ),
     ),

@@ -11,11 +11,13 @@ from typing import Final
 from reenact import Runtime
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.failures.command_line import HELLO
-from tests.cli.failures.rows import Call, Row, Section, asks, error
+from tests.cli.failures.of_agents import TRACEBACK
+from tests.cli.failures.rows import Call, Row, Said, Section, asks, error
 from tests.cli.failures.stage import Stage
+from tests.started.disks import mounted
 
 DB: Final = ("--db", "log.db")
-LARGE: Final = "x" * 200_000
+LARGE: Final = "x" * 100_000
 
 
 def spoiled(spoil: Callable[[Path], None]) -> Callable[[Stage], Call]:
@@ -83,10 +85,24 @@ def sealed(mode: int, *, directory: bool = False) -> Callable[[Stage], Call]:
     return happens
 
 
-def filling(stage: Stage) -> Call:
+def full(stage: Stage) -> Call:
+    """Ask where a disk has no room for a log."""
+    small = stage.exits.enter_context(mounted(stage.directory / "small", "-t", "tmpfs", "-o", "size=64k", "tmpfs"))
+    Path(small, "ballast").write_bytes(b"x" * 60_000)
+    return Call(arguments=("-p", "Hello", "--db", "small/log.db"))
+
+
+def nearly_full(stage: Stage) -> Call:
     """Ask for an answer that is larger than what is left of the disk."""
-    for _ in range(2):
-        stage.api.reply(deltas=["This much", *[LARGE] * 20])
+    small = stage.exits.enter_context(mounted(stage.directory / "small", "-t", "tmpfs", "-o", "size=2m", "tmpfs"))
+    Path(small, "ballast").write_bytes(b"x" * 900_000)
+    stage.api.reply(deltas=["This much", *[LARGE] * 8])
+    return Call(arguments=("-p", "Hello", "--db", "small/log.db"))
+
+
+def filling(stage: Stage) -> Call:
+    """Ask for an answer that is larger than the log may become."""
+    stage.api.reply(deltas=["This much", *[LARGE] * 2])
     return Call(arguments=("-p", "Hello", *DB), before=("cramped",))
 
 
@@ -121,7 +137,7 @@ LOG = Section(
             ),
             code=2,
             type="log_unusable",
-            says=error("…list.txt is not a log or is damaged (file is not a database); restore a copy of it, or …"),
+            says=error("…list.txt is not a log; choose another file"),
         ),
         Row(
             what="the database of another program",
@@ -135,7 +151,7 @@ LOG = Section(
             happens=spoiled(truncated),
             code=2,
             type="log_unusable",
-            says=error("…log.db is not a log or is damaged (…); restore a copy of it, or choose another file"),
+            says=error("…log.db is truncated: … bytes instead of …; restore a copy of it"),
         ),
         Row(
             what="a log with other bytes in its middle",
@@ -163,7 +179,7 @@ LOG = Section(
             happens=sealed(0o000),
             code=2,
             type="log_unusable",
-            says=error("…log.db cannot be opened here …"),
+            says=error("…log.db cannot be opened here: Permission denied; choose another place"),
         ),
         Row(
             what="a log that may not be written",
@@ -177,14 +193,33 @@ LOG = Section(
             happens=sealed(0o500, directory=True),
             code=2,
             type="log_unusable",
-            says=error("…new.db cannot be opened here …"),
+            says=error("…new.db cannot be opened here: Permission denied; choose another place"),
         ),
         Row(
-            what="a disk that is full before the answer is whole",
-            happens=filling,
+            what="a disk that is full from the beginning",
+            happens=full,
             code=1,
             type="storage_full",
             says=error("no space is left for …log.db; free some and try again"),
+        ),
+        Row(
+            what="a disk that is full before the answer is whole",
+            happens=nearly_full,
+            code=1,
+            type="storage_full",
+            says=(
+                Said("warning", "the write-ahead log of …log.db stays beside it", TRACEBACK),
+                *error("no space is left for …log.db; free some and try again"),
+            ),
+            out="This much…",
+            begun=True,
+        ),
+        Row(
+            what="a log that may not grow any more",
+            happens=filling,
+            code=1,
+            type="storage_error",
+            says=error("…log.db cannot be used now (disk I/O error); see whether its disk is full, or fails"),
             out="This much…",
             begun=True,
         ),

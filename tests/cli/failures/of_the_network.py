@@ -202,10 +202,10 @@ TIME = Section(
         ),
         Row(
             what="half an answer within `--timeout`",
-            happens=replies(1, "--timeout", _LIMIT, stall_after=3),
+            happens=replies(1, "--timeout", "60", before=("patient",), stall_after=3),
             code=5,
             type="timeout",
-            says=error(f"there was no whole answer within {_LIMIT} s"),
+            says=error("there was no whole answer within 60 s"),
             out=SOME,
             asked=True,
         ),

@@ -26,7 +26,7 @@ def during_answer(number: signal.Signals) -> Callable[[Stage], Call]:
         return Call(meanwhile=send)
 
     def send(running: Running) -> None:
-        wait_until(lambda: running.stage.is_in_log(b"This much"), PATIENCE, "the answer in the log")
+        running.wait_for_answer(b"This much")
         running.signal(number)
 
     return happens
@@ -180,11 +180,11 @@ PROGRAM = Section(
             happens=lambda stage: Call(before=("broken",)),
             code=1,
             type="internal_error",
-            says=error("ZeroDivisionError: with …"),
+            says=error("ZeroDivisionError: with …", "{}\n…errors.log says where; so does --debug"),
         ),
         Row(
             what="a tool that kills the process: nobody can say anything more; 137 in a shell",
-            happens=with_tools("die"),
+            happens=with_tools("die", apart=True),
             code=-signal.SIGKILL,
             told=False,
         ),

@@ -42,11 +42,12 @@ class Call:
     err: Stream = "kept"
     before: tuple[str, ...] = ()
     meanwhile: Callable[[Running], None] | None = None
+    apart: bool = False
 
     @property
     def needs_process(self) -> bool:
         """Whether it cannot happen inside of the tests' own process."""
-        return bool(self.before or self.unset or self.meanwhile) or (self.stdin, self.out, self.err) != (
+        return bool(self.apart or self.before or self.unset or self.meanwhile) or (self.stdin, self.out, self.err) != (
             self.stdin or b"",
             "kept",
             "kept",
@@ -58,7 +59,7 @@ class Row:
     """A failure; `happens` prepares it on a stage. Without a `type` there is none, and the command succeeds.
 
     `out` is standard output in the form of text. In the other forms there is an object, unless it is not `told`. It
-    has the session's id if that had `begun`, and the turn's if one was `asked`.
+    has the session's id if that had `begun`, and the turn's, with what there is of the answer, if one was `asked`.
     """
 
     what: str

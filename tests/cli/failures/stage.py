@@ -7,7 +7,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,15 +33,17 @@ class Running:
 
     stage: Stage
     program: Started
+    form: str
     printed: IO[bytes]
 
-    def wait_for_output(self, text: bytes) -> None:
-        """Wait until this has been printed."""
+    def wait_for_answer(self, text: bytes) -> None:
+        """Wait until this much of the answer is in the log, and printed if it is printed at once."""
 
-        def seen() -> bool:
-            return text in os.pread(self.printed.fileno(), 1_000_000, 0)
+        def is_there() -> bool:
+            is_printed = self.form != "text" or text in os.pread(self.printed.fileno(), 1_000_000, 0)
+            return is_printed and self.stage.is_in_log(text)
 
-        wait_until(seen, PATIENCE, f"{text!r} on standard output")
+        wait_until(is_there, PATIENCE, f"{text!r} as an answer")
 
     def signal(self, number: signal.Signals) -> None:
         """Send the signal."""
@@ -94,7 +96,7 @@ class Stage:
     def is_in_log(self, text: bytes) -> bool:
         """Return whether the log that is the user's own holds this."""
         path = self.log
-        return any(text in one.read_bytes() for one in path.parent.glob(f"{path.name}*"))
+        return any(text in _read(one) for one in (path, path.with_name(f"{path.name}-wal")))
 
     @property
     def log(self) -> Path:
@@ -122,10 +124,11 @@ class Stage:
             )
             try:
                 if call.meanwhile is not None:
-                    call.meanwhile(Running(self, program, out))
+                    call.meanwhile(Running(self, program, form, out))
                 code = program.wait(PATIENCE)
             finally:
                 program.terminate()
+                program.wait(PATIENCE)
             printed = [os.pread(stream.fileno(), 10_000_000, 0).decode() for stream in (out, err)]
         return Outcome(code, *printed)
 
@@ -133,7 +136,7 @@ class Stage:
         return {"CI": "true"} if self.is_build else {}
 
     def _arguments(self, call: Call, form: str) -> list[str]:
-        return [*call.arguments, "--output-format", form]
+        return ["--output-format", form, *call.arguments]
 
 
 @contextmanager
@@ -178,13 +181,21 @@ def _answer(client: socket.socket, answer: bytes) -> None:
         return
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def _input(stdin: bytes | None, streams: ExitStack) -> int | None:
     if stdin is None:
         return None
-    file = streams.enter_context(tempfile.TemporaryFile())
-    file.write(stdin)
-    file.seek(0)
-    return file.fileno()
+    reading, writing = os.pipe()
+    streams.callback(os.close, reading)
+    os.write(writing, stdin)
+    os.close(writing)
+    return reading
 
 
 def _output(stream: Stream, kept: IO[bytes], streams: ExitStack) -> int | None:
@@ -194,19 +205,11 @@ def _output(stream: Stream, kept: IO[bytes], streams: ExitStack) -> int | None:
         case "closed":
             return None
         case "full":
-            return streams.enter_context(Path("/dev/full").open("wb")).fileno()
+            full = os.open("/dev/full", os.O_WRONLY)
+            streams.callback(os.close, full)
+            return full
         case "unread":
             reading, writing = os.pipe()
             os.close(reading)
             streams.callback(os.close, writing)
             return writing
-
-
-def once(reply: Callable[[Stage], None], *arguments: str) -> Callable[[Stage], Call]:
-    """Return what asks after the API was told how to answer."""
-
-    def happens(stage: Stage) -> Call:
-        reply(stage)
-        return Call(arguments=("-p", "Hello", *arguments))
-
-    return happens
