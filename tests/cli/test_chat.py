@@ -44,7 +44,7 @@ def test_requirement_2_4_help_lists_every_command(chat: Chat) -> None:
 
     for usage, what in HELP.items():
         terminal.get_by_text(usage).in_row(terminal.get_by_text(what)).expect_visible()
-    terminal.get_by_text("interrupt the answer, or clear the line").expect_visible()
+    terminal.get_by_text("interrupt the answer or clear the line").expect_visible()
 
 
 def test_commands_are_obeyed_and_refused(chat: Chat) -> None:
@@ -151,7 +151,7 @@ def test_requirement_9_2_a_build_has_nobody_to_type(
         status = terminal.wait_for_exit()
 
     assert status.code == 2
-    assert '"type": "no_input"' in terminal.get_stripped_output()
+    assert '"type":"no_input"' in terminal.get_stripped_output()
 
 
 def test_a_chat_is_no_object(command: list[str], environ: dict[str, str], tmp_path: Path) -> None:

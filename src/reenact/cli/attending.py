@@ -57,6 +57,10 @@ class Attending:
         answer = self.conversation.ask(question, self._hear, timeout=self._timeout)
         return self._go_on(answer)
 
+    def take_up(self, turn_ids: Sequence[str]) -> Answer:
+        """Hear out turns that were waiting, and return when the agent has answered or is left waiting."""
+        return self._go_on(self.conversation.take_up(turn_ids, self._hear, timeout=self._timeout))
+
     def carry_out(self, decisions: Sequence[Decision]) -> Answer:
         """Tell the agent of the decisions, and return when it has answered or is left waiting."""
         return self._go_on(self.conversation.decide(decisions, self._hear, timeout=self._timeout))

@@ -127,6 +127,10 @@ class Console:
         }
         logger.error("%s", self.without_key(problem.message), exc_info=error, extra=facts)
 
+    def told(self, problem: Problem) -> str:
+        """Return in words why there is no result, and in a line below that what may help."""
+        return "\n".join(filter(None, (self.without_key(problem.message), hint_of(problem.type, self.environ))))
+
     def without_key(self, text: str) -> str:
         """Return the text without the API key, should it be in there."""
         return text.replace(self._key, "…") if self._key else text
@@ -182,7 +186,7 @@ class Console:
             raise OutputLostError(error.strerror or str(error)) from error
 
     def _is_news(self, record: logging.LogRecord) -> bool:
-        """Return whether nobody else tells of it: failures of the log come back to the command, which tells them once."""
+        """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""
         if self._session_id is None or self.debug or record.name.startswith(logger.name):
             return True
         of_args = record.args if isinstance(record.args, tuple) else ()

@@ -153,6 +153,20 @@ def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -
 
 
 @contextmanager
+def interrupts_are_for_others() -> Generator[None]:
+    """Let Ctrl+C do nothing here, for inside an event loop: another program has the terminal, and is waited for."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waking = signal.set_wakeup_fd(-1)  # by which an event loop hears of signals whoever handles them
+    try:
+        with _handling({signal.SIGINT: lambda _signal, _frame: None}):
+            yield
+    finally:
+        signal.set_wakeup_fd(waking)
+
+
+@contextmanager
 def _handling(acts: Mapping[signal.Signals, _Act], stays: Callable[[], bool] = lambda: False) -> Generator[None]:
     """Act on signals in this way; Python lets only the main thread decide on that.
 

@@ -18,6 +18,7 @@ from prompt_toolkit.key_binding import KeyPress
 
 from reenact.cli.console import Console
 from reenact.cli.interrupts import around_stops
+from reenact.cli.plain_editor import is_dumb
 
 _INPUT, _LOCAL, _CHARACTERS = 0, 3, 6
 _PASTES_ARE_MARKED: Final = "\x1b[?2004h"
@@ -30,12 +31,13 @@ def quiet_keyboard(console: Console) -> Generator[None]:
     """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay.
 
     What is typed is found by the editor that reads next. A paste keeps its marks, so that it stays one. All is as it
-    was at the end, whatever happened, and while the process is stopped (Ctrl+Z). Without a terminal nothing is done.
+    was at the end, whatever happened, and while the process is stopped (Ctrl+Z). Nothing is done without a terminal,
+    and at one that edits lines itself because it understands no sequences.
     """
-    if sys.stdin is None or not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty() or is_dumb(console):
         yield
         return
-    keyboard = _Keyboard(sys.stdin.fileno(), _who_obeys(console))
+    keyboard = _Keyboard(sys.stdin.fileno(), console.terminal)
     try:
         _quiet.append(keyboard)
         keyboard.quieten()
@@ -59,7 +61,7 @@ def be_quiet_again() -> None:
 
 
 class _Keyboard:
-    """The terminal behind a descriptor; `obeys` is where it obeys sequences, None if it knows none."""
+    """The terminal behind a descriptor; `obeys` is where it obeys sequences."""
 
     def __init__(self, descriptor: int, obeys: TextIO | None) -> None:
         self._descriptor = descriptor
@@ -125,10 +127,6 @@ class _Keyboard:
             with contextlib.suppress(OSError, ValueError):
                 self._obeys.write(sequence)
                 self._obeys.flush()
-
-
-def _who_obeys(console: Console) -> TextIO | None:
-    return None if console.environ.get("TERM") in {None, "", "dumb", "unknown"} else console.terminal
 
 
 def _keep(typed: bytes) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from reenact._runtime import Runtime
-from reenact.actors.environment.models import DEFAULT_MODEL
-from reenact.cli.answering import Answering, answering
+from reenact.cli.answering import answering
 from reenact.cli.commands import Commands
 from reenact.cli.configuration import read_policies, read_prices, read_servers
 from reenact.cli.console import Console
 from reenact.cli.conversation import CONTAINER, IMAGE, Conversation, new_session_id
+from reenact.cli.current import Current
 from reenact.cli.extending import Extending, extending
 from reenact.cli.failures import ExitCode, NoInputError, NothingToContinueError
+from reenact.cli.here import Here
 from reenact.cli.interrupts import cleaning_up
 from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.script import Script
@@ -39,16 +40,16 @@ def talk(options: TalkOptions, console: Console) -> int:
     from reenact.cli.chat import chat  # noqa: PLC0415 - the line editor is loaded when somebody types
 
     added = extending(options, console, asks=True)
-    with _conversation(options, console, added) as (conversation, answerer):
-        who = _introduce(conversation, answerer, options, console)
-        return chat(conversation, console, added, who=who, timeout=options.timeout)
+    with _conversation(options, console, added) as current:
+        who = current.introduce()
+        return chat(current, console, added, who=who, timeout=options.timeout)
 
 
 def _ask_once(question: str, options: TalkOptions, console: Console) -> int:
     added = extending(options, console)
-    with _conversation(options, console, added) as (conversation, answerer):
-        _announce(conversation, answerer, options, console)
-        return Script(conversation, options, console, added).ask(question)
+    with _conversation(options, console, added) as current:
+        _announce(current, console)
+        return Script(current, options, console, added).ask(question)
 
 
 def _ask_each_line(options: TalkOptions, console: Console) -> int:
@@ -60,31 +61,26 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
     added = extending(options, console)
-    with _conversation(options, console, added) as (conversation, answerer):
-        _announce(conversation, answerer, options, console)
-        script = Script(conversation, options, console, added)
-        commands = Commands(conversation, console.say, script, added)
+    with _conversation(options, console, added) as current:
+        _announce(current, console)
+        script = Script(current, options, console, added)
+        commands = Commands(Here(current=current, talking=script, extending=added, say=console.say))
         line: str | None = first
-        while line is not None and script.code != ExitCode.INTERRUPTED:
-            if not line.startswith("/"):
-                script.ask(check_message(line))
-            elif not commands.obey(line):
-                break
+        while line is not None and script.code != ExitCode.INTERRUPTED and commands.take(line):
             line = next(lines, None)
         return script.code
 
 
 @contextmanager
-def _conversation(
-    options: TalkOptions, console: Console, added: Extending
-) -> Generator[tuple[Conversation, Answering]]:
+def _conversation(options: TalkOptions, console: Console, added: Extending) -> Generator[Current]:
     """Open the log and choose the session: a new one, the newest, or the one that was named."""
     for name, text in (("--model", options.model), ("--resume", options.resume)):
         if text is not None:
             check_text(name, text)
     with console.guarding_output():
         prices = read_prices(options.prices)
-        image = added.image(image_of(options), goes_on=options.goes_on)
+        base = image_of(options)
+        image = added.image(base, goes_on=options.goes_on)
         answerer, llm = answering(
             console.environ,
             model=options.model if options.goes_on else None,
@@ -102,9 +98,18 @@ def _conversation(
         try:
             session_id = options.resume or (_latest(runtime) if options.goes_on else new_session_id())
             conversation = Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on)
-            console.speaks_of(lambda: conversation.shown_id)
+            current = Current(
+                conversation,
+                new_image=lambda: added.image(base, goes_on=False) if options.goes_on else image,
+                answerer=answerer,
+                extending=added,
+                options=options,
+                console=console,
+                prices=prices,
+            )
+            console.speaks_of(lambda: current.conversation.shown_id)
             added.begin(conversation)
-            yield conversation, answerer
+            yield current
         finally:
             with cleaning_up(added.end):
                 try:
@@ -158,20 +163,11 @@ def _latest(runtime: Runtime) -> str:
     return sessions[-1].id
 
 
-def _introduce(conversation: Conversation, answerer: Answering, options: TalkOptions, console: Console) -> str:
-    """Return who answers, and warn of what is not as the session was created."""
-    if not conversation.is_new:
-        conversation.run()  # whoever answers learns what the session was created with
-        for departure in answerer.departures():
-            console.warn(departure)
-    return answerer.name(options.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL)
-
-
-def _announce(conversation: Conversation, answerer: Answering, options: TalkOptions, console: Console) -> None:
+def _announce(current: Current, console: Console) -> None:
     """Say on standard error what a caller should know; that Claude answers is what everybody expects."""
-    who = _introduce(conversation, answerer, options, console)
-    if console.in_ci or answerer.mock:
-        console.say(f"{who} (session {conversation.session_id})")
+    who = current.introduce()
+    if console.in_ci or current.is_mocked:
+        console.say(f"{who} (session {current.conversation.session_id})")
 
 
 def _all_of_it(console: Console) -> str:

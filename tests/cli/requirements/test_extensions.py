@@ -58,9 +58,9 @@ def test_requirement_7_1_a_skill_is_loaded_by_the_model_and_the_person_sees_it(
 
 @everywhere
 def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it(
-    talk: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, home: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
 ) -> None:
-    project.command("fix", "---\ndescription: Fixes an issue\nargument-hint: NUMBER\n---\nFix issue $1: $ARGUMENTS")
+    home.command("fix", "---\ndescription: Fixes an issue\nargument-hint: NUMBER\n---\nFix issue $1: $ARGUMENTS")
     terminal = talk(view, **claude)
 
     terminal.send_line("/help")
@@ -117,28 +117,27 @@ def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(
     assert colours(terminal) == set() or view.in_colours
 
 
-def test_requirement_7_4_hooks_of_a_project_are_asked_about_before_they_run(
-    talk: At, at: At, project: Written, tmp_path: Path
+def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_they_run(
+    talk: At, at: At, project: Written, tmp_path: Path, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
     project.hook("UserPromptSubmit", "touch ran")
+    project.command("fix", "Fix issue $1")
+    ran = []
 
-    cautious = at(NARROW)
-    cautious.wait_for("trust")
-    cautious.send_line("n")
-    wait_for_prompt(cautious)
-    cautious.send_line("Hello")
-    cautious.wait_for("mock!")
-    before = Path(tmp_path, "ran").exists()
-    cautious.dispose()
-    trusting = at(WIDE)
-    trusting.wait_for("trust")
-    trusting.send_line("y")
-    wait_for_prompt(trusting)
-    trusting.send_line("Hello")
-    trusting.wait_for("mock!")
+    for view, answer in ((NARROW, "n"), (WIDE, "y")):
+        terminal = at(view, **claude)
+        terminal.wait_for("[n]o:")
+        terminal.send_line(answer)
+        wait_for_prompt(terminal)
+        terminal.send_line("/fix 7")
+        terminal.wait_for("API!" if answer == "y" else "no command")
+        wait_for_prompt(terminal)
+        ran.append(Path(tmp_path, "ran").exists())
+        assert "touchran" in shown(terminal.screen), "it is seen what would run"
+        terminal.dispose()
 
-    assert (before, Path(tmp_path, "ran").exists()) == (False, True)
-    assert "touchran" in shown(cautious.screen), "it is seen what would run"
+    assert ran == [False, True]
+    assert [asked(api, number) for number in range(len(api.requests))] == ["Fix issue 7"]
 
 
 @everywhere
@@ -147,7 +146,7 @@ def test_requirement_7_5_what_cannot_be_loaded_is_named_with_its_line_and_the_ch
 ) -> None:
     bad = project.command("bad", "---\ndescription: [\n---\nbody")
     binary = project.skill("binary", b"\x7fELF\xff\x1b[2J")
-    project.command("good", "Say hello to $1")
+    home.command("good", "Say hello to $1")
 
     terminal = talk(view, **claude)
     terminal.send_line("/good Ann")
