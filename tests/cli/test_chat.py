@@ -8,47 +8,10 @@ from pathlib import Path
 import pytest
 
 from reenact import Runtime
-from reenact.cli.commands import HELP
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
 from tests.cli.tools import MAIL, Office
-
-
-def test_requirement_2_1_a_person_is_welcomed_and_told_who_answers_in_which_session(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.get_by_text("Reenact").expect_visible()
-    assert "the mock answers, from its script 'default'; set ANTHROPIC_API_KEY" in terminal.get_stripped_output()
-    assert terminal.get_by_text("Session ses_").row < terminal.get_by_text("> ").expect_cursor().row
-
-
-def test_requirement_2_2_what_is_typed_is_answered_and_the_prompt_waits_again(chat: Chat) -> None:
-    terminal = chat()
-
-    for number, question in enumerate(("Good morning", "And good night")):
-        terminal.send_line(question)
-        answer = terminal.get_by_text("Hello from mock!", exact=True).expect_count(number + 1).last
-        assert terminal.get_by_text(question).row < answer.row
-        terminal.get_by_text("> ").last.expect_cursor()
-
-
-def test_requirement_2_3_exit_ends_with_code_0(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.send_line("/exit")
-
-    assert terminal.wait_for_exit().code == 0
-
-
-def test_requirement_2_4_help_lists_every_command(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.send_line("/help")
-
-    for usage, what in HELP.items():
-        terminal.get_by_text(usage).in_row(terminal.get_by_text(what)).expect_visible()
-    terminal.get_by_text("interrupt the answer or clear the line").expect_visible()
 
 
 def test_commands_are_obeyed_and_refused(chat: Chat) -> None:
@@ -67,41 +30,6 @@ def test_commands_are_obeyed_and_refused(chat: Chat) -> None:
     listed = terminal.wait_for("2 messages  A question to remember")
 
     assert "* ses_" in listed
-
-
-def test_requirement_2_5_ctrl_c_interrupts_the_answer_and_the_chat_goes_on(chat: Chat, run: Run) -> None:
-    terminal = chat(MOCK_SCENARIO="long-stream")
-
-    terminal.send_line("Tell me everything")
-    terminal.wait_for("chunk-0")
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("Interrupted.")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/exit")
-
-    assert terminal.wait_for_exit().code == 0
-    assert "chunk-99" not in terminal.get_stripped_output()
-    (completed,) = run("log", "--type", "turn_completed", "--output-format", "json").objects
-    assert completed["data"]["outcome"] == "interrupted"
-
-
-def test_ctrl_c_clears_the_line_and_twice_leaves(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.write("not meant")
-    terminal.wait_for("not meant")
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("Ctrl+C again, or Ctrl+D, leaves.")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("meant")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("leaves.")
-    terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_C)
-
-    assert terminal.wait_for_exit().code == 0
 
 
 def test_what_was_typed_and_said_is_there_the_next_time(chat: Chat, environ: dict[str, str]) -> None:
@@ -146,16 +74,6 @@ def test_the_end_of_the_process_ends_the_turn_as_well(chat: Chat, run: Run) -> N
     assert terminal.wait_for_exit().code == 143
     (completed,) = run("log", "--type", "turn_completed", "--output-format", "json").objects
     assert completed["data"]["outcome"] == "interrupted"
-
-
-def test_requirement_9_2_a_build_has_nobody_to_type(
-    command: list[str], environ: dict[str, str], tmp_path: Path
-) -> None:
-    with TerminalEmulator(command, env={**environ, "CI": "true"}, cwd=tmp_path, timeout=PATIENCE) as terminal:
-        status = terminal.wait_for_exit()
-
-    assert status.code == 2
-    assert '"type":"no_input"' in terminal.get_stripped_output()
 
 
 def test_a_chat_is_no_object(command: list[str], environ: dict[str, str], tmp_path: Path) -> None:
