@@ -85,9 +85,10 @@ class Talking:
         self._show(lambda attending: attending.carry_out([decision]))
 
     def _show(self, act: Callable[[Attending], Answer]) -> None:
-        page = Page(self._console, self._screen)
         try:
-            page.end(act(Attending(self._conversation, page.hear, self._person, timeout=self._timeout)))
+            with Page(self._console, self._screen) as page:
+                person = page.asking(self._person)
+                page.end(act(Attending(self._conversation, page.hear, person, timeout=self._timeout)))
         except ReenactError as error:
             self._screen.print(f"{visible(self._console.without_key(str(error)))}\n", style="red")
 
