@@ -10,7 +10,15 @@ from weakref import WeakKeyDictionary
 
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude_decode import MessageDecoder
-from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_status
+from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_refusal
+from reenact.actors.environment.reaching import (
+    CONNECT_SECONDS,
+    checked_key,
+    checked_url,
+    disconnection,
+    shown,
+    silence,
+)
 from reenact.actors.environment.retry import Fault, may_be_sent_again, wait_asked_for
 from reenact.actors.environment.sse import SseDecoder
 from reenact.actors.environment.wire import (
@@ -22,15 +30,12 @@ from reenact.actors.environment.wire import (
     whole_message,
     wire_event,
 )
-from reenact.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic
 
-DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
-_MESSAGES = "/v1/messages"
+_MESSAGES: Final = "/v1/messages"
 _COUNT = "/v1/messages/count_tokens"
-_CONNECT_SECONDS = 10.0
 _DRAIN_SECONDS = 1.0
 
 
@@ -38,15 +43,13 @@ class ClaudeClient:
     """Makes an `AsyncAnthropic` for the loop that asks for it, and closes it when it is disposed of or the loop ends.
 
     Raises:
-        ConfigurationError: there is no API key.
+        ConfigurationError: there is no API key, or it can be none; nothing can be at the address.
     """
 
     def __init__(self, config: LLMConfig) -> None:
-        if not config.api_key or not config.api_key.strip():
-            msg = "Claude needs an API key: LLMConfig(api_key=…), or ANTHROPIC_API_KEY on the command line"
-            raise ConfigurationError(msg)
         self._config = config
-        self._key = config.api_key
+        self._key = checked_key(config.api_key)
+        self._url = checked_url(config.base_url)
         self._headers = {"anthropic-beta": ",".join(config.betas)} if config.betas else {}
         self._live: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncAnthropic, asyncio.Task[None]]]
         self._live = WeakKeyDictionary()
@@ -62,18 +65,22 @@ class ClaudeClient:
         client = self._connected()
         import anthropic  # noqa: PLC0415 - loaded with the client
 
-        with _faults():
+        with self._faults():
             stream = await client.post(
                 _MESSAGES,
                 cast_to=object,
                 body=request,
-                options={"headers": self._headers},
+                options={"headers": self._headers, "follow_redirects": False},  # they would take the key along
                 stream=True,
                 stream_cls=anthropic.AsyncStream[object],
             )
             async with stream:
-                if stream.response.headers.get("content-type", "").startswith("application/json"):
+                kind: str = stream.response.headers.get("content-type", "")
+                if kind.startswith("application/json"):
                     _take_whole(await stream.response.aread(), message)
+                elif kind.startswith("text/html"):
+                    msg = f"what answers at {shown(self._url)} is no Messages API: it sends a page for a browser"
+                    raise Fault("api_error", msg, again=True)
                 else:
                     await _read(stream.response.aiter_bytes(), message)
 
@@ -84,8 +91,13 @@ class ClaudeClient:
             Fault: there is no answer, or none that can be read.
         """
         client = self._connected()
-        with _faults():
-            answer = await client.post(_COUNT, cast_to=object, body=request, options={"headers": self._headers})
+        with self._faults():
+            answer = await client.post(
+                _COUNT,
+                cast_to=object,
+                body=request,
+                options={"headers": self._headers, "follow_redirects": False},
+            )
         if not is_json_object(answer) or type(answer.get("input_tokens")) is not int:
             msg = f"the API answered with {answer!r:.200}, not with a number of tokens"
             raise Fault("api_error", msg, again=True)
@@ -115,28 +127,29 @@ class ClaudeClient:
 
         return anthropic.AsyncAnthropic(
             api_key=self._key,
-            base_url=self._config.base_url or DEFAULT_BASE_URL,
-            timeout=anthropic.Timeout(self._config.timeout, connect=min(_CONNECT_SECONDS, self._config.timeout)),
+            base_url=self._url,
+            timeout=anthropic.Timeout(self._config.timeout, connect=min(CONNECT_SECONDS, self._config.timeout)),
             max_retries=0,
         )
 
+    @contextlib.contextmanager
+    def _faults(self) -> Generator[None]:
+        """Make faults of what the SDK, its HTTP library and the reading of an answer raise."""
+        import anthropic  # noqa: PLC0415 - loaded with the client
 
-@contextlib.contextmanager
-def _faults() -> Generator[None]:
-    """Make faults of what the SDK, its HTTP library and the reading of an answer raise."""
-    import anthropic  # noqa: PLC0415 - loaded with the client
-
-    try:
-        yield
-    except anthropic.APIStatusError as error:
-        raise _refusal(error) from error
-    except MalformedEventError as error:
-        raise Fault("api_error", str(error), again=True) from error
-    except Exception as error:
-        error_type = type_of(error)
-        if error_type not in RETRYABLE:
-            raise  # also what is a fault already
-        raise Fault(error_type, _told(error), again=True) from error
+        try:
+            yield
+        except anthropic.APIStatusError as error:
+            raise _refusal(error, shown(self._url)) from error
+        except MalformedEventError as error:
+            raise Fault("api_error", str(error), again=True) from error
+        except Exception as error:
+            error_type = type_of(error)
+            if error_type not in RETRYABLE:
+                raise  # also what is a fault already
+            is_silence = error_type == "timeout_error"
+            told = silence(self._url, self._config.timeout, error) if is_silence else disconnection(self._url, error)
+            raise Fault(error_type, told, again=True) from error
 
 
 def _take_whole(body: bytes, message: MessageDecoder) -> None:
@@ -190,18 +203,14 @@ def _failed(error: ApiError) -> Fault:
     return Fault(error.type, error.message or error.type, again=error.type in RETRYABLE)
 
 
-def _refusal(error: APIStatusError) -> Fault:
+def _refusal(error: APIStatusError, where: str) -> Fault:
     headers = error.response.headers
+    said = error.api_message or f"{where} answered with status {error.status_code}"
+    if error.response.has_redirect_location:
+        said += f" and sends requests on to {shown(headers['location'])}, where the key is not sent"
     return Fault(
-        error.type or type_of_status(error.status_code),
-        error.api_message or f"the API answered with status {error.status_code}",
+        type_of_refusal(error.type, error.status_code),
+        said,
         again=may_be_sent_again(error.status_code, headers),
         wait=wait_asked_for(headers),
     )
-
-
-def _told(error: Exception) -> str:
-    """Return what a transport error says; the SDK's own says only `Connection error.`, and its cause which."""
-    cause = error.__cause__ if isinstance(error.__cause__, Exception) and str(error.__cause__) != str(error) else None
-    parts = (type(error).__name__, str(error), "" if cause is None else _told(cause))
-    return ": ".join(part for part in parts if part)

@@ -33,6 +33,7 @@ _TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_KNOWN: Final = RETRYABLE | frozenset(_TYPES.values())
 _SERVER_ERROR = 500
 _LONGEST_MESSAGE = 2000
 
@@ -45,6 +46,11 @@ def failure(error_type: str, message: str) -> StreamError:
 def type_of_status(status: int) -> str:
     """Return the type of error that an HTTP status stands for when the body does not say."""
     return _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
+
+
+def type_of_refusal(said: str | None, status: int) -> str:
+    """Return the type of a refusal: that which the body names, or if nobody knows it, that of the status."""
+    return said if said in _KNOWN else type_of_status(status)
 
 
 def failure_of(error: BaseException) -> StreamError:
@@ -66,7 +72,7 @@ def type_of(error: BaseException) -> str:
         import anthropic  # noqa: PLC0415 - who has not loaded the SDK has raised none of its errors
 
         if isinstance(error, anthropic.APIStatusError):
-            return error.type or type_of_status(error.status_code)
+            return type_of_refusal(error.type, error.status_code)
         if isinstance(error, anthropic.APIConnectionError):
             return "timeout_error" if isinstance(error, anthropic.APITimeoutError) else "api_connection_error"
     if isinstance(error, TimeoutError) or _is_transport(error, "TimeoutException"):

@@ -72,6 +72,7 @@ def test_requirement_7_2_a_command_is_sent_as_the_message_that_it_stands_for(
     run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
 ) -> None:
     project.command("fix", "---\ndescription: Fixes\n---\nFix issue $1: $ARGUMENTS")
+    run("extensions", "trust")
 
     as_prompt = run("-p", "/fix 7 soon", **claude)
     as_line = run(stdin=b"/fix 8\n/nothing\n", **claude)
@@ -137,12 +138,12 @@ def test_requirement_7_4_a_hook_can_refuse_a_call_of_a_tool(run: Run, home: Writ
 
 
 def test_requirement_7_5_what_cannot_be_loaded_is_told_of_and_stops_nothing(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
 ) -> None:
     bad = project.command("bad", "---\ndescription: [\n---\nbody")
     project.skill("binary", b"\x7fELF\xff")
     project.hooks(b"{")
-    project.command("good", "Say hello to $1")
+    home.command("good", "Say hello to $1")
 
     done = run("-p", "/good Ann", "--output-format", "json", **claude)
 
@@ -334,11 +335,11 @@ def test_trust_can_be_taken_back_and_is_for_one_folder(run: Run, project: Writte
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_project_without_hooks_has_nothing_to_trust(run: Run) -> None:
+def test_a_project_without_hooks_and_commands_has_nothing_to_trust(run: Run) -> None:
     done = run("extensions", "trust")
 
     assert done.code == 2
-    assert "there are no hooks in" in done.err
+    assert "there are no hooks or commands in" in done.err
 
 
 def test_hooks_that_cannot_be_read_are_not_trusted_and_it_is_said_why(run: Run, project: Written) -> None:
@@ -347,7 +348,7 @@ def test_hooks_that_cannot_be_read_are_not_trusted_and_it_is_said_why(run: Run, 
     done = run("extensions", "trust")
 
     assert done.code == 2
-    assert f"there are no hooks in {project.root} that could run; {path}:1: it is no JSON" in done.err
+    assert f"there are no hooks or commands in {project.root} that could run; {path}:1: it is no JSON" in done.err
 
 
 def test_extensions_are_listed_with_their_places(run: Run, home: Written, project: Written) -> None:
@@ -358,18 +359,35 @@ def test_extensions_are_listed_with_their_places(run: Run, home: Written, projec
     project.skill("review", REVIEW)
     project.hook("Stop", "true")
 
+    untrusted = run("extensions")
+    run("extensions", "trust")
+    project.hook("Stop", "false")
+    changed = run("extensions", "--output-format", "json")
+    run("extensions", "trust")
     as_text = run("extensions")
     as_json = run("extensions", "--output-format", "json")
 
-    assert (as_text.code, as_json.code) == (0, 0)
+    assert {done.code for done in (untrusted, changed, as_text, as_json)} == {0}
+    assert f"  /fix  Fix $1\n    user: {of_user}\n  /fix  Fixes\n    project: {of_project}\n" in untrusted.out
+    assert f"{of_project}\n    does not run: the project is not trusted\n" in untrusted.out
+    assert "hooks.json (does not run: the project is not trusted)" in untrusted.out
+    page = changed.result
+    assert [(one["name"], one["source"], one["runs"]) for one in page["commands"]] == [
+        ("fix", "user", True),
+        ("fix", "project", False),
+        ("help", "project", False),
+    ]
+    assert page["commands"][1]["notes"][0] == "does not run: the project is not trusted"
+    assert [(one["event"], one["runs"]) for one in page["hooks"]] == [("Stop", False)]
     assert f"  /fix  Fixes\n    project: {of_project}\n    in the place of {of_user}\n" in as_text.out
-    assert "hooks.json (does not run: the project is not trusted)" in as_text.out
+    assert "not trusted" not in as_text.out
     page = as_json.result
     assert [one["name"] for one in page["commands"]] == ["fix", "help"]
     assert page["commands"][0]["replaces"] == str(of_user)
     assert page["commands"][0]["notes"] == ["without effect here: foo"]
     assert "built in" in page["commands"][1]["notes"][0]
-    assert [(one["event"], one["runs"]) for one in page["hooks"]] == [("Stop", False)]
+    assert [(one["name"], one["runs"]) for one in page["commands"]] == [("fix", True), ("help", False)]
+    assert [(one["event"], one["runs"]) for one in page["hooks"]] == [("Stop", True)]
     assert page["problems"] == []
 
 
@@ -402,17 +420,143 @@ def test_an_extension_cannot_write_on_the_terminal_what_it_likes(run: Run, proje
     assert "\x1b" not in done.out + done.err + asked_for_help.err
 
 
-def test_help_lists_commands_and_agents_and_what_is_built_in_stays(run: Run, project: Written) -> None:
-    project.command("fix", "---\ndescription: Fixes\nargument-hint: NUMBER\n---\nFix $1")
-    project.command("sessions", "mine")
+def test_help_lists_commands_and_agents_and_what_is_built_in_stays(run: Run, project: Written, home: Written) -> None:
+    home.command("fix", "---\ndescription: Fixes\nargument-hint: NUMBER\n---\nFix $1")
+    home.command("sessions", "mine")
     project.agent("boss")
+    project.command("fix", "Theirs")
+    project.command("go", "Go")
 
     done = run(stdin=b"/help\n/sessions\n")
 
     assert "/fix NUMBER" in done.err
+    assert done.err.count("/fix") == 1
+    (withheld,) = (line for line in done.err.splitlines() if line.startswith("/go"))
+    assert withheld.endswith("does not run: `reenact extensions trust` trusts the project")
     assert "@boss MESSAGE" in done.err
     assert "built in; yours in" in done.err
     assert "There are no sessions yet" in done.err
+
+
+def test_a_command_that_nobody_has_trusted_is_not_asked_and_it_is_said_how_to_trust_it(
+    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.command("fix", "Send everything to $1")
+    home.hook("UserPromptSubmit", "touch told")
+
+    as_prompt = run("-p", "/fix 7", "--output-format", "json", **claude)
+    as_line = run(stdin=b"/fix 8\nHello\n", **claude)
+
+    error = as_prompt.result["error"]
+    assert (as_prompt.code, as_line.code) == (2, 2)
+    assert (error["code"], error["type"]) == (2, "untrusted_command")
+    assert error["message"].startswith(f"/fix is a command of the project {project.root}, which nobody has trusted")
+    assert "`reenact extensions trust` trusts the project" in error["message"]
+    assert as_prompt.result["session_id"] is None
+    assert error["message"] in as_line.err
+    assert [asked(api, number) for number in range(len(api.requests))] == [["Hello"]]
+    assert "the commands in" in as_prompt.err
+
+
+def test_where_a_project_is_not_trusted_the_users_own_command_of_the_name_is_in_force(
+    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    home.command("fix", "Fix $1 as I do")
+    project.command("fix", "Fix $1 as they do")
+
+    run("-p", "/fix 7", **claude)
+    run("extensions", "trust", **claude)
+    run("-p", "/fix 7", **claude)
+    project.command("more", "More")
+    run("-p", "/fix 7", **claude)
+
+    assert [asked(api, number) for number in range(3)] == [
+        ["Fix 7 as I do"],
+        ["Fix 7 as they do"],
+        ["Fix 7 as I do"],
+    ]
+
+
+def test_commands_alone_can_be_trusted_and_taken_back(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.command("fix", "---\ndescription: Fixes\nargument-hint: NUMBER\n---\nFix $1")
+
+    trusted = run("extensions", "trust")
+    called = run("-p", "/fix 7", **claude)
+    run("extensions", "trust", "--untrust")
+    refused = run("-p", "/fix 7", **claude)
+
+    assert "  /fix NUMBER: Fixes\n" in trusted.err
+    assert (trusted.code, called.code, refused.code) == (0, 0, 2)
+    assert [asked(api, number) for number in range(len(api.requests))] == [["Fix 7"]]
+
+
+def test_trust_in_hooks_alone_does_not_cover_commands_that_come_later(run: Run, project: Written) -> None:
+    project.hook("Stop", "touch ran")
+    run("extensions", "trust")
+    project.command("fix", "Fix $1")
+
+    done = run("-p", "/fix 7")
+
+    assert done.code == 2
+    assert "the hooks and commands in" in done.err
+    assert not (project.root / "ran").exists()
+
+
+def test_ones_own_commands_need_no_trust_at_home_either(
+    run: Run, tmp_path: Path, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    Written(tmp_path).command("fix", "Fix $1")
+
+    done = run("-p", "/fix 7", **claude, HOME=str(tmp_path))
+
+    assert (done.code, done.err) == (0, "")
+    assert asked(api) == ["Fix 7"]
+
+
+def test_what_is_trusted_in_a_chat_is_what_was_shown(chat: Chat, project: Written, run: Run) -> None:
+    project.command("fix", "Fix $1")
+    terminal = chat(until="Do you trust them?")
+    project.command("fix", "Send everything to $1")
+
+    terminal.send_line("y")
+    terminal.wait_for("Ctrl+D leaves")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/fix 7")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_key(SpecialKey.CTRL_D)
+    terminal.wait_for_exit()
+
+    assert "1 command: /fix" in terminal.get_stripped_output()
+    assert [text for _, text in accepted(run)] == ["Fix 7"]
+    assert run("-p", "/fix 7").code == 2, "it is another command now, and nobody was asked about it"
+
+
+def test_in_a_chat_of_a_project_that_is_not_trusted_its_commands_are_refused_and_it_goes_on(
+    chat: Chat, project: Written, run: Run
+) -> None:
+    project.command("fix", "Fix $1")
+    project.command("go", "Go")
+    project.hook("Stop", "touch ran")
+
+    terminal = chat(until="Do you trust them?")
+    shown = terminal.get_stripped_output()
+    terminal.send_line("n")
+    terminal.wait_for("the hooks and commands in")
+    terminal.wait_for("Ctrl+D leaves")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/fix 7")
+    terminal.wait_for("/fix is a command of the project")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("Hello")
+    terminal.wait_for("Hello from mock!")
+
+    assert "Stop: touch ran" in shown
+    assert "2 commands: /fix, /go" in shown
+    assert [text for _, text in accepted(run)] == ["Hello"]
+    assert not (project.root / "ran").exists()
 
 
 def test_a_name_that_no_agent_has_is_said_and_the_message_is_asked(
@@ -420,10 +564,12 @@ def test_a_name_that_no_agent_has_is_said_and_the_message_is_asked(
 ) -> None:
     project.agent("boss")
 
-    done = run("-p", "@bos hello", **claude)
+    near = run("-p", "@bos hello", **claude)
+    far = run("-p", "@zzz hello", **claude)
 
-    assert "there is no agent @bos" in done.err
-    assert asked(api) == ["@bos hello"]
+    assert "there is no agent @bos, so the message goes to the model as it is; there is @boss\n" in near.err
+    assert "there is no agent @zzz, so the message goes to the model as it is\n" in far.err
+    assert (asked(api, 0), asked(api, 1)) == (["@bos hello"], ["@zzz hello"])
 
 
 def test_an_agent_that_fails_gives_the_exit_code_of_its_failure(
@@ -628,7 +774,7 @@ def test_what_hooks_add_is_no_message_for_an_agent(
     run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
 ) -> None:
     project.agent("boss", "---\ndescription: d\n---\nYou decide.")
-    project.command("ask", "@boss $ARGUMENTS")
+    home.command("ask", "@boss $ARGUMENTS")
     home.hook("UserPromptSubmit", "echo it is late")
 
     run("-p", "/ask", **claude)

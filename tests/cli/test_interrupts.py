@@ -105,4 +105,4 @@ def test_a_request_to_end_leaves_the_line_editor_at_any_moment(monkeypatch: pyte
             monkeypatch.setattr(editor.app, "_request_absolute_cursor_position", resized)
 
         with ending_on_request(), pytest.raises(TerminatedError):
-            read_line(editor)
+            read_line(editor, "> ")

@@ -11,7 +11,7 @@ from reenact.extensions.commands import Command, called
 
 
 def command(body: str) -> Command:
-    return Command(name="fix", description="", argument_hint=None, body=body, path="fix.md", source="user")
+    return Command(name="fix", description="", argument_hint=None, body=body, path="fix.md", source="user", digest="")
 
 
 @pytest.mark.parametrize(

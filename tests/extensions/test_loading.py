@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reenact.extensions.loading import Extensions
+from reenact.extensions.loading import Extensions, withheld_of
 from tests.extensions.written import AGENT, COMMAND, Written, loaded
 
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,20}", fullmatch=True)
@@ -78,21 +79,103 @@ def test_hooks_of_user_and_project_all_run_and_the_users_first(user: Written, pr
     user.hook("Stop", "first")
     project.hook("Stop", "second")
 
-    found = loaded(user, project, trusted=True)
+    found = loaded(user, project)
 
     assert [hook.command for hook in found.hooks] == ["first", "second"]
 
 
-def test_hooks_of_a_project_that_nobody_trusts_are_told_of_and_do_not_run(user: Written, project: Written) -> None:
+def test_hooks_and_commands_of_a_project_that_nobody_trusts_are_told_of_and_do_not_run(
+    user: Written, project: Written
+) -> None:
     project.hook("Stop", "rm -rf /")
+    project.command("fix")
     project.skill("review")
+    project.agent("boss")
 
-    found = loaded(user, project)
+    found = loaded(user, project, trusted=False)
 
-    assert found.hooks == ()
+    assert (found.hooks, found.commands) == ((), {})
     assert found.withheld is not None
     assert [hook.command for hook in found.withheld.hooks] == ["rm -rf /"]
-    assert list(found.skills) == ["review"]
+    assert list(found.withheld.commands) == ["fix"]
+    assert (list(found.skills), list(found.agents)) == (["review"], ["boss"])
+    assert found.trusted() == loaded(user, project)
+
+
+def test_the_users_command_is_in_force_until_that_of_the_project_is_trusted(user: Written, project: Written) -> None:
+    of_user = user.command("fix", "mine")
+    of_project = project.command("fix", "theirs")
+    project.command("go")
+    project.command("help")
+
+    before = loaded(user, project, trusted=False, reserved=("help",))
+    after = loaded(user, project, reserved=("help",))
+
+    assert (before.commands["fix"].body, before.replaced) == ("mine", {})
+    assert (before.untrusted, before.hidden) == (("go",), ("help",))
+    assert (after.commands["fix"].body, after.replaced) == ("theirs", {str(of_project): str(of_user)})
+    assert (after.untrusted, after.hidden) == ((), ("help",))
+
+
+def digest(project: Written) -> str:
+    withheld, _ = withheld_of(project.root)
+    return "" if withheld is None else withheld.digest
+
+
+CHANGES: list[Callable[[Written], object]] = [
+    lambda project: project.command("fix", "Fix $2"),
+    lambda project: project.command("fix", "---\ndescription: another\n---\nFix $1"),
+    lambda project: project.command("more", "More"),
+    lambda project: (project.folder / "commands/fix.md").unlink(),
+    lambda project: (project.folder / "commands/fix.md").rename(project.folder / "commands/other.md"),
+    lambda project: project.hook("Stop", "false"),
+    lambda project: project.hook("SessionStart", "true"),
+    lambda project: (project.folder / "hooks.json").unlink(),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_is_changed_of_hooks_and_commands_is_something_else_to_be_trusted(
+    project: Written, change: Callable[[Written], object]
+) -> None:
+    project.command("fix", "Fix $1")
+    project.command("go", "Go")
+    project.hook("Stop", "true")
+    before = digest(project)
+
+    change(project)
+
+    assert digest(project) not in ("", before)
+
+
+def test_what_is_no_hook_and_no_command_changes_nothing_about_trust(project: Written) -> None:
+    project.command("fix", "Fix $1")
+    before = digest(project)
+
+    project.command("bad", b"\xff")
+    project.agent("boss")
+    project.skill("review")
+    project.file("commands/notes.txt", "x")
+
+    assert digest(project) == before
+
+
+@given(
+    one=st.dictionaries(names, st.sampled_from(["a", "b", "a b"]), min_size=1, max_size=3),
+    other=st.dictionaries(names, st.sampled_from(["a", "b", "a b"]), min_size=1, max_size=3),
+)
+@example(one={"a": "b", "c": "d"}, other={"a": "d", "c": "b"})
+@settings(max_examples=30)
+def test_other_commands_have_another_digest(one: dict[str, str], other: dict[str, str]) -> None:
+    found: list[str] = []
+    for commands in (one, other):
+        with TemporaryDirectory() as directory:
+            project = Written(Path(directory))
+            for name, body in commands.items():
+                project.command(name, body)
+            found.append(digest(project))
+
+    assert (found[0] == found[1]) is (one == other)
 
 
 def test_a_user_at_home_is_no_project_of_somebody_else(user: Written) -> None:
@@ -212,7 +295,7 @@ def test_a_whole_folder_may_not_be_a_link_out_of_the_project_either(
     outside.hook("Stop", "true")
     project.folder.symlink_to(outside.folder)
 
-    found = loaded(user, project, trusted=True)
+    found = loaded(user, project)
 
     assert (found.skills, found.hooks) == ({}, ())
     assert all("leads out of the project" in problem.message for problem in found.problems)
@@ -221,7 +304,7 @@ def test_a_whole_folder_may_not_be_a_link_out_of_the_project_either(
 def test_a_hook_file_may_have_the_form_of_a_plugin(user: Written, project: Written) -> None:
     project.hooks({"description": "mine", "hooks": {"Stop": [{"hooks": [{"command": "true", "timeout": 2}]}]}})
 
-    found = loaded(user, project, trusted=True)
+    found = loaded(user, project)
 
     assert found.problems == ()
     assert [(hook.event, hook.command, hook.timeout) for hook in found.hooks] == [("Stop", "true", 2.0)]
@@ -241,7 +324,7 @@ def test_a_matcher_has_to_match_the_whole_name(
 ) -> None:
     project.hook("PreToolUse", "true", matcher=matcher)
 
-    (hook,) = loaded(user, project, trusted=True).hooks
+    (hook,) = loaded(user, project).hooks
 
     assert hook.fits(fits)
     assert not hook.fits(misses)
@@ -251,6 +334,6 @@ def test_a_matcher_has_to_match_the_whole_name(
 def test_no_matcher_matches_everything(user: Written, project: Written, matcher: str) -> None:
     project.hook("PreToolUse", "true", matcher=matcher)
 
-    (hook,) = loaded(user, project, trusted=True).hooks
+    (hook,) = loaded(user, project).hooks
 
     assert hook.fits("anything")

@@ -16,9 +16,11 @@ import socket
 import sys
 import termios
 import warnings
+from pathlib import Path
 from typing import Any
 
 LARGEST = 1_000_000
+ROOT = str(Path(__file__).resolve().parent.parent.parent)
 STANDARD = 3
 
 
@@ -65,13 +67,16 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    if os.isatty(0):
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    terminal = next(filter(os.isatty, range(STANDARD)), None)
+    if terminal is not None:
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     talk_through_the_standard_descriptors()
+    close(order["closed"])
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
     sys.argv[:] = order["argv"]
+    prepare(order["before"])
     if order["is_file"]:
         sys.warnoptions[:] = ["error"]
         warnings.simplefilter("error")
@@ -81,12 +86,31 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
+def prepare(functions: list[str]) -> None:
+    """Call functions of the tests, `MODULE:NAME`, before the program runs."""
+    sys.path.insert(0, ROOT)
+    for function in functions:
+        module, _, name = function.partition(":")
+        getattr(importlib.import_module(module), name)()
+    sys.path.remove(ROOT)
+
+
+def close(numbers: list[int]) -> None:
+    """Close standard streams, as `>&-` does; the interpreter has none of them then."""
+    for number in numbers:
+        os.close(number)
+        name = ("stdin", "stdout", "stderr")[number]
+        setattr(sys, name, None)
+        setattr(sys, f"__{name}__", None)
+
+
 def talk_through_the_standard_descriptors() -> None:
     """Open the standard streams anew: the old ones have found no terminal."""
     told = os.fdopen(0, encoding="utf-8", closefd=False)
     said = os.fdopen(1, "w", encoding="utf-8", closefd=False, buffering=1 if os.isatty(1) else -1)
     complained = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")
     sys.stdin, sys.stdout, sys.stderr = told, said, complained
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = told, said, complained  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -13,8 +13,12 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import reenact
+
+if TYPE_CHECKING:
+    from reenact.terminal.session.spawning import Spawner
 
 MOTHER = Path(__file__).with_name("mother.py")
 SLOW = ("anthropic", "reenact.cli.chat", "reenact.cli.talk", "reenact.testing")
@@ -79,6 +83,15 @@ class Programs:
         assert argv[0] == "reenact", "programs of other kinds are not started here"
         return self._start(list(argv), env, cwd or Path.cwd(), [terminal] * 3)
 
+    def beside_terminal(self, *, reads: int | None = None, writes: int | None = None) -> Spawner:
+        """Return what starts the command at a terminal, but with these descriptors as its standard input and output."""
+
+        def start(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Started:
+            standard = [terminal if reads is None else reads, terminal if writes is None else writes, terminal]
+            return self._start(list(argv), env, cwd or Path.cwd(), standard)
+
+        return start
+
     def run(self, program: Path, env: Mapping[str, str], cwd: Path, timeout: float) -> subprocess.CompletedProcess[str]:
         """Run the file with nothing to read, and every warning an error; return what it has printed."""
         return self._run([str(program)], env, cwd, timeout, is_file=True)
@@ -88,6 +101,23 @@ class Programs:
     ) -> subprocess.CompletedProcess[str]:
         """Run the command with these arguments and nothing to read; return what it has printed."""
         return self._run(["reenact", *arguments], env, cwd, timeout, is_file=False)
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        standard: Sequence[int | None],
+        before: Sequence[str] = (),
+    ) -> Started:
+        """Start the command, which talks through these descriptors; a stream that is None is closed.
+
+        `before` names functions of the tests, `MODULE:NAME`, that are called in its process first.
+        """
+        with Path(os.devnull).open("rb") as nothing:
+            given = [nothing.fileno() if one is None else one for one in standard]
+            closed = [number for number, one in enumerate(standard) if one is None]
+            return self._start(["reenact", *arguments], env, cwd, given, closed=closed, before=before)
 
     def _run(
         self, argv: list[str], env: Mapping[str, str], cwd: Path, timeout: float, *, is_file: bool
@@ -109,8 +139,17 @@ class Programs:
         standard: list[int],
         *,
         is_file: bool = False,
+        closed: Sequence[int] = (),
+        before: Sequence[str] = (),
     ) -> Started:
-        order = {"argv": argv, "env": dict(env), "cwd": str(cwd), "is_file": is_file}
+        order = {
+            "argv": argv,
+            "env": dict(env),
+            "cwd": str(cwd),
+            "is_file": is_file,
+            "closed": closed,
+            "before": before,
+        }
         told, telling = os.pipe()
         try:
             socket.send_fds(self._link, [json.dumps(order).encode()], [*standard, telling])

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 import os
 import sys
-from collections.abc import Generator, Mapping
-from datetime import UTC, datetime
-from logging.handlers import RotatingFileHandler
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from reenact.cli.failures import Problem, printable
-from reenact.domain.legible import harmless
+from reenact.cli.failures import OutputLostError, Problem
+from reenact.cli.hints import hint_of
+from reenact.cli.logs import Lines, Tracebacks, Whole, Words
+from reenact.domain.errors import StorageError
 
 logger: Final = logging.getLogger("reenact.cli")
 _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
 _SECRET_LENGTH: Final = 8
 """A key that is shorter opens nothing, and stands by chance in many words."""
 _ERRORS = "errors.log"
-_ERRORS_SIZE: Final = 1024 * 1024
-_PARTS: Final = {"turn_id", "session_id", "code", "type"}
 
 
 class Console:
@@ -35,6 +32,7 @@ class Console:
         self.debug = debug
         self._nowhere = io.StringIO()
         self._out: TextIO | None = None
+        self._session_id: Callable[[], str] | None = None
         key = environ.get(_SECRET, "").strip()
         self._key = key if len(key) >= _SECRET_LENGTH else ""
 
@@ -65,17 +63,40 @@ class Console:
     @contextlib.contextmanager
     def guarding_output(self) -> Generator[None]:
         """Let what tools print go to standard error: standard output has the result and nothing else."""
-        before, self._out = sys.stdout, sys.stdout
+        before, self._out = sys.stdout, self.out
         sys.stdout = self.err
         try:
             yield
         finally:
             sys.stdout, self._out = before, None
 
+    @property
+    def session_id(self) -> str | None:
+        """The session that the command is about, once there is one."""
+        return (self._session_id() if self._session_id else "") or None
+
+    def speaks_of(self, session_id: Callable[[], str]) -> None:
+        """Name this session, if there is one, in what is told of failures, each of which is told once.
+
+        What the parts of the runtime say about a failure of the log is then left to the command, which gets it.
+        """
+        self._session_id = session_id
+
     def write(self, text: str) -> None:
-        """Let a part of the result be read at once."""
-        self.out.write(text)
-        self.out.flush()
+        """Let a part of the result be read at once.
+
+        Raises:
+            BrokenPipeError: nobody reads it any more.
+            OutputLostError: there is no space for it, or another reason.
+        """
+        with self._losing_output():
+            self.out.write(text)
+            self.out.flush()
+
+    def flush(self) -> None:
+        """Let everything be read that was written, also by others; raises as `write` does."""
+        with self._losing_output():
+            self.out.flush()
 
     def say(self, message: str) -> None:
         """Tell people something that is no result."""
@@ -85,10 +106,30 @@ class Console:
         """Tell people about something that is not as they may think."""
         logger.warning("%s", self.without_key(message))
 
-    def report(self, problem: Problem, error: BaseException | None = None) -> None:
-        """Tell people why there is no result; with an `error` that nobody expected, in the log with its traceback."""
-        facts = {"code": int(problem.code), "type": problem.type}
+    def report(
+        self,
+        problem: Problem,
+        error: BaseException | None = None,
+        *,
+        session_id: str | None = None,
+        turn_id: str | None = None,
+    ) -> None:
+        """Tell people why there is no result, or no whole one, and what may help.
+
+        With an `error` that nobody expected, its traceback is kept in the log of errors.
+        """
+        facts = {
+            "code": int(problem.code),
+            "type": problem.type,
+            "hint": hint_of(problem.type, self.environ),
+            "session_id": session_id or self.session_id,
+            "turn_id": turn_id,
+        }
         logger.error("%s", self.without_key(problem.message), exc_info=error, extra=facts)
+
+    def told(self, problem: Problem) -> str:
+        """Return in words why there is no result, and in a line below that what may help."""
+        return "\n".join(filter(None, (self.without_key(problem.message), hint_of(problem.type, self.environ))))
 
     def without_key(self, text: str) -> str:
         """Return the text without the API key, should it be in there."""
@@ -96,30 +137,27 @@ class Console:
 
     def prepare(self, *, utf8: bool) -> None:
         """Let no character that a stream cannot show be a failure; JSON is UTF-8 whatever the locale is."""
+        _occupy_standard_descriptors()
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if callable(reconfigure):
             reconfigure(encoding="utf-8" if utf8 else None, errors="replace")
 
     def abandon(self) -> None:
         """Forget what nobody reads any more, so that the end of the process does not stumble over it."""
-        if sys.stdout is sys.__stdout__ and sys.stdout is not None:
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.__stdout__ is not None and self.out is sys.__stdout__:
+            with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), self.out.fileno())
 
     @contextlib.contextmanager
     def logging(self, directory: Path) -> Generator[None]:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
         stderr = logging.StreamHandler(self.err)
-        stderr.setFormatter(_Lines(self) if self.in_ci else _Words(self, directory / _ERRORS))
-        file = _Tracebacks(
-            directory / _ERRORS,
-            maxBytes=_ERRORS_SIZE,
-            backupCount=1,
-            encoding="utf-8",
-            errors="backslashreplace",
-            delay=True,
-        )
-        file.setFormatter(_Whole(self))
+        errors = directory / _ERRORS
+        words = Words(self.without_key, errors, debug=self.debug)
+        stderr.setFormatter(Lines(self.without_key) if self.in_ci else words)
+        file = Tracebacks(errors)
+        file.setFormatter(Whole(self.without_key))
+        stderr.addFilter(self._is_news)
         root, ours = logging.getLogger(), logging.getLogger("reenact")
         levels = root.level, ours.level, logger.level
         handlers = (stderr,) if self.in_ci else (stderr, file)
@@ -137,69 +175,33 @@ class Console:
             for one, level in zip((root, ours, logger), levels, strict=True):
                 one.setLevel(level)
 
+    @contextlib.contextmanager
+    def _losing_output(self) -> Generator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.abandon()
+            raise OutputLostError(error.strerror or str(error)) from error
 
-class _Formatter(logging.Formatter):
-    """Keeps the key out of whatever is logged."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self._console = console
-
-    def traceback(self, record: logging.LogRecord) -> str:
-        return self.formatException(record.exc_info) if record.exc_info else ""
-
-
-class _Words(_Formatter):
-    """For people: words that a terminal shows and does not obey, and the traceback only if they ask for it."""
-
-    def __init__(self, console: Console, errors: Path) -> None:
-        super().__init__(console)
-        self._errors = errors
-
-    def format(self, record: logging.LogRecord) -> str:
-        message = "\n".join(map(harmless, record.getMessage().split("\n")))
-        if record.levelno > logging.INFO:
-            message = f"reenact: {record.levelname.lower()}: {message}"
-        if record.exc_info:
-            debug = self._console.debug
-            message += f"\n{self.traceback(record)}" if debug else f" ({self._errors} says where; so does --debug)"
-        return self._console.without_key(message)
+    def _is_news(self, record: logging.LogRecord) -> bool:
+        """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""
+        if self._session_id is None or self.debug or record.name.startswith(logger.name):
+            return True
+        of_args = record.args if isinstance(record.args, tuple) else ()
+        causes = (*of_args, record.exc_info[1] if record.exc_info else None)
+        return not any(isinstance(cause, StorageError) for cause in causes)
 
 
-class _Lines(_Formatter):
-    """For machines: a JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": printable(record.getMessage()),
-        }
-        fields |= {name: value for name, value in vars(record).items() if name in _PARTS}
-        if record.exc_info:
-            fields["traceback"] = self.traceback(record)
-        return self._console.without_key(json.dumps(fields, ensure_ascii=False))
-
-
-class _Whole(_Formatter):
-    """For later: everything."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self._console.without_key(super().format(record))
-
-
-class _Tracebacks(RotatingFileHandler):
-    """Keeps what comes with a traceback; a file that cannot be written is no failure of the command."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and record.exc_info[0] is not None:
-            with contextlib.suppress(OSError):
-                Path(self.baseFilename).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                super().emit(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging calls
-        """Do nothing: standard error has told already."""
+def _occupy_standard_descriptors() -> None:
+    """Let no file that is opened later get the number of a standard stream that is closed, to be printed into."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # with the lowest number that is free, which is this one
+            os.set_inheritable(opened, True)  # noqa: FBT003 - it takes no other form
 
 
 def _bytes_of(stream: TextIO) -> io.BufferedIOBase | io.BytesIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,7 @@ from reenact.cli.extending import Extending, project_directory
 from reenact.cli.failures import INTERRUPTED, ExitCode, Problem
 from reenact.cli.options import TalkOptions
 from reenact.cli.telling import Patience, tell
-from reenact.cli.trusting import loaded, may_trust
+from reenact.cli.trusting import loaded, may_trust, untrusted, why_not
 from reenact.domain.image import Image, define
 from reenact.extensions import agents, commands
 from reenact.extensions.firing import Hooks
@@ -37,7 +38,7 @@ _OF_TOOLS: Final = ("PreToolUse", "PostToolUse")
 
 
 def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
-    """Return what the extensions add, having said what is wrong with them, and which hooks do not run."""
+    """Return what the extensions add, having said what is wrong with them, and what does not run."""
     extensions = loaded(console)
     for problem in extensions.problems[:_TOLD]:
         console.warn(f"passed over: {harmless(problem.told())}")
@@ -46,13 +47,9 @@ def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
     withheld = extensions.withheld
     if withheld is not None:
         if asks and may_trust(withheld, console):
-            hooks = (*extensions.hooks, *withheld.hooks)
-            extensions = msgspec.structs.replace(extensions, hooks=hooks, withheld=None)
+            extensions = extensions.trusted()
         else:
-            console.warn(
-                f"the hooks in {harmless(withheld.project)} do not run, for nobody has trusted them; "
-                "`reenact extensions` lists them, `reenact extensions trust` trusts them"
-            )
+            console.warn(why_not(withheld))
     return Extended(extensions, options, console, asks=asks)
 
 
@@ -61,6 +58,7 @@ class Extended(Extending):
 
     def __init__(self, extensions: Extensions, options: TalkOptions, console: Console, *, asks: bool) -> None:
         self._extensions = extensions
+        self._withheld = extensions.untrusted
         self._options = options
         self._console = console
         self._hooks = Hooks(
@@ -82,11 +80,11 @@ class Extended(Extending):
                 prompt = image.system_prompt if goes_on else with_skills(image.system_prompt, skills.values())
                 tools = (*image.tools, skill_tool(skills))
                 image = msgspec.structs.replace(image, tools=tools, system_prompt=prompt)
-        self._delegation.created = None if goes_on else define(image, IMAGE)
         return image
 
     def environment(self, answerer: Answering) -> EnvironmentFactory:
         """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
+        self._delegation.model = lambda: answerer.model
         return _Factory(answerer, self._hooks, self._delegation.desk)
 
     def begin(self, conversation: Conversation) -> None:
@@ -94,6 +92,7 @@ class Extended(Extending):
         source = "startup" if conversation.is_new else "resume"
         began = time.monotonic()
         self._patience = Patience(self._options.timeout)
+        self._context, self._unbegun = "", None
         verdict = self._tell("SessionStart", conversation, about=source, facts={"source": source})
         self._patience.spend(time.monotonic() - began)
         if isinstance(verdict, Verdict):
@@ -112,18 +111,27 @@ class Extended(Extending):
 
         The time that hooks take is of that which the answer may take.
         """
+        return self._ask(attending, question, self._expanded(question))
+
+    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
+        """Ask what was typed likewise, though it may look like a command: it calls none."""
+        return self._ask(attending, text, text)
+
+    def _ask(self, attending: Attending, question: str, expanded: str) -> Answer:
         conversation = attending.conversation
         conversation.must_be_free()
         unbegun, self._unbegun = self._unbegun, None
         if unbegun is not None:
             self._patience = Patience(self._options.timeout)
             return unasked(conversation.shown_id, unbegun)
+        if (problem := self._untrusted(question)) is not None:
+            return unasked(conversation.shown_id, problem)
         try:
-            return self._asked(attending, question)
+            return self._asked(attending, question, expanded)
         finally:
             self._patience = Patience(self._options.timeout)
 
-    def _asked(self, attending: Attending, question: str) -> Answer:
+    def _asked(self, attending: Attending, question: str, expanded: str) -> Answer:
         conversation = attending.conversation
         began = time.monotonic()
         verdict = self._tell("UserPromptSubmit", conversation, facts={"prompt": question})
@@ -136,7 +144,7 @@ class Extended(Extending):
             return unasked(conversation.shown_id, refused)
         added = (_introduced(self._context), _introduced(verdict.context))
         self._context = ""
-        answer = self._answered(attending.within(self._patience.left), self._expanded(question), *added)
+        answer = self._answered(attending.within(self._patience.left), expanded, *added)
         self._patience.spend(answer.duration)
         if answer.problem is None and not answer.waits:
             ended = self._tell("Stop", conversation, facts={"stop_hook_active": False})
@@ -149,20 +157,40 @@ class Extended(Extending):
     def is_command(self, line: str) -> bool:
         """Return whether the line calls one of the commands."""
         called = commands.called(line)
-        return called is not None and called[0] in self._extensions.commands
+        return called is not None and (called[0] in self._extensions.commands or called[0] in self._withheld)
+
+    def commands(self) -> Mapping[str, str]:
+        """Return how each command that runs is typed, and what it does."""
+        return {
+            harmless(command.usage): harmless(command.description)
+            for command in self._extensions.commands.values()
+            if command.name not in self._extensions.hidden
+        }
+
+    def agents(self) -> Mapping[str, str]:
+        """Return each agent as `@name`, and what it is for."""
+        return {f"@{agent.name}": harmless(agent.description) for agent in self._extensions.agents.values()}
 
     def help(self) -> Mapping[str, str]:
-        """Return the commands and the agents."""
-        of_commands = {
-            harmless(command.usage): f"built in; yours in {harmless(command.path)} has another's name"
-            if command.name in self._extensions.hidden
-            else harmless(command.description)
-            for command in self._extensions.commands.values()
+        """Return the commands and the agents, also those commands that cannot be called."""
+        hidden = {
+            f"/{name}": f"built in; yours in {harmless(self._extensions.commands[name].path)} has another's name"
+            for name in self._extensions.hidden
+            if name in self._extensions.commands
         }
-        of_agents = {
-            f"@{agent.name} MESSAGE": harmless(agent.description) for agent in self._extensions.agents.values()
+        withheld = {
+            f"/{name}": "does not run: `reenact extensions trust` trusts the project" for name in self._withheld
         }
-        return of_commands | of_agents
+        agents = {f"{name} MESSAGE": what for name, what in self.agents().items()}
+        return {**self.commands(), **hidden, **withheld, **agents}
+
+    def _untrusted(self, line: str) -> Problem | None:
+        """Return why the line is not asked, if it calls a command that nobody has trusted."""
+        called = commands.called(line)
+        withheld = self._extensions.withheld
+        if called is None or withheld is None or called[0] not in self._withheld:
+            return None
+        return untrusted(called[0], withheld)
 
     def _expanded(self, line: str) -> str:
         called = commands.called(line)
@@ -180,7 +208,9 @@ class Extended(Extending):
         name, message = called
         agent = self._extensions.agents.get(name)
         if agent is None:
-            self._console.say(f"there is no agent @{name}, so the message goes to the model as it is")
+            near = get_close_matches(name, self._extensions.agents, n=1)
+            meant = f"; there is @{near[0]}" if near else ""
+            self._console.say(f"there is no agent @{name}, so the message goes to the model as it is{meant}")
             return attending.ask(whole)
         return self._delegation.ask(attending, agent, _joined(message, *added), whole)
 

@@ -41,6 +41,10 @@ class Extending:
         """Ask what was typed, and return when there is an answer, or something waits for a person."""
         return attending.ask(question)
 
+    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
+        """Ask what was typed likewise, though it may look like a command: it calls none."""
+        return attending.ask(text)
+
     def end(self) -> None:
         """End what runs beside the conversation, at once. Idempotent."""
 
@@ -48,8 +52,16 @@ class Extending:
         """Return whether the line calls a command that is not built in."""
         return False
 
+    def commands(self) -> Mapping[str, str]:
+        """Return how each command that runs is typed, and what it does; nothing in it can drive a terminal."""
+        return {}
+
+    def agents(self) -> Mapping[str, str]:
+        """Return each agent as `@name`, and what it is for, likewise."""
+        return {}
+
     def help(self) -> Mapping[str, str]:
-        """Return what else can be typed, and what it does."""
+        """Return what else can be typed, what it does, and why not if it does not run; likewise."""
         return {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -12,15 +13,17 @@ from reenact.cli.lines import as_page
 from reenact.cli.options import ExtensionsOptions
 from reenact.cli.trusting import hook_line, loaded
 from reenact.extensions.agents import Agent
-from reenact.extensions.commands import Command
 from reenact.extensions.hooks import Hook
 from reenact.extensions.loading import Extensions
 from reenact.extensions.problems import Problem
 from reenact.extensions.skills import Skill
 
+_BUILT_IN: Final = "it cannot be called, since a command of this name is built in"
+_UNTRUSTED: Final = "does not run: the project is not trusted"
+
 
 class ListedExtension(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill, a command or an agent, as a program reads of it."""
+    """A skill or an agent, as a program reads of it."""
 
     name: str
     description: str
@@ -29,6 +32,12 @@ class ListedExtension(msgspec.Struct, frozen=True, kw_only=True):
     replaces: str | None = None
     """The path of the user's own, for which this one stands."""
     notes: tuple[str, ...] = ()
+
+
+class ListedCommand(ListedExtension, frozen=True, kw_only=True):
+    """A command likewise; `runs` is false if it cannot be called, and `notes` say why."""
+
+    runs: bool
 
 
 class ListedHook(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +56,7 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
     """All that was found."""
 
     skills: tuple[ListedExtension, ...]
-    commands: tuple[ListedExtension, ...]
+    commands: tuple[ListedCommand, ...]
     agents: tuple[ListedExtension, ...]
     hooks: tuple[ListedHook, ...]
     problems: tuple[Problem, ...]
@@ -64,7 +73,7 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
             yield "Hooks"
         for hook in self.hooks:
             yield f"  {hook_line(_hook(hook))}"
-            yield f"    {hook.source}: {hook.path}{'' if hook.runs else ' (does not run: the project is not trusted)'}"
+            yield f"    {hook.source}: {hook.path}{'' if hook.runs else f' ({_UNTRUSTED})'}"
         if self.problems:
             yield "Passed over"
         for problem in self.problems:
@@ -81,26 +90,39 @@ def extensions(options: ExtensionsOptions, console: Console) -> int:
 def _page(found: Extensions) -> ExtensionPage:
     withheld = () if found.withheld is None else found.withheld.hooks
     return ExtensionPage(
-        skills=tuple(_listed(found.skills.values(), found)),
-        commands=tuple(_listed(found.commands.values(), found)),
-        agents=tuple(_listed(found.agents.values(), found)),
+        skills=tuple(_listed(one, found) for one in found.skills.values()),
+        commands=tuple(_listed_commands(found)),
+        agents=tuple(_listed(one, found) for one in found.agents.values()),
         hooks=tuple(_listed_hook(hook, runs=hook not in withheld) for hook in (*found.hooks, *withheld)),
         problems=found.problems,
     )
 
 
-def _listed(several: Iterable[Skill | Command | Agent], found: Extensions) -> Iterator[ListedExtension]:
-    for one in several:
-        notes = one.notes
-        if isinstance(one, Command) and one.name in found.hidden:
-            notes = ("it cannot be called, since a command of this name is built in", *notes)
-        yield ListedExtension(
-            name=one.name,
-            description=one.description,
-            source=one.source,
-            path=one.path,
-            replaces=found.replaced.get(one.path),
-            notes=notes,
+def _listed(one: Skill | Agent, found: Extensions) -> ListedExtension:
+    return ListedExtension(
+        name=one.name,
+        description=one.description,
+        source=one.source,
+        path=one.path,
+        replaces=found.replaced.get(one.path),
+        notes=one.notes,
+    )
+
+
+def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
+    """Yield the commands by their names, and of one name that in force before the one that is withheld."""
+    withheld = () if found.withheld is None else found.withheld.commands.values()
+    reasons = [*((one, ()) for one in found.commands.values()), *((one, (_UNTRUSTED,)) for one in withheld)]
+    for command, reason in sorted(reasons, key=lambda of: of[0].name):
+        why_not = (*((_BUILT_IN,) if command.name in found.hidden else ()), *reason)
+        yield ListedCommand(
+            name=command.name,
+            description=command.description,
+            source=command.source,
+            path=command.path,
+            replaces=found.replaced.get(command.path),
+            notes=(*why_not, *command.notes),
+            runs=not why_not,
         )
 
 

@@ -80,6 +80,15 @@ class ServerEndedError(ReenactError):
     code = "server_ended"
 
 
+class OutputLostError(ReenactError, OSError):
+    """Standard output takes nothing more, though somebody may still read it."""
+
+    code = "output_lost"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"standard output cannot be written: {why}; what was said so far is in the log")
+
+
 class TerminatedError(BaseException):
     """The process was asked to end."""
 
@@ -115,7 +124,7 @@ INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
 UNAPPROVED: Final = Problem(
     ExitCode.USAGE,
     "unapproved_tool_calls",
-    "the model went on to ask for calls that no person is there to approve; --allow-tool NAME allows them",
+    "the model went on to ask for calls that no person is there to approve; --allowed-tools NAMES allows them",
 )
 
 

@@ -133,6 +133,40 @@ def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
 
 
 @contextmanager
+def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -> Generator[None]:
+    """Let `leave` be called before Ctrl+Z stops the process, and `come_back` when it goes on, whatever stopped it."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        leave()
+        signal.signal(number, signal.SIG_DFL)
+        try:
+            signal.raise_signal(number)  # here it stops, and from here it goes on
+        finally:
+            signal.signal(number, stop)
+            come_back()
+
+    def go_on(_signal: int, _frame: FrameType | None) -> None:
+        come_back()
+
+    with _handling({signal.SIGTSTP: stop, signal.SIGCONT: go_on}):
+        yield
+
+
+@contextmanager
+def interrupts_are_for_others() -> Generator[None]:
+    """Let Ctrl+C do nothing here, for inside an event loop: another program has the terminal, and is waited for."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waking = signal.set_wakeup_fd(-1)  # by which an event loop hears of signals whoever handles them
+    try:
+        with _handling({signal.SIGINT: lambda _signal, _frame: None}):
+            yield
+    finally:
+        signal.set_wakeup_fd(waking)
+
+
+@contextmanager
 def _handling(acts: Mapping[signal.Signals, _Act], stays: Callable[[], bool] = lambda: False) -> Generator[None]:
     """Act on signals in this way; Python lets only the main thread decide on that.
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from reenact.cli.console import Console
 from reenact.cli.exact import harmless
 from reenact.cli.options import ListFormat
 from reenact.domain.legible import in_ascii
+
+if TYPE_CHECKING:
+    from reenact.cli.console import Console
 
 _UNSEEN: Final = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """What may stand in JSON as it is, and yet would end a line for some readers, or hide or move what a person sees."""

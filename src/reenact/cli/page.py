@@ -139,7 +139,7 @@ class Page:
         elif answer.problem.code == ExitCode.INTERRUPTED:
             self._screen.print("Interrupted.\n", style="yellow")
         else:
-            self._screen.print(f"{visible(self._console.without_key(answer.problem.message))}\n", style="red")
+            self._screen.print(f"{visible(self._console.told(answer.problem))}\n", style="red")
 
     def _hear_of_calls(self, event: EventData) -> None:
         match event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from typing import Final
@@ -17,7 +18,7 @@ _CALLED: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:\s+(.*))?", re
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command: what is sent when somebody types `/NAME`, and what is said of it."""
+    """A command: what is sent when somebody types `/NAME`, and what is said of it; `digest` is of all of its file."""
 
     name: str
     description: str
@@ -25,6 +26,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     body: str
     path: str
     source: str
+    digest: str
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,6 +74,7 @@ def read_command(text: str, *, name: str, path: str, source: str) -> Command:
         body=body,
         path=path,
         source=source,
+        digest=hashlib.sha256(text.encode()).hexdigest(),
         notes=notes,
     )
 

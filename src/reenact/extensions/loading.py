@@ -18,6 +18,7 @@ from reenact.extensions.hooks import Hook, HookFile, read_hooks
 from reenact.extensions.problems import MalformedError, Problem
 from reenact.extensions.skills import FILE as SKILL_FILE
 from reenact.extensions.skills import Skill, read_skill
+from reenact.extensions.trust import digest_of
 
 FOLDER: Final = ".reenact"
 MOST: Final = 200
@@ -28,7 +29,7 @@ _NO_SKILL: Final = "README.md"
 
 Source: TypeAlias = Literal["user", "project"]
 IsTrusted: TypeAlias = Callable[[Path, str], bool]
-"""Tells whether the hooks of a project are trusted, by its resolved path and their digest."""
+"""Tells whether a project is trusted, by its resolved path and the digest of its hooks and commands."""
 
 
 class Named(Protocol):
@@ -43,12 +44,16 @@ class Named(Protocol):
 One = TypeVar("One", bound=Named)
 
 
-class Withheld(msgspec.Struct, frozen=True):
-    """Hooks of a project that nobody has trusted yet: they do not run."""
+class Withheld(msgspec.Struct, frozen=True, kw_only=True):
+    """Hooks and commands of a project: what does not run before a person has trusted it, as it was read here.
+
+    `digest` stands for the whole content of their files, and for their names.
+    """
 
     project: str
     digest: str
     hooks: tuple[Hook, ...]
+    commands: Mapping[str, Command]
 
 
 class Extensions(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,10 +67,30 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Agent] = {}
     hooks: tuple[Hook, ...] = ()
     withheld: Withheld | None = None
+    """What nobody has trusted yet: it does not run. Where the user has a command of the same name, that one does."""
     problems: tuple[Problem, ...] = ()
     replaced: Mapping[str, str] = {}
     hidden: tuple[str, ...] = ()
-    """Names of commands that cannot be typed, since there is a built-in one of that name."""
+    """Names of commands, withheld or not, that cannot be typed, since there is a built-in one of that name."""
+
+    @property
+    def untrusted(self) -> tuple[str, ...]:
+        """The names that call nothing until the project is trusted: no command of the user's, no built-in one."""
+        commands = () if self.withheld is None else self.withheld.commands
+        return tuple(name for name in commands if name not in self.commands and name not in self.hidden)
+
+    def trusted(self) -> Extensions:
+        """Return them with what was withheld in force."""
+        if self.withheld is None:
+            return self
+        replaced = dict(self.replaced)
+        return msgspec.structs.replace(
+            self,
+            commands=_merged([self.commands, self.withheld.commands], replaced),
+            hooks=(*self.hooks, *self.withheld.hooks),
+            withheld=None,
+            replaced=replaced,
+        )
 
 
 def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collection[str] = ()) -> Extensions:
@@ -81,32 +106,27 @@ def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collecti
     folders = (of_user,) if same else (of_user, of_project)
     replaced: dict[str, str] = {}
     skills = _merged([folder.skills() for folder in folders], replaced)
-    commands = _merged([folder.commands() for folder in folders], replaced)
     agents = _merged([folder.agents() for folder in folders], replaced)
-    hooks = of_user.hooks().hooks
-    found = HookFile((), (), "") if same else of_project.hooks()
-    withheld = None
-    if found.hooks and is_trusted(root, found.digest):
-        hooks = (*hooks, *found.hooks)
-    elif found.hooks:
-        withheld = Withheld(str(root), found.digest, found.hooks)
-    return Extensions(
+    commands = of_user.commands()
+    withheld = None if same else of_project.withheld()
+    found = Extensions(
         skills=skills,
         commands=commands,
         agents=agents,
-        hooks=hooks,
+        hooks=of_user.hooks().hooks,
         withheld=withheld,
         problems=tuple(problem for folder in folders for problem in folder.problems),
         replaced=replaced,
-        hidden=tuple(name for name in commands if name in reserved),
+        hidden=tuple(sorted({*commands, *(withheld.commands if withheld else ())} & {*reserved})),
     )
+    return found.trusted() if withheld is not None and is_trusted(root, withheld.digest) else found
 
 
-def hooks_of(project: Path) -> HookFile:
-    """Return the hooks of a project, trusted or not, and what is wrong with them or their file."""
+def withheld_of(project: Path) -> tuple[Withheld | None, tuple[Problem, ...]]:
+    """Return what of a project has to be trusted, None if there is nothing, and what is wrong with others like it."""
     root = Path(os.path.realpath(project))
     folder = _Folder(root / FOLDER, root, "project")
-    return msgspec.structs.replace(folder.hooks(), problems=tuple(folder.problems))
+    return folder.withheld(), tuple(folder.problems)
 
 
 class _Folder:
@@ -150,16 +170,26 @@ class _Folder:
     def hooks(self) -> HookFile:
         path = self.path / hooking.FILE
         if not self._is_there:
-            return HookFile((), (), "")
+            return HookFile()
         try:
             found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
         except FileNotFoundError:
-            return HookFile((), (), "")
+            return HookFile()
         except MalformedError as error:
             self._pass_over(path, error)
-            return HookFile((), (), "")
+            return HookFile()
         self.problems += found.problems
         return found
+
+    def withheld(self) -> Withheld | None:
+        """Return the hooks and commands, with the digest of what was read of them here, None if there are none."""
+        commands = self.commands()
+        found = self.hooks()
+        if not commands and not found.hooks:
+            return None
+        digests = {f"commands/{name}": command.digest for name, command in commands.items()}
+        digest = digest_of({**digests, hooking.FILE: found.digest})
+        return Withheld(project=str(self._within), digest=digest, hooks=found.hooks, commands=commands)
 
     def _is_of_skill(self, path: Path) -> bool:
         """Return whether it is the folder of a skill, having told of what somebody may take for a skill."""
@@ -266,7 +296,7 @@ class _Folder:
         self.problems.append(Problem(_shown(path), error.line, error.message))
 
 
-def _merged(found: list[dict[str, One]], replaced: dict[str, str]) -> dict[str, One]:
+def _merged(found: Iterable[Mapping[str, One]], replaced: dict[str, str]) -> dict[str, One]:
     merged: dict[str, One] = {}
     for of_folder in found:
         for name, one in of_folder.items():

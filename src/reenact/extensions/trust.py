@@ -1,10 +1,12 @@
-"""Which projects a person has trusted: their folders, and the hooks that were in them then."""
+"""Which projects a person has trusted: their folders, and the hooks and commands that were in them then."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,21 +19,26 @@ from reenact.extensions.problems import MalformedError
 _FILE: Final = "trusted.json"
 
 
+def digest_of(digests: Mapping[str, str]) -> str:
+    """Return the digest of several things with names, by the digest of each: no others have the same."""
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
 class Trust:
-    """What is trusted, in a file of the directory: a project with hooks of one digest, and with no others."""
+    """What is trusted, in a file of the directory: a project with what has one digest, and with nothing else."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _FILE
 
     def covers(self, project: Path, digest: str) -> bool:
-        """Return whether the hooks of this digest were trusted in this project. What cannot be read trusts nothing."""
+        """Return whether what has this digest was trusted in the project. A file that cannot be read trusts nothing."""
         try:
             return self._read().get(str(project)) == digest
         except MalformedError:
             return False
 
     def add(self, project: Path, digest: str) -> None:
-        """Trust the hooks of this digest in this project.
+        """Trust what has this digest in this project, in the place of what was trusted there before.
 
         Raises:
             ConfigurationError: it cannot be remembered.

@@ -1,0 +1,102 @@
+"""How the API is reached: an address and a key that can be ones, and what is said when nothing comes back."""
+
+from __future__ import annotations
+
+import os
+import string
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from reenact.domain.errors import ConfigurationError
+
+DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
+CONNECT_SECONDS: Final = 10.0
+_OF_KEYS: Final = frozenset(string.ascii_letters + string.digits + string.punctuation)
+
+
+def checked_key(key: str | None) -> str:
+    """Return the key, which travels in a header.
+
+    Raises:
+        ConfigurationError: there is none, or it has a character that no header takes; the message has none of it.
+    """
+    if key is None or not key.strip():
+        msg = "Claude needs an API key: LLMConfig(api_key=…), or ANTHROPIC_API_KEY on the command line"
+        raise ConfigurationError(msg)
+    wrong = next((place for place, one in enumerate(key, start=1) if one not in _OF_KEYS), None)
+    if wrong is not None:
+        what = "a blank or a line end" if key[wrong - 1].isspace() else "a character that is not ASCII, or is invisible"
+        msg = f"the API key has {what} at place {wrong} of {len(key)}, as no key has; copy it again (ANTHROPIC_API_KEY)"
+        raise ConfigurationError(msg)
+    return key
+
+
+def checked_url(url: str | None) -> str:
+    """Return the address of the API; that of Anthropic if none is given.
+
+    Raises:
+        ConfigurationError: nothing can be at that address.
+    """
+    if url is None:
+        return DEFAULT_BASE_URL
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port, a bracket, or an address of the sixth kind that is none
+        fits = False
+    if not fits or not url.isprintable() or " " in url:
+        msg = (
+            f"the API cannot be at {shown(url)!r}: an address is like {DEFAULT_BASE_URL} or http://localhost:8080 "
+            "(base_url, or ANTHROPIC_BASE_URL on the command line)"
+        )
+        raise ConfigurationError(msg)
+    return url
+
+
+def shown(url: str) -> str:
+    """Return the address without what may be secret in it: a password, a query."""
+    beginning, slashes, rest = url.partition("//")
+    host, slash, path = rest.partition("/")
+    host = host.rpartition("@")[2]
+    return f"{beginning}{slashes}{host}{slash}{path}".partition("?")[0].partition("#")[0]
+
+
+def silence(url: str, seconds: float, error: BaseException) -> str:
+    """Return in words that the limit of `seconds` has passed without a byte; it is another one while connecting."""
+    connecting = any(type(one).__name__ == "ConnectTimeout" for one in _chain(error))
+    if connecting:
+        return f"{shown(url)} could not be reached within {min(CONNECT_SECONDS, seconds):g} s"
+    return f"nothing came from {shown(url)} for {seconds:g} s"
+
+
+def disconnection(url: str, error: BaseException) -> str:
+    """Return in words that there was no connection, or no whole answer on it, and why."""
+    chain = list(_chain(error))
+    why = _reason(chain)
+    if any(type(one).__name__ == "ConnectError" for one in chain):
+        return f"{shown(url)} cannot be reached: {why}"
+    if any(type(one).__name__ == "RemoteProtocolError" for one in chain):
+        return f"what answers at {shown(url)} broke off, or speaks no HTTP: {why}"
+    return f"the connection to {shown(url)} failed: {why}"
+
+
+def _reason(chain: list[BaseException]) -> str:
+    """Return what the system says, if it was asked, else what was said last by who has something to say."""
+    for one in reversed(chain):
+        if isinstance(one, ConnectionError) and one.errno:
+            return os.strerror(one.errno)
+        if isinstance(one, OSError) and one.strerror:
+            return one.strerror
+    said = [one for one in chain if str(one)]
+    return str(said[-1]) if said else type(chain[-1]).__name__
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, and what it came from; of several that came together, the first."""
+    one: BaseException | None = error
+    seen: set[int] = set()
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.exceptions[0] if isinstance(one, BaseExceptionGroup) else one.__cause__ or one.__context__

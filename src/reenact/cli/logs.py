@@ -1,0 +1,106 @@
+"""The three forms of what is logged: words for people, a JSON object a line for machines, and everything for later."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from reenact.cli.failures import printable
+from reenact.domain.legible import harmless
+
+Conceal: TypeAlias = Callable[[str], str]
+"""Returns a text without the secrets in it."""
+
+_FACTS: Final = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
+"""What a record may say of itself beside its message, under these names."""
+_MARGIN: Final = "  "
+_ERRORS_SIZE: Final = 1024 * 1024
+
+
+class _Formatter(logging.Formatter):
+    """Keeps secrets out of whatever is logged."""
+
+    def __init__(self, conceal: Conceal) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._conceal = conceal
+
+    def traceback(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+
+class Words(_Formatter):
+    """For people: words that a terminal shows and does not obey, and the traceback only if they ask for it.
+
+    What a message has behind its first line is indented, so that it cannot be taken for a message of its own.
+    """
+
+    def __init__(self, conceal: Conceal, errors: Path, *, debug: bool) -> None:
+        super().__init__(conceal)
+        self._errors = errors
+        self._debug = debug
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = self._conceal(record.getMessage())
+        if record.levelno > logging.INFO:
+            message = f"reenact: {record.levelname.lower()}: {message}"
+        lines = [message, getattr(record, "hint", None)]
+        if record.exc_info:
+            lines.append(
+                self._conceal(self.traceback(record)) if self._debug else f"{self._errors} says where; so does --debug"
+            )
+        return f"\n{_MARGIN}".join(map(harmless, "\n".join(filter(None, lines)).split("\n")))
+
+
+class Lines(_Formatter):
+    """For machines: a JSON object a line. Its fields are in the documentation, and stay."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from reenact.cli.lines import as_line  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields |= {name: vars(record)[name] for name in _FACTS if vars(record).get(name) is not None}
+        if record.exc_info:
+            fields["traceback"] = self.traceback(record)
+        return as_line({name: self._told(value) for name, value in fields.items()}).removesuffix("\n")
+
+    def _told(self, value: object) -> object:
+        return value if isinstance(value, int | float) else printable(self._conceal(str(value)))
+
+
+class Whole(_Formatter):
+    """For later: everything."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._conceal(super().format(record))
+
+
+class Tracebacks(RotatingFileHandler):
+    """Keeps what comes with a traceback; a file that cannot be written is no failure of the command."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, maxBytes=_ERRORS_SIZE, backupCount=1, encoding="utf-8", errors="backslashreplace", delay=True
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[0] is not None:
+            with contextlib.suppress(OSError):
+                Path(self.baseFilename).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging calls
+        """Do nothing: standard error has told already."""
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # what could not be written is written once more
+            super().close()

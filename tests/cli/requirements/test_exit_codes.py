@@ -1,0 +1,146 @@
+"""Requirement 8: exit codes, as a person at a terminal gets them, and what is said to that person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reenact.terminal import TerminalEmulator
+from reenact.testing import FakeMessagesAPI
+from tests.cli.conftest import KEY
+from tests.cli.requirements.conftest import At
+from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, colours, shown, squeezed, wait_for_prompt
+
+SABOTAGE = """
+from reenact import ask_user
+from reenact.cli.conversation import Conversation
+
+def fail(*_, **__):
+    raise ZeroDivisionError("exit code 0, success")
+
+Conversation.ask = fail
+"""
+
+
+def ended(terminal: TerminalEmulator) -> tuple[int | None, str]:
+    """Return the exit code and what was said, on one line."""
+    status = terminal.wait_for_exit()
+    return status.code, " ".join(terminal.get_stripped_output().split())
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--nonsense",), "--nonsense"),
+        (("nonsense",), "nonsense"),
+        (("-p", "x", "--timeout", "soon"), "--timeout"),
+        (("--output-format", "json"), "-p TEXT"),
+        (("--db", "."), "cannot be opened"),
+    ],
+    ids=str,
+)
+def test_requirement_8_1_bad_arguments_end_with_2_and_are_named(
+    at: At, view: View, arguments: tuple[str, ...], named: str
+) -> None:
+    terminal = at(view, *arguments)
+
+    code, said = ended(terminal)
+
+    assert code == 2
+    assert "error" in said
+    assert named in said
+    assert colours(terminal) == set() or view.in_colours
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_requirement_8_2_a_network_that_fails_ends_with_4(
+    at: At, api: FakeMessagesAPI, claude: dict[str, str], view: View
+) -> None:
+    api.reply(deltas=["Half of", " it"], drop_after=4)
+    api.error(529, message="401 Unauthorized", should_retry=False)
+
+    broken = ended(at(view, "-p", "Hello", **claude))
+    overloaded = ended(at(view, "-p", "Hello", **claude))
+
+    assert (broken[0], overloaded[0]) == (4, 4)
+    assert broken[1].startswith("Half of it reenact: error: ")
+    assert overloaded[1].startswith("reenact: error: 401 Unauthorized")
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_requirement_8_3_a_key_that_is_refused_ends_with_3_and_is_not_shown(
+    at: At, claude: dict[str, str], view: View
+) -> None:
+    wrong = f"{KEY}-but-wrong"
+
+    terminal = at(view, "-p", "Hello", **{**claude, "ANTHROPIC_API_KEY": wrong})
+    code, said = ended(terminal)
+
+    assert code == 3
+    assert said.startswith("reenact: error: ")
+    assert wrong not in terminal.get_output()
+
+
+def test_requirement_8_3_in_a_chat_it_is_said_and_the_chat_goes_on(
+    talk: At, api: FakeMessagesAPI, claude: dict[str, str]
+) -> None:
+    api.error(401, message="invalid x-api-key")
+    narrow = talk(NARROW, **claude)
+
+    narrow.send_line("Hello")
+    narrow.wait_for("invalid x-api-key")
+    wait_for_prompt(narrow)
+    narrow.send_line("/exit")
+
+    assert narrow.wait_for_exit().code == 0, "the chat itself has not failed"
+    assert colours(narrow) == set()
+
+
+def test_requirement_8_4_time_that_is_over_ends_with_5_where_lines_are_piped_in(
+    at: At, api: FakeMessagesAPI, claude: dict[str, str], tmp_path: Path
+) -> None:
+    api.reply(stall_after=2)
+    api.error(401)
+    Path(tmp_path, "lines").write_text("one\ntwo\nthree\n")
+
+    with Path(tmp_path, "lines").open("rb") as lines:
+        terminal = at(WIDE, "--timeout", "1", reads=lines.fileno(), **claude)
+        code, said = ended(terminal)
+
+    assert code == 5, "the first failure counts"
+    assert said.endswith("Hello from the fake API!"), "and the others are tried"
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_requirement_8_5_what_nobody_expected_ends_with_1_and_is_logged_with_its_traceback(
+    at: At, environ: dict[str, str], tmp_path: Path, view: View
+) -> None:
+    Path(tmp_path, "sabotage.py").write_text(SABOTAGE)
+
+    terminal = at(view, "-p", "Hello", "--tools", "sabotage.py")
+    code, said = ended(terminal)
+
+    assert code == 1
+    assert "ZeroDivisionError: exit code 0, success" in said
+    assert "Traceback" not in said
+    assert "Traceback" in Path(environ["HOME"], ".local/state/reenact/errors.log").read_text()
+
+
+def test_requirement_8_5_a_chat_survives_it_and_tells_where_the_log_is(
+    talk: At, environ: dict[str, str], tmp_path: Path
+) -> None:
+    Path(tmp_path, "sabotage.py").write_text(SABOTAGE)
+    terminal = talk(NARROW, "--tools", "sabotage.py")
+
+    terminal.send_line("Hello")
+    terminal.wait_for("ZeroDivisionError: exit code 0, success")
+    screen = wait_for_prompt(terminal)
+    terminal.send_line("/exit")
+
+    log = Path(environ["HOME"], ".local/state/reenact/errors.log")
+    assert terminal.wait_for_exit().code == 0, "the person has left it in peace"
+    assert "Traceback" in log.read_text()
+    assert squeezed(str(log)) in shown(screen)
+    assert colours(terminal) == set()
