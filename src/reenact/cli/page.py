@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, Self
 
 from rich.console import Console as Screen
 from rich.text import Text
@@ -15,6 +16,7 @@ from reenact.cli.console import Console
 from reenact.cli.decisions import Decide, Decision
 from reenact.cli.exact import plain_or_quoted
 from reenact.cli.failures import ExitCode
+from reenact.cli.interrupts import around_stops
 from reenact.cli.listing import visible
 from reenact.cli.output import limit_of
 from reenact.cli.prose.plain import Plain
@@ -74,6 +76,7 @@ class Page:
         self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else _Raw(console.write)
         self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
         self._spinner = Spinner(screen, [console.out, console.err]) if is_styled else None
+        self._stops = ExitStack()
         self._open: _Sink | None = None
         self._last: object = None
         self._calls: dict[str, _Call] = {}
@@ -83,9 +86,10 @@ class Page:
         marks = ("→ ", "  │ ")
         self._mark, self._margin = marks if can_show(screen, "".join(marks)) else ("-> ", "  | ")
 
-    def __enter__(self) -> Page:
+    def __enter__(self) -> Self:
         """Show from here on that something is under way, when nothing else appears."""
         if self._spinner is not None:
+            self._stops.enter_context(around_stops(self._spinner.pause, self._spinner.go_on))
             self._spinner.start()
         return self
 
@@ -96,11 +100,12 @@ class Page:
         trace: TracebackType | None,
     ) -> None:
         """End what is open, whatever happened."""
-        try:
-            self._end_block()
-        finally:
-            if self._spinner is not None:
-                self._spinner.stop()
+        with self._stops:
+            try:
+                self._end_block()
+            finally:
+                if self._spinner is not None:
+                    self._spinner.stop()
 
     def asking(self, decide: Decide) -> Decide:
         """Return what decides in the same way, while nothing else is going on here."""

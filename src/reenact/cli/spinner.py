@@ -41,6 +41,7 @@ class Spinner:
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
         self._is_over = False
+        self._is_paused = False
         self._line_is_open = False
         self._since = 0.0
         self._drawn = 0
@@ -52,7 +53,7 @@ class Spinner:
         """Let it appear, from now on, when nothing is written. Idempotent."""
         if self._thread is not None:
             return
-        self._is_over = self._line_is_open = False
+        self._is_over = self._is_paused = self._line_is_open = False
         self._since = time.monotonic()
         self._write = self._screen.file.write
         for stream in self._streams:
@@ -76,6 +77,18 @@ class Spinner:
                 vars(stream).pop("write", None)
             self._erase()
 
+    def pause(self) -> None:
+        """Let it not appear until it may `go_on`."""
+        with self._changed:
+            self._is_paused = True
+            self._erase()
+
+    def go_on(self) -> None:
+        """Let it appear again."""
+        with self._changed:
+            self._is_paused = False
+            self._changed.notify()
+
     def _beside(self, write: Callable[[str], int]) -> Callable[[str], int]:
         """Return what writes to a stream and takes care of what is shown here."""
 
@@ -95,7 +108,7 @@ class Spinner:
     def _run(self) -> None:
         with contextlib.suppress(OSError, ValueError), self._changed:  # the terminal may have gone
             while not self._is_over:
-                if self._line_is_open:
+                if self._line_is_open or self._is_paused:
                     self._changed.wait()
                     continue
                 waited = time.monotonic() - self._since
