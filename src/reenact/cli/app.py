@@ -30,12 +30,13 @@ from reenact.cli.arguments import (
     whole_number,
 )
 from reenact.cli.console import Console
-from reenact.cli.failures import UNEXPECTED, ExitCode, TerminatedError, problem_of
+from reenact.cli.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
 from reenact.cli.interrupts import ending_on_request
 from reenact.cli.manual import Section
 from reenact.cli.options import OutputFormat, TalkOptions, wants_json
 from reenact.cli.parsing import Group, explained, given, help_for, options_of
 from reenact.cli.settings import has_settings, in_ci, state_directory
+from reenact.domain.errors import ReenactError
 
 COMPLETE: Final = "_REENACT_COMPLETE"
 """The variable by which the scripts of shells ask what may be typed."""
@@ -119,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
-            console.out.flush()
+            console.flush()
         except BrokenPipeError:
             console.abandon()
             return ExitCode.CLOSED_PIPE
@@ -315,6 +316,12 @@ def _refuse(options: frozenset[str], command: str) -> None:
 
 def _give_up(error: BaseException, console: Console, *, as_json: bool, hint: str | None = None) -> int:
     """Say why there is no result, and return the exit code for it."""
+    try:
+        console.flush()
+    except BrokenPipeError:
+        console.abandon()
+    except OutputLostError as lost:  # which is why others have failed, who write there themselves
+        error = error if isinstance(error, ReenactError) else lost
     problem = problem_of(error)
     console.report(problem, error if problem.type == UNEXPECTED else None)
     if hint is not None:
@@ -323,7 +330,7 @@ def _give_up(error: BaseException, console: Console, *, as_json: bool, hint: str
         from reenact.cli.output import Result, write_result  # noqa: PLC0415 - likewise
 
         try:
-            write_result(console, Result(success=False, error=problem))
+            write_result(console, Result(success=False, session_id=console.session_id, error=problem))
         except OSError:  # nobody reads it, or there is no space for it
             console.abandon()
     return problem.code

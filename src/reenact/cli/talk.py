@@ -109,6 +109,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
                 console=console,
                 prices=prices,
             )
+            console.speaks_of(lambda: current.conversation.shown_id)
             added.begin(conversation)
             yield current
         finally:
