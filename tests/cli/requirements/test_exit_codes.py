@@ -106,7 +106,7 @@ def test_requirement_8_4_time_that_is_over_ends_with_5_where_lines_are_piped_in(
     Path(tmp_path, "lines").write_text("one\ntwo\nthree\n")
 
     with Path(tmp_path, "lines").open("rb") as lines:
-        terminal = at(WIDE, "--timeout", "0.3", reads=lines.fileno(), **claude)
+        terminal = at(WIDE, "--timeout", "1", reads=lines.fileno(), **claude)
         code, said = ended(terminal)
 
     assert code == 5, "the first failure counts"

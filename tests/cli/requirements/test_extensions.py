@@ -118,7 +118,7 @@ def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(
 
 
 def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_they_run(
-    talk: At, at: At, project: Written, tmp_path: Path, api: FakeMessagesAPI, claude: dict[str, str]
+    at: At, project: Written, tmp_path: Path, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
     project.hook("UserPromptSubmit", "touch ran")
     project.command("fix", "Fix issue $1")
@@ -130,7 +130,7 @@ def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_
         terminal.send_line(answer)
         wait_for_prompt(terminal)
         terminal.send_line("/fix 7")
-        terminal.wait_for("API!" if answer == "y" else "no command")
+        terminal.wait_for("API!" if answer == "y" else "nobody has trusted")
         wait_for_prompt(terminal)
         ran.append(Path(tmp_path, "ran").exists())
         assert "touchran" in shown(terminal.screen), "it is seen what would run"
@@ -142,7 +142,7 @@ def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_
 
 @everywhere
 def test_requirement_7_5_what_cannot_be_loaded_is_named_with_its_line_and_the_chat_goes_on(
-    *, talk: At, at: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    *, talk: At, at: At, home: Written, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
 ) -> None:
     bad = project.command("bad", "---\ndescription: [\n---\nbody")
     binary = project.skill("binary", b"\x7fELF\xff\x1b[2J")
