@@ -13,7 +13,7 @@ from reenact.cli.exact import plain_or_quoted
 from reenact.domain.events import Envelope
 from reenact.domain.people import PendingCall
 
-_OPTION: Final = "--allow-tool"
+_OPTION: Final = "--allowed-tools"
 _PATIENCE: Final = 10
 """So often in a row a model may ask for what nobody is there to approve."""
 

@@ -15,7 +15,7 @@ from reenact.cli.answer import Answer, Hearing
 from reenact.cli.decisions import Decision, carry_out
 from reenact.cli.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
 from reenact.cli.interrupts import interrupting
-from reenact.domain.errors import ReenactError, SessionNotFoundError
+from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Definition, Image, define
 from reenact.domain.people import PendingCall
@@ -106,9 +106,11 @@ class Conversation:
             self._agent_id = None
 
     def leave(self) -> None:
-        """End the agent, and hear nothing more. If that fails, it can be left again, or gone on with."""
-        self.rest()
-        self._hears()
+        """Hear nothing more, and end the agent."""
+        try:
+            self.rest()
+        finally:
+            self._hears()
 
     def pending(self) -> list[PendingCall]:
         """Return what waits for a person, in the order of the calls."""
@@ -161,7 +163,7 @@ class Conversation:
                 turn_ids = begin(agent_id)
                 hearing = Hearing(self.session_id, agent_id, turn_ids, pending)
                 return self._hear_out(hearing, hear, timeout) if turn_ids else hearing.stopped()
-            except ReenactError:
+            except Exception:
                 self._may_have_ended = True  # the next question asks for one that is live
                 raise
 

@@ -107,12 +107,16 @@ class Current:
 
     def begin_anew(self) -> None:
         """Go to a new session, which is created with its first message."""
-        image = self._new_image()
-        self._go_to(Conversation(self.runtime, image, session_id=new_session_id(), is_new=True))
+        there = Conversation(self.runtime, self._new_image(), session_id=new_session_id(), is_new=True)
+        self._answerer.begun.add(there.session_id)
+        self._go_to(there)
 
     def branch(self, *, at: int | None, edit: str | None) -> None:
         """Go to a new session that has the history of this one; see `Sessions.branch`."""
-        branch = self.runtime.sessions.branch(self.conversation.session_id, at=at, edit=edit)
+        origin = self.conversation.session_id
+        branch = self.runtime.sessions.branch(origin, at=at, edit=edit)
+        if origin in self._answerer.begun:
+            self._answerer.begun.add(branch.id)
         self.resume(branch.id)
 
     def use(self, model: str | None) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import AnyFormattedText
 from prompt_toolkit.history import DummyHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
 from prompt_toolkit.layout.processors import Processor, TabsProcessor, Transformation, TransformationInput
+from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 
 from reenact.cli.choices import Choices
@@ -58,35 +60,12 @@ _STYLE: Final = Style(
 
 def editor_of_questions(console: Console, choices: Choices | None = None) -> Editor:
     """Return an editor of many lines whose history outlives it, and which offers the choices."""
-    history = _history(console)
-    terminal = console.terminal or console.err
+    terminal, history = console.terminal or console.err, _history(console)
     if is_dumb(console):
         return PlainEditor(typed_input(), terminal, history)
     drawing = Drawing.at(terminal, console)
-    offering = None if choices is None else Offering(choices)
-    editor: PromptSession[str] = PromptSession(
-        multiline=True,
-        history=history,
-        search_ignore_case=True,
-        completer=offering,
-        complete_while_typing=Condition(lambda: may_offer(editor.default_buffer.document)),
-        key_bindings=keys_of_questions(console.environ),
-        prompt_continuation=lambda _width, _line, wraps: _margin(editor, wraps),
-        input_processors=[_Tabs()],
-        enable_suspend=True,
-        style=_STYLE,
-        include_default_pygments_style=False,
-        input=typed_input(),
-        output=drawing,
-    )
-    editor.app.ttimeoutlen = _ESCAPE
+    editor = lines_editor(typed_input(), drawing, history, console.environ, choices)
     drawing.watch(editor)
-    close_on_escape(editor.app.key_processor, editor.default_buffer)
-
-    def make_room(_: object) -> None:
-        _make_room(editor)
-
-    editor.default_buffer.on_completions_changed += make_room
     return editor
 
 
@@ -108,6 +87,35 @@ def editor_of_decisions(console: Console) -> Editor:
     )
     editor.app.ttimeoutlen = _ESCAPE
     drawing.watch(editor)
+    return editor
+
+
+def lines_editor(
+    typed: Input, output: Output, history: History, environ: Mapping[str, str], choices: Choices | None
+) -> PromptSession[str]:
+    """Return an editor of many lines that reads the input and draws at the output."""
+    editor: PromptSession[str] = PromptSession(
+        multiline=True,
+        history=history,
+        search_ignore_case=True,
+        completer=None if choices is None else Offering(choices),
+        complete_while_typing=Condition(lambda: may_offer(editor.default_buffer.document)),
+        key_bindings=keys_of_questions(environ),
+        prompt_continuation=lambda _width, _line, wraps: _margin(editor, wraps),
+        input_processors=[_Tabs()],
+        enable_suspend=True,
+        style=_STYLE,
+        include_default_pygments_style=False,
+        input=typed,
+        output=output,
+    )
+    editor.app.ttimeoutlen = _ESCAPE
+    close_on_escape(editor.app.key_processor, editor.default_buffer)
+
+    def make_room(_: object) -> None:
+        _make_room(editor)
+
+    editor.default_buffer.on_completions_changed += make_room
     return editor
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reenact.cli.calls import cut
@@ -13,8 +13,10 @@ from reenact.cli.here import Here
 from reenact.cli.listing import first_words, session_line
 from reenact.cli.log import told_of
 from reenact.domain.errors import InvalidInputError
+from reenact.domain.history import TurnInfo
 from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.session import SessionInfo
+from reenact.domain.session_state import plus_cost
 from reenact.projections.audit.entries import Filter, LogEntry, last_entries
 
 _SHOWN: Final = 20
@@ -70,13 +72,15 @@ def cost(here: Here, _: str) -> None:
         here.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
     for name, spent in used.tools.items():
         here.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
-    answers = sum((spent.calls for spent in used.models.values()), 0)
-    whole = Spent(answers, used.usage, used.cost, used.unpriced)
+    whole = Spent(
+        sum(spent.calls for spent in used.models.values()),
+        used.usage,
+        used.cost,
+        sum(spent.unpriced for spent in used.models.values()),
+    )
     here.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(here)}")
-    ended = [turn for turn in runtime.sessions.turns(conversation.session_id) if turn.ended_at is not None]
-    if ended:
-        price = "" if ended[-1].cost is None else f", cost {ended[-1].cost:.6g}"
-        here.say(f"The last turn: {_tokens(sum_of({}, ended[-1].usage or {}))}{price}")
+    if turns := runtime.sessions.turns(conversation.session_id):
+        here.say(f"The last answer: {_last([turn for turn in turns if turn.message_id == turns[-1].message_id])}")
 
 
 def log(here: Here, rest: str) -> None:
@@ -97,6 +101,15 @@ def entries(here: Here, count: int, *types: str) -> list[LogEntry]:
     wanted = Filter(session=here.current.conversation.session_id, lineage=True, types=frozenset(types))
     with here.current.reading() as journal:
         return [] if journal is None else last_entries(journal, wanted, count)
+
+
+def _last(turns: Sequence[TurnInfo]) -> str:
+    """Return what one answer has used: its turn, and those that went on after a person had decided."""
+    usage: dict[str, int] = {}
+    cost: float | None = None
+    for turn in turns:
+        usage, cost = sum_of(usage, turn.usage or {}), plus_cost(cost, turn.cost)
+    return _tokens(usage) if cost is None else f"{_tokens(usage)}, cost {cost:.6g}"
 
 
 def _times(what: str, spent: Spent) -> str:

@@ -64,7 +64,7 @@ class Script:
         self._output.hear(event, is_own=False)
 
     def _print(self, act: Callable[[Attending], Answer]) -> int:
-        unattended = Unattended(self._options.allow_tools, self._console.warn)
+        unattended = Unattended(self._options.allowed_tools, self._console.warn)
         attending = Attending(
             self._current.conversation,
             self._output.hear,

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from reenact._runtime import Runtime
+from reenact.cli.allowing import warn_of_unknown
 from reenact.cli.answering import answering
 from reenact.cli.commands import Commands
 from reenact.cli.configuration import read_policies, read_prices, read_servers
@@ -98,6 +99,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
         try:
             session_id = options.resume or (_latest(runtime) if options.goes_on else new_session_id())
             conversation = Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on)
+            warn_of_unknown(options, image, conversation, console)
             current = Current(
                 conversation,
                 new_image=lambda: added.image(base, goes_on=False) if options.goes_on else image,
@@ -107,6 +109,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
                 console=console,
                 prices=prices,
             )
+            console.speaks_of(lambda: current.conversation.shown_id)
             added.begin(conversation)
             yield current
         finally:
@@ -120,7 +123,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
 def image_of(options: TalkOptions) -> Image:
     """Return what a new session is created with; of one that goes on, only the functions of its tools are needed."""
     if options.goes_on:
-        for option in ("mcp_config", "policy", "max_steps", "max_cost"):
+        for option in ("mcp_config", "policy", "max_turns", "max_cost"):
             if getattr(options, option) is not None:
                 name = f"--{option.replace('_', '-')}"
                 raise ConfigurationError(
@@ -135,7 +138,7 @@ def image_of(options: TalkOptions) -> Image:
         tools=load_tools(options.tools),
         mcp_servers=() if options.mcp_config is None else read_servers(options.mcp_config),
         policies=None if options.policy is None else read_policies(options.policy),
-        max_steps=MAX_STEPS if options.max_steps is None else options.max_steps,
+        max_steps=MAX_STEPS if options.max_turns is None else options.max_turns,
         cost_limit=options.max_cost,
     )
     define(image, IMAGE)  # so that what is wrong with it is said at once
@@ -181,6 +184,8 @@ def _lines(console: Console) -> Iterator[str]:
 
 
 def _decoded(data: bytes) -> str:
+    if b"\0" in data:
+        raise InvalidInputError("standard input has a NUL in it, which no text has")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

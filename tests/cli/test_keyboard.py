@@ -1,0 +1,228 @@
+"""The keyboard is quiet from the welcome to the end: seen from outside, by the modes of the terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import sys
+import termios
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
+
+from reenact.cli.console import Console
+from reenact.cli.failures import TerminatedError
+from reenact.cli.keyboard import quiet_keyboard
+from reenact.cli.typed import forget
+from reenact.terminal import SpecialKey, TerminalEmulator
+from reenact.testing import wait_until
+from tests.cli.conftest import PATIENCE, PROMPT, Chat
+from tests.cli.requirements.pace import Pace
+from tests.cli.tools import MAIL, Office
+
+XTERM = Console({"TERM": "xterm"}, in_ci=False)
+
+
+@dataclass
+class Keyboard:
+    """A terminal: what a person types on it, and the modes it is in."""
+
+    person: int
+    program: int
+    stdin: io.TextIOWrapper
+
+    def type(self, keys: bytes) -> None:
+        """Type, and wait until the program could read it."""
+        os.write(self.person, keys)
+
+    @property
+    def modes(self) -> list[Any]:
+        """What `stty` would tell."""
+        return termios.tcgetattr(self.program)
+
+
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyboard]:
+    """Return a keyboard that is the standard input, and whose terminal is not ours to stop for."""
+    person, program = pty.openpty()
+    with open(program, closefd=False, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with create_app_session(input=Vt100Input(stdin)):
+            yield Keyboard(person, program, stdin)
+    os.close(person)
+    os.close(program)
+
+
+def is_quiet(modes: list[Any]) -> bool:
+    """Return whether nothing is shown or edited, Enter stays Enter, and Ctrl+C still is a signal."""
+    shows = modes[3] & (termios.ECHO | termios.ICANON)
+    return not shows and not modes[0] & termios.ICRNL and bool(modes[3] & termios.ISIG)
+
+
+def modes_of(terminal: TerminalEmulator) -> list[Any]:
+    """Return the modes of the terminal at which a program runs."""
+    descriptor = os.open(f"/proc/{terminal.pid}/fd/0", os.O_RDWR | os.O_NOCTTY)
+    try:
+        return termios.tcgetattr(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def test_the_keyboard_is_quiet_inside_and_as_it_was_behind(keyboard: Keyboard) -> None:
+    before = keyboard.modes
+
+    with quiet_keyboard(XTERM):
+        inside = keyboard.modes
+
+    assert (is_quiet(before), is_quiet(inside)) == (False, True)
+    assert keyboard.modes == before
+
+
+@pytest.mark.parametrize("error", [TerminatedError(), KeyboardInterrupt(), SystemExit(3), OSError("disk")])
+def test_the_keyboard_is_as_it_was_whatever_happens(keyboard: Keyboard, error: BaseException) -> None:
+    before = keyboard.modes
+
+    with pytest.raises(type(error)), quiet_keyboard(XTERM):
+        raise error
+
+    assert keyboard.modes == before
+
+
+def test_a_raw_mode_inside_ends_in_the_quiet_one(keyboard: Keyboard) -> None:
+    with quiet_keyboard(XTERM):
+        with raw_mode(keyboard.program):
+            inside = keyboard.modes
+        behind = keyboard.modes
+
+    assert not inside[3] & termios.ISIG
+    assert is_quiet(behind)
+
+
+def test_what_was_typed_before_is_kept_and_enter_is_enter(keyboard: Keyboard) -> None:
+    keyboard.type(b"early\rand")
+    wait_until(lambda: b"early" in os.read(keyboard.person, 100), timeout=PATIENCE)  # echoed: it has arrived
+
+    with quiet_keyboard(XTERM), create_app_session(input=Vt100Input(keyboard.stdin)) as session:
+        keys = get_typeahead(session.input)
+
+    assert "".join(key.data for key in keys) == "early\rand"
+
+
+@pytest.mark.parametrize("stdin", [None, io.StringIO("Hello\n")])
+def test_without_a_terminal_nothing_is_done(monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO | None) -> None:
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+    with quiet_keyboard(XTERM):
+        read = stdin and stdin.read()
+
+    assert read == (stdin and "Hello\n")
+
+
+def test_a_terminal_that_understands_no_sequences_goes_on_editing_lines(keyboard: Keyboard) -> None:
+    before = keyboard.modes
+
+    with quiet_keyboard(Console({"TERM": "dumb"}, in_ci=False)):
+        inside = keyboard.modes
+
+    assert inside == before
+
+
+def test_a_terminal_that_has_gone_is_no_failure(keyboard: Keyboard) -> None:
+    reached = False
+
+    with quiet_keyboard(XTERM):
+        os.dup2(os.open(os.devnull, os.O_RDONLY), keyboard.program)
+        reached = True
+
+    assert reached
+
+
+def test_what_follows_without_a_pause_is_forgotten_with_what_was_typed(keyboard: Keyboard) -> None:
+    typed = Vt100Input(keyboard.stdin)
+    with quiet_keyboard(XTERM):
+        typed.vt100_parser.feed("\x1b[200~the beginning of a paste, ")
+        keyboard.type(b"y\r" * 1000 + b"\x1b[201~")
+        forget(typed)
+        keyboard.type(b"n")
+        keys = [key for key in typed.read_keys() if key.data]
+
+    assert [key.data for key in keys] == ["n"]
+
+
+def test_what_is_typed_while_an_answer_streams_is_not_in_it_and_is_sent_in_order_then(
+    chat: Chat, office: Office
+) -> None:
+    pace = Pace("What I ", "have to ", "say.")
+    office.api.script([pace.reply])
+    terminal = chat(**office.claude)
+    terminal.send_line("Speak")
+    pace.say()
+    terminal.wait_for("What I ")
+
+    terminal.write("first\rsecond\r\x1b[200~third\rof two lines\x1b[201~")
+    pace.end()
+    terminal.wait_for("have to say.")
+    terminal.get_by_text("What I have to say.").expect_visible()
+    terminal.wait_for("Hello from the fake API!")
+    terminal.wait_for("Hello from the fake API!")
+    terminal.wait_for("of two lines")
+    terminal.send_key(SpecialKey.ENTER)
+    terminal.wait_for("Hello from the fake API!")
+
+    asked = [request.body["messages"][-1]["content"][-1]["text"] for request in office.api.requests]
+    assert asked == ["Speak", "first", "second", "third\nof two lines"]
+
+
+def test_a_paste_that_is_still_coming_answers_no_question_of_approval(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL, delay=0.05)
+    terminal = chat(*office.tools, **office.claude)
+    terminal.send_line("Write to Ann")
+    terminal.write("\x1b[200~" + "y\r" * 5000 + "\x1b[201~" + "y\r")  # more than a terminal takes at once
+    terminal.wait_for("Run it?")
+    terminal.send_line("maybe")
+    terminal.wait_for("Type y, n, e or q")
+
+    assert office.sent == ""
+
+
+def test_ctrl_z_gives_the_shell_its_own_modes_fg_brings_ours_back_and_the_end_of_the_process_takes_them_away(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    shell = TerminalEmulator(
+        "/bin/sh",
+        ["-i"],
+        env={**environ, "PS1": "shell% ", "MOCK_SCENARIO": "long-stream"},
+        cwd=tmp_path,
+        timeout=PATIENCE,
+    )
+    with shell:
+        shell.wait_for("shell% ")
+        shell.send_line(f"{sys.executable} -P -m reenact")
+        shell.wait_for(PROMPT)
+        shell.send_line("Tell me everything")
+        shell.wait_for("chunk-0")
+        inside = modes_of(shell)
+
+        shell.send_key("ctrl+z")
+        shell.wait_for("shell% ")
+        between = modes_of(shell)
+        shell.send_line("fg")
+        shell.wait_for("chunk-99")
+        shell.wait_for(PROMPT)
+        shell.send_key("ctrl+z")  # also from the editor
+        shell.wait_for("shell% ")
+        from_the_editor = modes_of(shell)
+        shell.send_line("kill %1; fg")
+        shell.wait_for("kill %1; fg")
+        shell.wait_for("shell% ")
+        behind = modes_of(shell)
+
+    assert is_quiet(inside)
+    assert [bool(modes[3] & termios.ICANON) for modes in (between, from_the_editor, behind)] == [True] * 3
