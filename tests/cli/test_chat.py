@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reenact import Runtime
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
-from reenact.testing import FakeMessagesAPI
+from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
 from tests.cli.tools import MAIL, Office
 
@@ -209,6 +210,32 @@ def test_a_call_that_waits_in_another_session_is_asked_about_when_one_comes_ther
     terminal.wait_for("Run it?")
     terminal.send_line("y")
     terminal.wait_for("Hello from the fake API!")
+
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
+    chat: Chat, office: Office, tmp_path: Path
+) -> None:
+    office.model_asks_for(MAIL)
+    first = chat("--db", "log.db", *office.tools, **office.claude)
+    first.send_line("Write to Ann")
+    first.wait_for("Run it?")
+    first.send_key(SpecialKey.CTRL_C)
+    first.wait_for(PROMPT)
+    first.send_key(SpecialKey.CTRL_D)
+    first.wait_for_exit()
+    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory()) as runtime:
+        (call,) = runtime.agents.pending()
+        runtime.agents.receive(runtime.sessions.run(call.session_id), "And thank you")
+    for text in ("The mail is sent.", "You are welcome."):
+        office.api.reply(text=text)
+
+    again = chat("--db", "log.db", "--continue", *office.tools, until="Run it?", **office.claude)
+    again.send_line("y")
+    again.wait_for("The mail is sent.")
+    again.wait_for("You are welcome.")
+    again.wait_for(PROMPT)
 
     assert office.sent == "ann@example.org: Hello\n"
 

@@ -124,7 +124,7 @@ def test_requirement_7_4_a_hook_can_refuse_a_call_of_a_tool(run: Run, home: Writ
     office.model_asks_for(MAIL, WEATHER)
 
     done = run(
-        "-p", "Write to her", "--output-format", "json", *office.tools, "--allow-tool", "send_mail", **office.claude
+        "-p", "Write to her", "--output-format", "json", *office.tools, "--allowed-tools", "send_mail", **office.claude
     )
 
     assert done.code == 0
@@ -232,7 +232,7 @@ def test_calls_of_an_agent_are_approved_and_seen_by_hooks_as_those_of_the_sessio
     office.api.reply(text="Sent.")
 
     done = run(
-        *("-p", "@clerk write", "--output-format", "json", "--allow-tool", "send_mail"),
+        *("-p", "@clerk write", "--output-format", "json", "--allowed-tools", "send_mail"),
         *office.tools,
         **office.claude,
     )
@@ -851,7 +851,7 @@ def test_what_agents_and_hooks_leave_in_the_log_is_verified_and_replayed(
     )
     office.model_asks_for(MAIL, WEATHER)
     office.api.reply(text="Sent.")
-    told = run("-p", "@clerk write", *office.tools, "--allow-tool", "*", **office.claude)
+    told = run("-p", "@clerk write", *office.tools, "--allowed-tools", "*", **office.claude)
     office.model_asks_for(WEATHER)
     run("-p", "And now?", "--continue", *office.tools, **office.claude)
 

@@ -13,6 +13,7 @@ from reenact.cli.here import Here, settle
 from reenact.cli.looking import entries, newest_sessions, sessions
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import Message
+from reenact.domain.tools import is_array, is_object
 
 _AS_CREATED: Final = "default"
 _PREFIX: Final = "ses_"
@@ -102,7 +103,7 @@ def points(here: Here) -> list[tuple[str, str]]:
 
 def _words(content: object) -> str:
     """Return the first words of a message as the log has it."""
-    texts = (one.get("text") for one in content if isinstance(one, dict)) if isinstance(content, list) else ()
+    texts = [one.get("text") for one in content if is_object(one)] if is_array(content) else []
     return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 

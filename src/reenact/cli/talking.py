@@ -65,10 +65,11 @@ class Talking:
         self._screen.print()
 
     def _show(self, act: Callable[[Attending], Answer]) -> None:
-        page = Page(self._console, self._screen)
         try:
-            answer = act(Attending(self._current.conversation, page.hear, self._person, timeout=self._timeout))
-            page.end(answer)
+            with Page(self._console, self._screen) as page:
+                person = page.asking(self._person)
+                answer = act(Attending(self._current.conversation, page.hear, person, timeout=self._timeout))
+                page.end(answer)
         except ReenactError as error:
             self.fail(error)
         else:

@@ -41,7 +41,7 @@ _STYLES: Final = {
     "Generic.Subheading": "cyan",
     "Generic.Prompt": "dim",
 }
-_LONG: Final = (("/*", "*/"), ("<!--", "-->"), ("`", "`"))
+_LONG: Final[tuple[tuple[str, str], ...]] = (("/*", "*/"), ("<!--", "-->"), ("`", "`"))
 """What begins and ends a thing of several lines that many grammars take only as a whole."""
 _LONG_IN_SHELLS: Final = ("'", "'")
 _SHELLS: Final = frozenset({"Bash", "Fish", "Tcsh"})

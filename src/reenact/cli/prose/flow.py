@@ -16,9 +16,9 @@ Margin: TypeAlias = tuple[Run, ...]
 
 WIDE: Final = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
 """Characters of scripts without blanks: a line may be broken between any two of them."""
-_OPENING: Final = "「『（【〔〈《"
+_OPENING: Final = "\u3008\u300a\u300c\u300e\u3010\u3014\uff08"
 _FOLLOWING: Final = (
-    "\u3001\u3002\uff0c\uff0e\uff01\uff1f\uff1a\uff1b」』）】〕〉》"
+    "\u3001\u3002\uff0c\uff0e\uff01\uff1f\uff1a\uff1b\u3009\u300b\u300d\u300f\u3011\u3015\uff09"
     "\u30fb\u30fc\u3005\u3041\u3043\u3045\u3047\u3049\u3063\u3083\u3085\u3087"
     "\u30a1\u30a3\u30a5\u30a7\u30a9\u30c3\u30e3\u30e5\u30e7\u3099\u309a\u0300-\u036f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 )
@@ -28,6 +28,7 @@ _ATOMS: Final = re.compile(
     rf"(?P<blanks>[ \t]+)|[{_OPENING}]*[{WIDE}][{_FOLLOWING}]*|(?:(?![{_OPENING}]*[{WIDE}])[^ \t])+"
 )
 _ASCII: Final = re.compile(r"(?P<blanks>[ \t]+)|[^ \t]+")
+_WORDS: Final = re.compile(r"( *)([^ ]+)")
 BREAKABLE: Final = re.compile(rf"(?![{_FOLLOWING}])[{WIDE}]")
 """A character before which a line may be broken if the one before it is of the same kind."""
 
@@ -78,6 +79,23 @@ class Flow:
                     self._word.append((atom[0], style))
                 is_edge = False
         self._end_word()
+
+    def put_words(self, text: str, style: str) -> None:
+        """Write whole words, as `put` does, in less time if they are of the simplest kind."""
+        if self._blanks or "\t" in text or not text.isascii():
+            self.put([(text, style)])
+            return
+        before, after = self._pens(style)
+        for gap, word in _WORDS.findall(text):
+            column = self._column + len(gap) + len(word)
+            if column > self._width:
+                self.put([(gap + word, style)])
+            elif gap:
+                self._write(f"{before}{gap}{after}{before}{word}{after}")
+                self._column = column
+            else:
+                self._write(f"{before}{word}{after}")
+                self._column = column
 
     def end(self) -> None:
         """End the line."""

@@ -57,13 +57,13 @@ class Prose:
         """Take in a piece; write what is settled."""
         if self._half or not text.isascii():
             text = self._whole_characters(text)
-        for begin in range(0, len(text), _PIECE):
-            piece = visible(text[begin : begin + _PIECE])
-            self._ahead += piece
-            if _TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
-                self._flow.width = width_of(self._screen)
-                self._advance(is_over=False)
-        self._send()
+        if len(text) <= _PIECE:
+            self._add(visible(text))
+        else:
+            for begin in range(0, len(text), _PIECE):
+                self._add(visible(text[begin : begin + _PIECE]))
+        if self._out:
+            self._send()
 
     def end(self) -> None:
         """Finish what is open, and the line. What is written next begins anew."""
@@ -103,11 +103,16 @@ class Prose:
             text = _HALF.sub(_UNKNOWN, text)
         return text
 
+    def _add(self, piece: str) -> None:
+        self._ahead += piece
+        if _TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
+            self._flow.width = width_of(self._screen)
+            self._advance(is_over=False)
+
     def _send(self) -> None:
-        if self._out:
-            self._screen.file.write("".join(self._out))
-            self._screen.file.flush()
-            self._out.clear()
+        self._screen.file.write("".join(self._out))
+        self._screen.file.flush()
+        self._out.clear()
 
     def _advance(self, *, is_over: bool) -> None:
         while True:
@@ -186,11 +191,13 @@ class Prose:
         """Write what is settled of the text of a line."""
         self._mode = _Mode.TEXT
         while line:
-            if self._settled.is_fresh and not self._is_joined:
+            if self._settled.is_fresh and not (self._is_joined or self._hashes):
                 words = PLAIN.match(line)
                 if words is not None:
-                    self._put(words[0], is_last=False)
+                    self._flow.put_words(words[0], self._style)
                     line = line[words.end() :]
+            if not is_over and len(line) < MOST and not _TELLING.search(line, 1):
+                break
             length = self._settled.next(line, is_over=is_over)
             if not length:
                 break

@@ -46,7 +46,7 @@ class Settled:
     """Finds the pieces of a line that can be shown without regard to what follows.
 
     The text is that of the line from the end of the last piece, and may grow between two questions. Pieces depend on
-    the text alone. This knows enough of Markdown to tell what may still be open; what a piece means is not its business.
+    the text alone. This knows enough of Markdown to tell what may still be open, and nothing of what it means.
     """
 
     def __init__(self) -> None:
@@ -101,9 +101,7 @@ class Settled:
 
     def _may_end(self, text: str) -> bool:
         here = text[self._at]
-        return here in " \t" or bool(
-            self._at and BREAKABLE.match(here) and BREAKABLE.match(text[self._at - 1])
-        )
+        return here in " \t" or bool(self._at and BREAKABLE.match(here) and BREAKABLE.match(text[self._at - 1]))
 
     def _step(self, text: str, stop: str, *, is_over: bool) -> int | None:
         """Return where to go on behind what stands here; None if more must come before that can be told."""
@@ -156,8 +154,9 @@ class Settled:
         is_left = not _is_blank(after) and (not _is_mark(after) or _is_blank(before) or _is_mark(before))
         is_right = not _is_blank(before) and (not _is_mark(before) or _is_blank(after) or _is_mark(after))
         if mark == "_":
-            is_left, is_right = is_left and (not is_right or _is_mark(before)), is_right and (
-                not is_left or _is_mark(after)
+            is_left, is_right = (
+                is_left and (not is_right or _is_mark(before)),
+                is_right and (not is_left or _is_mark(after)),
             )
         if mark == "~":
             length -= length % _PAIR

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _TELLING: Final = re.compile(r"[\\`*_~\[\]<&]")
+_IN_WORD: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
+"""Underscores that can neither begin nor end anything."""
 _MOST_TELLING: Final = 300
 """What has more marks than that is no prose."""
 _STYLES: Final = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
@@ -27,7 +29,7 @@ _ASIDE: Final = "dim"
 
 def runs_of(text: str, style: str) -> list[Run]:
     """Return the texts of a piece of a line, and their styles on top of this one."""
-    if not 0 < len(_TELLING.findall(text)) <= _MOST_TELLING:
+    if not 0 < len(_TELLING.findall(_IN_WORD.sub("", text))) <= _MOST_TELLING:
         return [(text, style)]
     inner = text.strip(" \t")
     begin = text.index(inner) if inner else len(text)
