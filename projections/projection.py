@@ -78,7 +78,8 @@ class Projection:
                 self._connection.close()
                 raise
         except DBAPIError as error:
-            raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
+            message = f"the projections in {engine.url.database} cannot be written: {error.orig}"
+            raise ReadModelError(message) from error
 
     def advance(self, limit: int | None = None) -> bool:
         """Apply up to `limit` further events of the log, a batch of them if it is None; return whether there were any.

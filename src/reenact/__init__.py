@@ -5,9 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final
 
-from reenact.domain.agent import AgentInfo
-from reenact.domain.attachments import DocumentBlock, ImageBlock
-from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import (
     AgentNotFoundError,
     AlreadyExistsError,
@@ -47,9 +44,6 @@ from reenact.domain.errors import (
     UnknownScenarioError,
     UnstorableError,
 )
-from reenact.domain.image import Image, ImageInfo
-from reenact.domain.messages import Message, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.session import BranchPoint, SessionInfo
 
 if TYPE_CHECKING:
     from reenact._aio import AsyncRuntime
@@ -96,12 +90,25 @@ if TYPE_CHECKING:
     from reenact.client.reconnect import Reconnect
     from reenact.client.runtime import RemoteRuntime
     from reenact.client.subscription import RemoteSubscription
+    from reenact.domain.agent import AgentInfo
     from reenact.domain.attachments import DocumentBlock, ImageBlock
+    from reenact.domain.container import ContainerInfo
     from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+    from reenact.domain.image import Image, ImageInfo
     from reenact.domain.loop.asking import ask_user
     from reenact.domain.loop.ledger import CostLimit, Price, Spent
     from reenact.domain.loop.policy import Policies, Policy, Rule
+    from reenact.domain.messages import (
+        Message,
+        OpaqueBlock,
+        Said,
+        TextBlock,
+        ThinkingBlock,
+        ToolResultBlock,
+        ToolUseBlock,
+    )
     from reenact.domain.people import PendingCall
+    from reenact.domain.session import BranchPoint, SessionInfo
     from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
     from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
     from reenact.projections.errors import (
@@ -252,13 +259,16 @@ _LATER: Final = {
     "ActorContext": "reenact.actors.kernel",
     "ActorFailedError": "reenact.actors.kernel",
     "ActorSystem": "reenact.actors.kernel",
+    "AgentInfo": "reenact.domain.agent",
     "AgentRuntime": "reenact.loop",
     "AgentState": "reenact.loop",
     "Announcement": "reenact.actors.kernel",
     "AsyncRuntime": "reenact._aio",
     "Audit": "reenact.audit",
+    "BranchPoint": "reenact.domain.session",
     "ClaudeEnvironment": "reenact.actors.environment.claude",
     "Compacted": "reenact.actors.feed.retention",
+    "ContainerInfo": "reenact.domain.container",
     "CostLimit": "reenact.domain.loop.ledger",
     "DeadLetter": "reenact.actors.kernel",
     "DocumentBlock": "reenact.domain.attachments",
@@ -269,12 +279,16 @@ _LATER: Final = {
     "EnvironmentFactory": "reenact.actors.environment.api",
     "Event": "reenact.actors.journal.codec",
     "EventSourcedActor": "reenact.actors.kernel",
+    "Image": "reenact.domain.image",
     "ImageBlock": "reenact.domain.attachments",
+    "ImageInfo": "reenact.domain.image",
     "InvalidArgumentsError": "reenact.domain.tools",
     "LLMConfig": "reenact.actors.environment.api",
     "LLMDriver": "reenact.actors.environment.api",
     "LLMProvider": "reenact.actors.environment.api",
     "MCPServer": "reenact.domain.tools",
+    "Message": "reenact.domain.messages",
+    "OpaqueBlock": "reenact.domain.messages",
     "Origin": "reenact.actors.kernel",
     "PendingCall": "reenact.domain.people",
     "Policies": "reenact.domain.loop.policy",
@@ -303,19 +317,25 @@ _LATER: Final = {
     "Retention": "reenact.actors.feed.retention",
     "Rule": "reenact.domain.loop.policy",
     "Runtime": "reenact._runtime",
+    "Said": "reenact.domain.messages",
     "Segment": "reenact.actors.journal.api",
+    "SessionInfo": "reenact.domain.session",
     "Spent": "reenact.domain.loop.ledger",
     "StepResult": "reenact.loop",
     "Stored": "reenact.actors.kernel",
     "Subscription": "reenact.actors.feed.subscription",
     "Supervision": "reenact.actors.kernel",
+    "TextBlock": "reenact.domain.messages",
+    "ThinkingBlock": "reenact.domain.messages",
     "Timer": "reenact.actors.kernel",
     "Tool": "reenact.actors.environment.tools.tool",
     "ToolCall": "reenact.loop",
     "ToolCallInfo": "reenact.domain.history",
     "ToolContext": "reenact.actors.environment.tools.context",
     "ToolOutcome": "reenact.actors.environment.tools.outcome",
+    "ToolResultBlock": "reenact.domain.messages",
     "ToolSpec": "reenact.domain.tools",
+    "ToolUseBlock": "reenact.domain.messages",
     "Toolbox": "reenact.actors.environment.tools.toolbox",
     "TurnInfo": "reenact.domain.history",
     "UnhandledTypeError": "reenact.actors.kernel",

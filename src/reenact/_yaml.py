@@ -22,6 +22,7 @@ Place: TypeAlias = tuple[int, int]
 
 _VERSION: Final = re.compile(r"^%YAML\b.*", re.MULTILINE)
 _OTHER_VERSION: Final = "it says that it is of another version than YAML 1.2, the one that is read here"
+_BEYOND_UNICODE: Final = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
 
 _NULL: Final = re.compile(r"null|Null|NULL|~|")
 _TRUE: Final = re.compile(r"true|True|TRUE")
@@ -219,13 +220,20 @@ def _said(error: Exception, text: str) -> InvalidYAMLError:
         if directive and "<document start>" in said:
             said = "a line `---` is to follow the lines that begin with `%`"
         return InvalidYAMLError(said.replace("'\\x00'", "the end"), *_place(mark))
+    if isinstance(error, ValueError) and (beyond := _BEYOND_UNICODE.search(text)):
+        return InvalidYAMLError(f"the escape {beyond[0]} is no character", *_line_and_column(text, beyond.start()))
     position: int | None = getattr(error, "position", None)
     if position is None:
         problem = " ".join(str(error).split()) or f"the parser has failed with {type(error).__name__}"
         return InvalidYAMLError(problem)
     character: int = getattr(error, "character", 0)
-    line, column = text[:position].count("\n") + 1, position - text[:position].rfind("\n")
-    return InvalidYAMLError(f"the character U+{character:04X} is not allowed in YAML", line, column)
+    return InvalidYAMLError(
+        f"the character U+{character:04X} is not allowed in YAML", *_line_and_column(text, position)
+    )
+
+
+def _line_and_column(text: str, position: int) -> Place:
+    return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
 def _place(mark: object) -> Place:

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from reenact.cli.commands import HELP
+from reenact import Runtime
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
+from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
-
-
-def test_requirement_2_1_a_person_is_welcomed_and_told_who_answers_in_which_session(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.get_by_text("Reenact").expect_visible()
-    assert "the mock answers, from its script 'default'; set ANTHROPIC_API_KEY" in terminal.get_stripped_output()
-    assert terminal.get_by_text("Session ses_").row < terminal.get_by_text("> ").expect_cursor().row
-
-
-def test_requirement_2_2_what_is_typed_is_answered_and_the_prompt_waits_again(chat: Chat) -> None:
-    terminal = chat()
-
-    for number, question in enumerate(("Good morning", "And good night")):
-        terminal.send_line(question)
-        answer = terminal.get_by_text("Hello from mock!", exact=True).expect_count(number + 1).last
-        assert terminal.get_by_text(question).row < answer.row
-        terminal.get_by_text("> ").last.expect_cursor()
-
-
-def test_requirement_2_3_exit_ends_with_code_0(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.send_line("/exit")
-
-    assert terminal.wait_for_exit().code == 0
-
-
-def test_requirement_2_4_help_lists_every_command(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.send_line("/help")
-
-    for usage, what in HELP.items():
-        terminal.get_by_text(usage).in_row(terminal.get_by_text(what)).expect_visible()
-    terminal.get_by_text("interrupt the answer, or clear the line").expect_visible()
+from tests.cli.tools import MAIL, Office
 
 
 def test_commands_are_obeyed_and_refused(chat: Chat) -> None:
@@ -63,41 +30,6 @@ def test_commands_are_obeyed_and_refused(chat: Chat) -> None:
     listed = terminal.wait_for("2 messages  A question to remember")
 
     assert "* ses_" in listed
-
-
-def test_requirement_2_5_ctrl_c_interrupts_the_answer_and_the_chat_goes_on(chat: Chat, run: Run) -> None:
-    terminal = chat(MOCK_SCENARIO="long-stream")
-
-    terminal.send_line("Tell me everything")
-    terminal.wait_for("chunk-0")
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("Interrupted.")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/exit")
-
-    assert terminal.wait_for_exit().code == 0
-    assert "chunk-99" not in terminal.get_stripped_output()
-    (completed,) = run("log", "--type", "turn_completed", "--output-format", "json").objects
-    assert completed["data"]["outcome"] == "interrupted"
-
-
-def test_ctrl_c_clears_the_line_and_twice_leaves(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.write("not meant")
-    terminal.wait_for("not meant")
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("Ctrl+C again, or Ctrl+D, leaves.")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("meant")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("leaves.")
-    terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_C)
-
-    assert terminal.wait_for_exit().code == 0
 
 
 def test_what_was_typed_and_said_is_there_the_next_time(chat: Chat, environ: dict[str, str]) -> None:
@@ -142,16 +74,6 @@ def test_the_end_of_the_process_ends_the_turn_as_well(chat: Chat, run: Run) -> N
     assert terminal.wait_for_exit().code == 143
     (completed,) = run("log", "--type", "turn_completed", "--output-format", "json").objects
     assert completed["data"]["outcome"] == "interrupted"
-
-
-def test_requirement_9_2_a_build_has_nobody_to_type(
-    command: list[str], environ: dict[str, str], tmp_path: Path
-) -> None:
-    with TerminalEmulator(command, env={**environ, "CI": "true"}, cwd=tmp_path, timeout=PATIENCE) as terminal:
-        status = terminal.wait_for_exit()
-
-    assert status.code == 2
-    assert '"type": "no_input"' in terminal.get_stripped_output()
 
 
 def test_a_chat_is_no_object(command: list[str], environ: dict[str, str], tmp_path: Path) -> None:
@@ -236,6 +158,189 @@ def test_the_loss_of_the_agent_is_told_and_the_chat_goes_on_with_another(
         terminal.wait_for(PROMPT)
         terminal.send_line("Hello again")
         terminal.wait_for("Hello from mock!")
+
+
+def test_a_chat_goes_from_session_to_session_and_shows_where_one_is(chat: Chat) -> None:
+    terminal = chat()
+    terminal.send_line("About apples")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/new")
+    terminal.wait_for("Session ses_")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("About pears")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/sessions")
+    listed = terminal.wait_for("2 messages  About apples")
+    terminal.wait_for(PROMPT)
+
+    terminal.send_line("/resume 2")
+    terminal.wait_for("2 messages so far")
+    shown = terminal.wait_for("  │ Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/branch About plums")
+    where = terminal.wait_for("goes back.")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/exit")
+    back = terminal.wait_for("To come back: reenact --resume ses_")
+
+    assert " 1 * ses_" in listed
+    assert " 2   ses_" in listed
+    assert "  │ You: About apples" in shown
+    assert "It branches off from ses_" in where
+    assert back
+    assert terminal.wait_for_exit().code == 0
+
+
+def test_a_call_that_waits_in_another_session_is_asked_about_when_one_comes_there(chat: Chat, office: Office) -> None:
+    office.model_asks_for(MAIL)
+    terminal = chat(*office.tools, **office.claude)
+    terminal.send_line("Write to Ann")
+    terminal.wait_for("Run it?")
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/new")
+    terminal.wait_for("Session ses_")
+    terminal.wait_for(PROMPT)
+
+    terminal.send_line("/resume 1")
+    terminal.wait_for("You: Write to Ann")
+    terminal.wait_for("Run it?")
+    terminal.send_line("y")
+    terminal.wait_for("Hello from the fake API!")
+
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
+    chat: Chat, office: Office, tmp_path: Path
+) -> None:
+    office.model_asks_for(MAIL)
+    first = chat("--db", "log.db", *office.tools, **office.claude)
+    first.send_line("Write to Ann")
+    first.wait_for("Run it?")
+    first.send_key(SpecialKey.CTRL_C)
+    first.wait_for(PROMPT)
+    first.send_key(SpecialKey.CTRL_D)
+    first.wait_for_exit()
+    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory()) as runtime:
+        (call,) = runtime.agents.pending()
+        runtime.agents.receive(runtime.sessions.run(call.session_id), "And thank you")
+    for text in ("The mail is sent.", "You are welcome."):
+        office.api.reply(text=text)
+
+    again = chat("--db", "log.db", "--continue", *office.tools, until="Run it?", **office.claude)
+    again.send_line("y")
+    again.wait_for("The mail is sent.")
+    again.wait_for("You are welcome.")
+    again.wait_for(PROMPT)
+
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_what_the_session_costs_its_model_and_its_log_can_be_looked_at(
+    chat: Chat, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    terminal = chat("--price", "claude-two=1000,1000", **claude)
+    terminal.send_line("/model claude-two")
+    terminal.wait_for("Claude (claude-two) answers from now on, in this run.")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("Hello")
+    terminal.wait_for("Hello from the fake API!")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/cost")
+    cost = terminal.wait_for("The last answer: 10 tokens in, 5 out, cost 0.015")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/log 3")
+    log = terminal.wait_for("turn-completed")
+
+    assert "claude-two: 1 answer, 10 tokens in, 5 out, cost 0.015" in cost
+    assert api.requests[0].body["model"] == "claude-two"
+    assert [line.split()[2] for line in log.splitlines() if line.strip()[:1].isdigit()] == [
+        "turn-started",
+        "answer-recorded",
+        "turn-completed",
+    ]
+
+
+def test_a_command_that_fails_is_told_and_the_chat_goes_on_with_what_can_be_done(chat: Chat, tmp_path: Path) -> None:
+    terminal = chat("--db", "log.db")
+    terminal.send_line("/resume nowhere")
+    terminal.wait_for("session 'nowhere' does not exist")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("Hello")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    (tmp_path / "log.db").rename(tmp_path / "elsewhere.db")
+
+    terminal.send_line("/log")
+    terminal.wait_for("log.db")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("Still there?")
+    terminal.wait_for("Hello from mock!")
+
+
+def test_a_second_ctrl_c_leaves_also_at_the_prompt_that_follows_an_interrupted_answer(chat: Chat) -> None:
+    terminal = chat(MOCK_SCENARIO="long-stream")
+
+    terminal.send_line("Tell me everything")
+    terminal.wait_for("chunk-0")
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("Interrupted.")
+    terminal.wait_for(PROMPT)
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("To come back: reenact --resume ses_")
+
+    assert terminal.wait_for_exit().code == 0
+
+
+def test_after_an_interrupted_answer_and_another_line_ctrl_c_must_be_pressed_twice_again(chat: Chat) -> None:
+    terminal = chat(MOCK_SCENARIO="long-stream")
+
+    terminal.send_line("Tell me everything")
+    terminal.wait_for("chunk-0")
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("Interrupted.")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/pending")
+    terminal.wait_for("Nothing waits for you.")
+    terminal.wait_for(PROMPT)
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("Ctrl+C again, or Ctrl+D, leaves.")
+    terminal.wait_for(PROMPT)
+    terminal.send_key(SpecialKey.CTRL_C)
+
+    assert terminal.wait_for_exit().code == 0
+
+
+def test_the_way_back_is_told_only_where_there_is_something_to_come_back_to(chat: Chat) -> None:
+    terminal = chat()
+
+    terminal.send_key(SpecialKey.CTRL_D)
+
+    assert terminal.wait_for_exit().code == 0
+    assert "To come back" not in terminal.get_stripped_output()
+
+
+def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> None:
+    terminal = chat()
+
+    terminal.send_line("/etc/hosts is what?")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("//help")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/hel")
+    terminal.wait_for("There is no command /hel; did you mean /help?")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/exit")
+    terminal.wait_for_exit()
+
+    accepted = run("log", "--type", "message-accepted", "--output-format", "json").objects
+    assert [event["data"]["content"][0]["text"] for event in accepted] == ["/etc/hosts is what?", "/help"]
 
 
 AN_AGENT_THAT_IS_GONE_ONCE = """

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,25 +14,7 @@ from tests.journal.support import connection_of
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, at_every_commit, check, journal_of
-
-
-def mount(*arguments: str) -> None:
-    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)  # noqa: S607 - wherever it is
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-
-
-@contextmanager
-def mounted(directory: Path, *options: str) -> Generator[Path]:
-    directory.mkdir(exist_ok=True)
-    try:
-        mount(*options, str(directory))
-    except FileNotFoundError:
-        pytest.skip("there is no mount command here")
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", "-l", str(directory)], check=True)  # noqa: S607 - wherever it is
+from tests.started.disks import mount, mounted
 
 
 def limit(runtime: Runtime, pages: int) -> None:

@@ -20,7 +20,9 @@ _SKILL: Final = "skill"
 class Answering:
     """Makes the environments of whoever answers, and can say who that is.
 
-    What `model` and `system_prompt` name holds in the place of what the session was created with.
+    What `model` and `system_prompt` name holds in the place of what the session was created with. The `model` may be
+    changed, which holds for environments that are made from then on; the system prompt does not hold in sessions that
+    were `begun` in this run, which were created with it.
     """
 
     def __init__(
@@ -33,18 +35,27 @@ class Answering:
     ) -> None:
         """Take the factory and, if it is one of mocks, the words for it."""
         self.mock = mock
+        self.model = model
+        self.begun: set[str] = set()
         self._factory = factory
-        self._instead = {"model": model, "system_prompt": system_prompt}
-        self._created_with: dict[str, str | None] = {}
+        self._system_prompt = system_prompt
+        self._created_with: str | None = None
+        self._changed: list[str] = []
         self._missing: list[str] = []
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
-        self._created_with = {"model": config.model, "system_prompt": config.system_prompt}
+        instead = {"model": self.model or config.model, "system_prompt": config.system_prompt}
+        if config.session_id not in self.begun:
+            instead["system_prompt"] = self._system_prompt or config.system_prompt
+        self._created_with = config.model
+        self._changed = [
+            f"the session was created with {_words(name, old)}; this run has {_words(name, new)}"
+            for name, new in instead.items()
+            if (old := getattr(config, name)) != new
+        ]
         self._missing = [] if config.tools is None else _without_function(config.tools)
-        model = self._instead["model"] or config.model
-        system_prompt = self._instead["system_prompt"] or config.system_prompt
-        return self._factory.create(msgspec.structs.replace(config, model=model, system_prompt=system_prompt))
+        return self._factory.create(msgspec.structs.replace(config, **instead))
 
     def create_as_it_is(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment for a session in which nothing holds but what it was created with."""
@@ -56,23 +67,23 @@ class Answering:
         if callable(dispose):
             dispose()
 
+    @property
+    def created_with(self) -> str | None:
+        """The model of the session for which an environment was made last, None if it names none."""
+        return self._created_with
+
     def name(self, otherwise: str) -> str:
-        """Return who answers; Claude is the model `otherwise` unless a session asks for another."""
-        return self.mock or f"Claude ({self._instead['model'] or self._created_with.get('model') or otherwise}) answers"
+        """Return who answers; Claude is the model `otherwise` unless this run has another."""
+        return self.mock or f"Claude ({self.model or otherwise}) answers"
 
     def departures(self) -> list[str]:
-        """Return what is not in this run as the session was created, in words."""
-        changed = [
-            f"the session was created with {_words(name, old)}; this run has {_words(name, new)}"
-            for name, old in self._created_with.items()
-            if (new := self._instead[name]) is not None and new != old
-        ]
+        """Return in words what is not as the session was created for which an environment was made last."""
         if not self._missing:
-            return changed
+            return self._changed
         names = ", ".join(self._missing)
         loads = "; `skill` loads skills, of which there are none now" if _SKILL in self._missing else ""
         return [
-            *changed,
+            *self._changed,
             f"the session was created with tools that are not here, so calls of {names} fail; see --tools{loads}",
         ]
 

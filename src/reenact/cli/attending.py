@@ -13,7 +13,7 @@ from reenact.cli.exact import plain_or_quoted
 from reenact.domain.events import Envelope
 from reenact.domain.people import PendingCall
 
-_OPTION: Final = "--allow-tool"
+_OPTION: Final = "--allowed-tools"
 _PATIENCE: Final = 10
 """So often in a row a model may ask for what nobody is there to approve."""
 
@@ -56,6 +56,10 @@ class Attending:
         """Ask, and return when the agent has answered or is left waiting."""
         answer = self.conversation.ask(question, self._hear, timeout=self._timeout)
         return self._go_on(answer)
+
+    def take_up(self, turn_ids: Sequence[str]) -> Answer:
+        """Hear out turns that were waiting, and return when the agent has answered or is left waiting."""
+        return self._go_on(self.conversation.take_up(turn_ids, self._hear, timeout=self._timeout))
 
     def carry_out(self, decisions: Sequence[Decision]) -> Answer:
         """Tell the agent of the decisions, and return when it has answered or is left waiting."""

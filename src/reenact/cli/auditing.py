@@ -22,28 +22,28 @@ from reenact.cli.options import (
     ShowOptions,
     VerifyOptions,
 )
+from reenact.cli.parsing import Command as Taught
 
 _MOST: Final = 1_000_000_000
 
 
 def add_to(app: typer.Typer) -> None:
     """Let the command line know these commands."""
-    app.command("branch")(_branch)
-    app.command("checkpoint")(_checkpoint)
-    app.command("diff")(_diff)
-    app.command("export")(_export)
-    app.command("import")(_import)
-    app.command("log")(_log)
-    app.command("projections")(_projections)
-    app.command("rebuild")(_rebuild)
-    app.command("replay")(_replay)
-    app.command("show")(_show)
-    app.command("verify")(_verify)
+    app.command("branch", cls=Taught)(_branch)
+    app.command("checkpoint", cls=Taught)(_checkpoint)
+    app.command("diff", cls=Taught)(_diff)
+    app.command("export", cls=Taught)(_export)
+    app.command("import", cls=Taught)(_import)
+    app.command("log", cls=Taught)(_log)
+    app.command("projections", cls=Taught)(_projections)
+    app.command("rebuild", cls=Taught)(_rebuild)
+    app.command("replay", cls=Taught)(_replay)
+    app.command("show", cls=Taught)(_show)
+    app.command("verify", cls=Taught)(_verify)
 
 
 def _branch(
     *,
-    context: typer.Context,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id; it may be deleted.")],
     at: Annotated[
         int | None, typer.Option("--at", metavar="POSITION", help="Share the history up to this position of the log.")
@@ -62,6 +62,9 @@ def _branch(
     """Create a session that goes on with the history of another one, which stays as it is, and print its id.
 
     Nothing is copied. reenact --resume ID talks in it.
+
+    $ reenact branch ses_1 --id ses_2  # from where it is now
+    $ reenact branch ses_1 --at 42 --edit "Say it in French"  # another question
     """
     options = BranchOptions(
         session=session,
@@ -70,7 +73,7 @@ def _branch(
         model=model,
         system_prompt=system_prompt,
         new_id=new_id,
-        database=database or context.obj,
+        database=database,
         output_format=output_format,
     )
 
@@ -84,7 +87,6 @@ def _branch(
 
 def _diff(
     *,
-    context: typer.Context,
     what: Annotated[
         list[str],
         typer.Argument(metavar="SESSION A B | LEFT[@A] RIGHT[@B]", help="Two positions of a session, or two sessions."),
@@ -95,8 +97,11 @@ def _diff(
     """Say what changed in a session between two positions of the log, or what is different in two sessions.
 
     Exits with 1 if there is any difference.
+
+    $ reenact diff ses_1 42 57  # between two positions of the log
+    $ reenact diff ses_1 ses_2  # between two sessions, as a branch and its origin
     """
-    options = DiffOptions(what=tuple(what), database=database or context.obj, output_format=output_format)
+    options = DiffOptions(what=tuple(what), database=database, output_format=output_format)
 
     def diff(console: Console) -> int:
         from reenact.cli import diff as differing  # noqa: PLC0415 - whoever asks for help need not wait for it
@@ -108,7 +113,6 @@ def _diff(
 
 def _export(
     *,
-    context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where it goes; - is standard output.")],
     sessions: Annotated[
         list[str] | None,
@@ -130,11 +134,15 @@ def _export(
     database: Database = None,
     output_format: Page = ListFormat.TEXT,
 ) -> Command:
-    """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies."""
+    """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies.
+
+    $ reenact export log.jsonl
+    $ reenact export shared.jsonl --session ses_1 --redact-secrets
+    """
     if hash_key is not None and redact is None and not redact_secrets:
-        raise typer.BadParameter("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
+        raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
     if file == "-" and output_format is ListFormat.JSON:
-        raise typer.BadParameter("standard output has the export; give a file, or no --output-format")
+        raise typer.TyperException("standard output has the export; give a file, or no --output-format")
     options = ExportOptions(
         file=file,
         sessions=tuple(sessions or ()),
@@ -142,7 +150,7 @@ def _export(
         redact_secrets=redact_secrets,
         hash_key=hash_key,
         feeds=not no_feeds,
-        database=database or context.obj,
+        database=database,
         output_format=output_format,
     )
 
@@ -156,13 +164,15 @@ def _export(
 
 def _import(
     *,
-    context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="What was exported; - is standard input.")],
     database: Database = None,
     output_format: Page = ListFormat.TEXT,
 ) -> Command:
-    """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing."""
-    options = ImportOptions(file=file, database=database or context.obj, output_format=output_format)
+    """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing.
+
+    $ reenact import log.jsonl --db copy.db
+    """
+    options = ImportOptions(file=file, database=database, output_format=output_format)
 
     def import_(console: Console) -> int:
         from reenact.cli import import_ as importing  # noqa: PLC0415 - likewise
@@ -174,14 +184,15 @@ def _import(
 
 def _log(
     *,
-    context: typer.Context,
     database: Database = None,
     output_format: Lines = ListFormat.TEXT,
     session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Only this session.")] = None,
     lineage: Annotated[
         bool, typer.Option("--lineage", help="With --session: also what a branch shares with its origin.")
     ] = False,
-    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Only while this agent was live.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="AGENT", help="Only while this agent was live.")
+    ] = None,
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only this type; may be given more than once.")
     ] = None,
@@ -204,18 +215,24 @@ def _log(
         typer.Option("--why", metavar="POSITION", help="Why this event happened, and what followed from it."),
     ] = None,
 ) -> Command:
-    """List the events of the log, also while it is being written."""
+    """List the events of the log, also while it is being written.
+
+    $ reenact log --last 20
+    $ reenact log --follow --type turn_completed --output-format json
+    $ reenact log --since 2h --text weather
+    $ reenact log --why 42  # what an event follows from
+    """
     if reverse and follow:
-        raise typer.BadParameter("--reverse ends with the oldest event, and --follow does not end; give one of them")
+        raise typer.TyperException("--reverse ends with the oldest event, and --follow does not end; give one of them")
     if last is not None and (reverse or limit is not None):
-        raise typer.BadParameter("--last says which events and in which order; give no --limit and no --reverse")
+        raise typer.TyperException("--last says which events and in which order; give no --limit and no --reverse")
     filters = (session, agent, types, since, until, text, after or None, limit, last)
     if why is not None and (lineage or reverse or follow or any(one is not None for one in filters)):
-        raise typer.BadParameter("--why is about one event; give no filters with it")
+        raise typer.TyperException("--why is about one event; give no filters with it")
     if lineage and session is None:
-        raise typer.BadParameter("--lineage is that of a session; name it with --session")
+        raise typer.TyperException("--lineage is that of a session; name it with --session")
     options = LogOptions(
-        database=database or context.obj,
+        database=database,
         output_format=output_format,
         session=session,
         lineage=lineage,
@@ -240,14 +257,14 @@ def _log(
     return log
 
 
-def _projections(
-    *, context: typer.Context, database: Database = None, output_format: Lines = ListFormat.TEXT
-) -> Command:
+def _projections(*, database: Database = None, output_format: Lines = ListFormat.TEXT) -> Command:
     """List the tables that follow the log: how far they are, and if something keeps them from going on.
 
     Exits with 1 if one of them has stopped.
+
+    $ reenact projections
     """
-    options = ProjectionsOptions(database=database or context.obj, output_format=output_format)
+    options = ProjectionsOptions(database=database, output_format=output_format)
 
     def projections(console: Console) -> int:
         from reenact.cli import projections as tables  # noqa: PLC0415 - likewise
@@ -259,7 +276,6 @@ def _projections(
 
 def _rebuild(
     *,
-    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(metavar="[NAME]", help="One of your own projections. Default: the runtime's tables."),
@@ -279,10 +295,11 @@ def _rebuild(
 
     A rebuilding that was cut short is gone on with. While a program has the log open to write, it is for that program
     to do, with runtime.projections.rebuild().
+
+    $ reenact rebuild  # the runtime's tables
+    $ reenact rebuild words --projections words.py  # one of your own
     """
-    options = RebuildOptions(
-        name=name, places=tuple(places or ()), database=database or context.obj, output_format=output_format
-    )
+    options = RebuildOptions(name=name, places=tuple(places or ()), database=database, output_format=output_format)
 
     def rebuild(console: Console) -> int:
         from reenact.cli import projections as tables  # noqa: PLC0415 - likewise
@@ -294,7 +311,6 @@ def _rebuild(
 
 def _replay(
     *,
-    context: typer.Context,
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -317,12 +333,16 @@ def _replay(
     """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
 
     Exits with 1 if any history is decided otherwise today.
+
+    $ reenact replay  # the whole log
+    $ reenact replay ses_1 --policy policy.json
+    $ reenact replay exports/  # the exports in a folder
     """
     options = ReplayOptions(
         what=tuple(what or ()),
         policy=policy,
         prices=tuple(prices or ()),
-        database=database or context.obj,
+        database=database,
         output_format=output_format,
     )
 
@@ -336,7 +356,6 @@ def _replay(
 
 def _show(
     *,
-    context: typer.Context,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
     at: Annotated[
         int | None, typer.Option("--at", metavar="POSITION", help="As it was at this position of the log.")
@@ -344,8 +363,12 @@ def _show(
     database: Database = None,
     output_format: Page = ListFormat.TEXT,
 ) -> Command:
-    """Show a session as it is, or was: its conversation, what is under way, what waits for people, and what it cost."""
-    options = ShowOptions(session=session, at=at, database=database or context.obj, output_format=output_format)
+    """Show a session as it is, or was: its conversation, what is under way, what waits for people, and what it cost.
+
+    $ reenact show ses_1
+    $ reenact show ses_1 --at 42  # as it was at that position of the log
+    """
+    options = ShowOptions(session=session, at=at, database=database, output_format=output_format)
 
     def show(console: Console) -> int:
         from reenact.cli import show as showing  # noqa: PLC0415 - likewise
@@ -357,7 +380,6 @@ def _show(
 
 def _checkpoint(
     *,
-    context: typer.Context,
     output: Annotated[
         str | None, typer.Option("--output", metavar="FILE", help="Where to; standard output without it.")
     ] = None,
@@ -367,8 +389,10 @@ def _checkpoint(
     """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off.
 
     A checkpoint is lines of JSON in either format, which is that of what is said of one in a file.
+
+    $ reenact checkpoint --output checkpoint.jsonl  # `reenact verify --checkpoint` holds the log to it
     """
-    options = CheckpointOptions(output=output, database=database or context.obj, output_format=output_format)
+    options = CheckpointOptions(output=output, database=database, output_format=output_format)
 
     def checkpoint(console: Console) -> int:
         from reenact.cli import verify as verifying  # noqa: PLC0415 - whoever asks for help need not wait for it
@@ -380,7 +404,6 @@ def _checkpoint(
 
 def _verify(
     *,
-    context: typer.Context,
     checkpoint: Annotated[
         str | None, typer.Option("--checkpoint", metavar="FILE", help="Hold the log to what `checkpoint` has written.")
     ] = None,
@@ -390,8 +413,11 @@ def _verify(
     """Look for anything in the log that is not as it was written, also while it is being written.
 
     The first bad record of every stream and feed is named. Exits with 1 if there is any.
+
+    $ reenact verify
+    $ reenact verify --checkpoint checkpoint.jsonl  # and is all of it still there?
     """
-    options = VerifyOptions(checkpoint=checkpoint, database=database or context.obj, output_format=output_format)
+    options = VerifyOptions(checkpoint=checkpoint, database=database, output_format=output_format)
 
     def verify(console: Console) -> int:
         from reenact.cli import verify as verifying  # noqa: PLC0415 - likewise

@@ -2,128 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console as Screen
+from rich.text import Text
 
-from reenact.cli.answer import Answer
-from reenact.cli.asking import Person
-from reenact.cli.attending import Attending
-from reenact.cli.commands import HELP, Commands
+from reenact.cli.commands import Commands
 from reenact.cli.console import Console
-from reenact.cli.conversation import Conversation
-from reenact.cli.decisions import Decision
-from reenact.cli.editing import Editor, editor_of_decisions, editor_of_questions, read_question
+from reenact.cli.current import Current
+from reenact.cli.editing import editor_of_questions, read_question
+from reenact.cli.exact import harmless
 from reenact.cli.extending import Extending
-from reenact.cli.failures import ExitCode
+from reenact.cli.failures import ExitCode, problem_of
+from reenact.cli.here import Here, settle
+from reenact.cli.interrupts import interrupting
 from reenact.cli.keyboard import quiet_keyboard
-from reenact.cli.listing import visible
-from reenact.cli.page import Page
+from reenact.cli.talking import Talking
 from reenact.cli.version import version
 from reenact.domain.errors import ReenactError
-from reenact.domain.messages import check_message
-from reenact.domain.people import PendingCall
+
+_KEYS: Final = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
+_WORD: Final = re.compile(r"\s*\S+")
+_ONCE_MORE: Final = "Ctrl+C again, or Ctrl+D, leaves."
 
 
-def chat(conversation: Conversation, console: Console, extending: Extending, *, who: str, timeout: float | None) -> int:
-    """Talk until the person leaves."""
+def chat(current: Current, console: Console, extending: Extending, *, who: str, timeout: float | None) -> int:
+    """Talk until the person leaves.
+
+    Raises:
+        KeyboardInterrupt: they pressed Ctrl+C twice during an answer.
+    """
     screen = Screen(file=console.err, highlight=False, markup=False, soft_wrap=True)
-    _welcome(conversation, screen, who)
-    talking = Talking(conversation, console, screen, extending, timeout)
-    commands = Commands(conversation, lambda line: screen.print(visible(line), style="dim"), talking, extending)
-    editor = editor_of_questions(console, _Typeable(extending))
     with quiet_keyboard(console):
-        return _talk(conversation, commands, talking, editor, screen)
-
-
-def _talk(conversation: Conversation, commands: Commands, talking: Talking, editor: Editor, screen: Screen) -> int:
-    talking.see_to(conversation.pending())
-    leaving = False
-    while True:
+        _welcome(current, screen, who)
+        talking = Talking(current, console, screen, extending, timeout)
+        here = Here(
+            current=current,
+            talking=talking,
+            extending=extending,
+            say=lambda line: screen.print(_in_rows(harmless(line), screen.width), style="dim"),
+            width=lambda: screen.width,
+        )
         try:
-            line = read_question(editor)
-        except EOFError:
-            return ExitCode.SUCCESS
+            _Chat(here, talking, console, screen).go_on()
         except KeyboardInterrupt:
-            if leaving:
-                return ExitCode.SUCCESS
-            leaving = True
-            screen.print("Ctrl+C again, or Ctrl+D, leaves.", style="dim")
-            continue
-        leaving = False
-        if line.strip().startswith("/"):
-            if not commands.obey(line.strip()):
-                return ExitCode.SUCCESS
-        elif line:
-            talking.ask(line)
+            _say_how_to_come_back(current, screen)
+            raise
+        _say_how_to_come_back(current, screen)
+    return ExitCode.SUCCESS
 
 
-class Talking:
-    """The person's questions and decisions, and the page on which what comes of them is shown."""
+class _Chat:
+    """Reads one line after the other, and does what it says, whatever becomes of that."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        console: Console,
-        screen: Screen,
-        extending: Extending,
-        timeout: float | None,
-    ) -> None:
-        self._conversation = conversation
+    def __init__(self, here: Here, talking: Talking, console: Console, screen: Screen) -> None:
+        self._here = here
+        self._talking = talking
         self._console = console
         self._screen = screen
-        self._extending = extending
-        self._timeout = timeout
-        self._person = Person(editor_of_decisions(console), screen)
+        self._commands = Commands(here)
+        self._presses = 0
+        """How often Ctrl+C was pressed since something was typed."""
 
-    def ask(self, question: str) -> None:
-        """Ask the agent."""
-        self._show(lambda attending: self._extending.ask(attending, check_message(question)))
+    def go_on(self) -> None:
+        """Go on until the person leaves."""
+        editor = editor_of_questions(self._console, self._commands)
 
-    def see_to(self, pending: Sequence[PendingCall]) -> None:
-        """Ask the person about what waits, and show what follows."""
-        decisions = self._person(pending) if pending else None
-        if decisions is not None:
-            self._show(lambda attending: attending.carry_out(decisions))
+        def see_to_what_waits() -> bool:
+            settle(self._here)
+            return True
 
-    def carry_out(self, decision: Decision) -> None:
-        """Tell the agent of a decision, and show what follows."""
-        self._show(lambda attending: attending.carry_out([decision]))
+        goes_on = self._do(see_to_what_waits)
+        while goes_on:
+            try:
+                line = read_question(editor)
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                goes_on = self._stays()
+            else:
+                goes_on = self._do(partial(self._commands.take, line))
 
-    def _show(self, act: Callable[[Attending], Answer]) -> None:
-        page = Page(self._console, self._screen)
-        try:
-            page.end(act(Attending(self._conversation, page.hear, self._person, timeout=self._timeout)))
-        except ReenactError as error:
-            self._screen.print(f"{visible(self._console.without_key(str(error)))}\n", style="red")
+    def _stays(self) -> bool:
+        """Return whether the person stays, who has pressed Ctrl+C instead of Enter; what stood there is cleared."""
+        self._presses += 1
+        return self._is_warned()
+
+    def _is_warned(self) -> bool:
+        """Say what Ctrl+C would do now, if it was pressed once; return whether it was not pressed twice."""
+        if self._presses == 1:
+            self._screen.print(_ONCE_MORE, style="dim")
+        return self._presses <= 1
+
+    def _do(self, act: Callable[[], bool]) -> bool:
+        """Do it, and tell if it fails; return whether the chat goes on."""
+        pressed: list[None] = []
+        self._talking.interrupted, goes_on = False, True
+        with interrupting(lambda: pressed.append(None)):
+            try:
+                goes_on = act()
+            except ReenactError as error:
+                self._talking.fail(error)
+            except BrokenPipeError:  # nobody reads the answers any more
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, the person may have more to say
+                self._console.report(problem_of(error), error)
+        said = self._talking.interrupted
+        self._presses = len(pressed) + said
+        return goes_on and (self._presses <= 1 if said else self._is_warned())
 
 
-class _Typeable:
-    """What is built in, and what extensions add."""
-
-    def __init__(self, extending: Extending) -> None:
-        self._extending = extending
-
-    def commands(self) -> Mapping[str, str]:
-        """Return the commands."""
-        return {usage.split()[0]: what for usage, what in HELP.items()} | dict(self._extending.commands())
-
-    def agents(self) -> Mapping[str, str]:
-        """Return the agents."""
-        return self._extending.agents()
-
-    def arguments(self, word: str) -> Sequence[tuple[str, str]]:
-        """Return nothing: no command offers what may stand behind it."""
-        del word
-        return ()
+def _welcome(current: Current, screen: Screen, who: str) -> None:
+    conversation = current.conversation
+    so_far = ""
+    if not conversation.is_new:
+        so_far = f", {len(current.runtime.sessions.messages(conversation.session_id))} messages so far"
+    named = f"Reenact {version()}"
+    welcome = Text(_in_rows(f"{named} · {harmless(who)}", screen.width))
+    welcome.stylize("bold", 0, len(named))
+    screen.print(welcome)
+    for line in (f"Session {harmless(conversation.session_id)}{so_far}", _KEYS):
+        screen.print(_in_rows(line, screen.width), style="dim")
+    screen.print()
 
 
-def _welcome(conversation: Conversation, screen: Screen, who: str) -> None:
-    screen.print(f"Reenact {version()}", style="bold", end="")
-    screen.print(f" · {who}")
-    if conversation.is_new:
-        screen.print(f"Session {conversation.session_id}", style="dim")
-    else:
-        count = len(conversation.runtime.sessions.messages(conversation.session_id))
-        screen.print(f"Session {conversation.session_id}, {count} messages so far", style="dim")
-    screen.print("/help lists the commands, Ctrl+C interrupts an answer, Ctrl+D leaves.\n", style="dim")
+def _in_rows(line: str, width: int) -> str:
+    """Return the line, broken between words only: what no row has room for, such as an id, can be copied whole."""
+    rows = [""]
+    for word in _WORD.findall(line):
+        if rows[-1] and cell_len(f"{rows[-1]}{word}") > width >= cell_len(word.lstrip()):
+            rows.append(word.lstrip())
+        else:
+            rows[-1] += word
+    return "\n".join(rows)
+
+
+def _say_how_to_come_back(current: Current, screen: Screen) -> None:
+    conversation = current.conversation
+    with contextlib.suppress(ReenactError):  # whoever leaves a log that is gone knows
+        if not conversation.is_new and current.runtime.sessions.messages(conversation.session_id):
+            screen.print(harmless(f"To come back: {current.way_back}"), style="dim")

@@ -1,133 +1,190 @@
-"""What a line that begins with a slash does."""
+"""What a line means that somebody types: a command, of which there is one table, or something to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, TypeAlias
 
-from reenact.cli.calls import told
-from reenact.cli.conversation import CONTAINER, Conversation
-from reenact.cli.decisions import Approved, Decision, Rejected
+from reenact.cli import deciding, going, looking
 from reenact.cli.exact import harmless
-from reenact.cli.extending import Extending
-from reenact.cli.listing import session_line
-from reenact.domain.people import PendingCall
+from reenact.cli.here import Here
+from reenact.domain.errors import ReenactError
 
-HELP: Final = {
-    "/help": "say this",
-    "/sessions": "list the conversations of this log; `reenact --resume ID` goes on with one",
-    "/pending": "see to the calls that wait for you",
-    "/approve [ID]": "let a call run that waits; without ID the only one",
-    "/reject [ID] [REASON]": "do not let it run; the model is told why",
-    "/exit": "leave; Ctrl+D does so too",
-}
-WORDS: Final = frozenset(usage.split()[0] for usage in HELP)
-"""The commands that are built in."""
-_TAKE_MORE: Final = frozenset(usage.split()[0] for usage in HELP if " " in usage)
-_SHOWN = 20
 _WIDEST: Final = 24
 """Columns for how a command is typed; what is longer moves its description."""
+_NARROW: Final = 60
+"""A terminal with fewer columns has descriptions on lines of their own."""
+_TINY: Final = 30
+"""One with fewer columns has none for a margin."""
+_MARK: Final = "/"
+_EXIT: Final = "/exit"
+_Choice: TypeAlias = tuple[str, str]
 
 
-class Talking(Protocol):
-    """What the commands need: to ask, to see to what waits, and to carry out what was decided."""
+@dataclass(frozen=True)
+class Command:
+    """A command: how it is typed, what it does, what obeys it, and what may be offered to stand behind it."""
 
-    def ask(self, question: str) -> object: ...
-    def see_to(self, pending: Sequence[PendingCall]) -> None: ...
-    def carry_out(self, decision: Decision) -> None: ...
+    usage: str
+    what: str
+    obey: Callable[[Here, str], None]
+    offers: Callable[[Here], Sequence[_Choice]] = lambda _: ()
+
+    @property
+    def word(self) -> str:
+        """How it begins."""
+        return self.usage.split()[0]
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether anything may stand behind the word."""
+        return self.usage != self.word
+
+
+def _help(here: Here, _: str) -> None:
+    known = [(command.usage, command.what) for command in TABLE.values()]
+    known += [*here.extending.help().items()]
+    known += [
+        ("//TEXT", "send /TEXT to the model, though it looks like a command"),
+        ("Ctrl+C", "interrupt the answer or clear the line"),
+    ]
+    width = None if here.width is None else here.width()
+    for usage, what in known:
+        for line in _entry(usage, what, width):
+            here.say(line)
+
+
+def _entry(usage: str, what: str, width: int | None) -> Iterator[str]:
+    """Yield the lines on which a command is told of."""
+    if width is None or width >= _NARROW:
+        first, margin = f"{usage:<{_WIDEST}} ", " " * (_WIDEST + 1)
+        yield from _wrapped(what, width or 1000, first, margin)
+    else:
+        margin = "  " if width >= _TINY else ""
+        yield usage
+        yield from _wrapped(what, width, margin, margin)
+
+
+def _wrapped(text: str, width: int, first: str, margin: str) -> list[str]:
+    wrapper = textwrap.TextWrapper(
+        width, initial_indent=first, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapper.wrap(text) or [first.rstrip()]
+
+
+def _leave(here: Here, _: str) -> None:
+    """Do nothing: whoever reads the lines sees that this is the last one."""
+
+
+TABLE: Final[Mapping[str, Command]] = {
+    command.word: command
+    for command in (
+        Command("/help", "say this", _help),
+        Command("/sessions", "list the conversations of this log", looking.sessions),
+        Command("/resume [ID]", "go on with another one: its ID, or its number", going.resume, looking.beginnings),
+        Command("/new", "begin a new one", going.new),
+        Command("/model [NAME]", "say which model answers, or let another one", going.model, going.models),
+        Command("/cost", "say what this conversation has used", looking.cost),
+        Command("/log [N]", "show its last events, 20 or so many", looking.log),
+        Command(
+            "/branch [POSITION] [TEXT]",
+            "go on from there in a new one; TEXT stands for the last message",
+            going.branch,
+            going.points,
+        ),
+        Command("/pending", "see to the calls that wait for you", deciding.pending),
+        Command(
+            "/approve [ID]", "let a call run that waits; without ID the only one", deciding.approve, deciding.calls
+        ),
+        Command("/reject [ID] [REASON]", "do not let it run; the model is told why", deciding.reject, deciding.calls),
+        Command(_EXIT, "leave; Ctrl+D does so too", _leave),
+    )
+}
+"""The commands that are built in, by their words."""
+HELP: Final[Mapping[str, str]] = {command.usage: command.what for command in TABLE.values()}
+WORDS: Final = frozenset(TABLE)
+"""How the commands that are built in begin."""
 
 
 class Commands:
-    """The commands inside a conversation; `say` tells a line that is no answer."""
+    """The commands inside a conversation: obeys them, and knows what can be typed (`Choices`)."""
 
-    def __init__(
-        self, conversation: Conversation, say: Callable[[str], None], talking: Talking, extending: Extending
-    ) -> None:
-        self._conversation = conversation
-        self._say = say
-        self._talking = talking
-        self._extending = extending
+    def __init__(self, here: Here) -> None:
+        self._here = here
+        self._offered: tuple[str, str, int, Sequence[_Choice]] | None = None
 
-    def obey(self, line: str) -> bool:
-        """Do what the line says; return whether the conversation goes on."""
-        word, _, rest = line.partition(" ")
-        rest = rest.strip()
-        if word not in WORDS and self._extending.is_command(line):
-            self._talking.ask(line)
+    def take(self, line: str) -> bool:
+        """Do what the line says, if anything: obey it, or ask it; return whether the conversation goes on.
+
+        What begins with two slashes is sent with one. What begins with a path is asked, and so is a text of several
+        lines that begins with no word that is known: it is a piece of something else.
+        """
+        talking, (word, rest) = self._here.talking, _split(line)
+        if not word:
             return True
-        if word not in WORDS or (rest and word not in _TAKE_MORE):
-            self._say(f"There is no command {line}; /help lists those that there are.")
-            return True
-        match word:
-            case "/help":
-                self._help()
-            case "/sessions":
-                self._sessions()
-            case "/pending":
-                self._pending()
-            case "/approve":
-                self._approve(rest)
-            case "/reject":
-                self._reject(rest)
-            case _:
-                return False
+        command = TABLE.get(word)
+        if command is not None:
+            return self._obey(command, rest)
+        if self._here.extending.is_command(line):
+            talking.ask(line)
+        elif self._is_doubled(line):
+            talking.ask_as_it_is(line.removeprefix(_MARK))
+        elif not line.startswith(_MARK) or _MARK in word[1:] or "\n" in line:
+            talking.ask(line)
+        else:
+            near = self._nearest(word)
+            self._here.say(f"There is no command {harmless(word)}; {near}/help lists those that there are.")
         return True
 
-    def _help(self) -> None:
-        known = {**HELP, **self._extending.help()}
-        widest = min(_WIDEST, max(map(len, known)))
-        for usage, what in known.items():
-            self._say(f"{usage:<{widest}} {what}")
-        self._say(f"{'Ctrl+C':<{widest}} interrupt the answer, or clear the line")
+    def commands(self) -> Mapping[str, str]:
+        """Return each command, as `/word`, and what it does; built in or of an extension."""
+        own = {command.word: command.what for command in TABLE.values()}
+        added = {usage.split()[0]: what for usage, what in self._here.extending.commands().items()}
+        return {**own, **{word: what for word, what in added.items() if word not in own}}
 
-    def _sessions(self) -> None:
-        runtime = self._conversation.runtime
-        sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
-        if not sessions:
-            self._say("There are no sessions yet: a session begins with its first message.")
-        for session in reversed(sessions[-_SHOWN:]):
-            here = "*" if session.id == self._conversation.session_id else " "
-            waiting = len(runtime.agents.pending(session_id=session.id))
-            self._say(f"{here} {session_line(session, runtime.sessions.messages(session.id), waiting)}")
-        if len(sessions) > _SHOWN:
-            self._say(f"  … and {len(sessions) - _SHOWN} older ones; `reenact sessions` lists them all.")
+    def agents(self) -> Mapping[str, str]:
+        """Return each agent, as `@name`, and what it is for."""
+        return self._here.extending.agents()
 
-    def _pending(self) -> None:
-        pending = self._conversation.pending()
-        if pending:
-            self._talking.see_to(pending)
-        else:
-            self._say("Nothing waits for you.")
+    def arguments(self, word: str) -> Sequence[_Choice]:
+        """Return what may stand behind the command: each value, and words about it; nothing if that fails."""
+        command = TABLE.get(f"{_MARK}{word.removeprefix(_MARK)}")
+        if command is None:
+            return ()
+        try:
+            current = self._here.current
+            session_id, position = current.conversation.session_id, current.runtime.position
+            if self._offered is None or self._offered[:3] != (word, session_id, position):
+                self._offered = (word, session_id, position, command.offers(self._here))
+            return self._offered[3]
+        except Exception:  # noqa: BLE001 - somebody is typing; who sends the line is told what is wrong
+            return ()
 
-    def _approve(self, call_id: str) -> None:
-        call = self._named(call_id)
-        if call is None:
-            return
-        if call.kind == "approval":
-            self._talking.carry_out(Approved(call=call))
-        else:
-            self._say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
+    def _obey(self, command: Command, rest: str) -> bool:
+        if rest and not command.takes_more:
+            self._here.say(f"{command.word} is typed alone; to send this as a message, put another / before it.")
+            return True
+        try:
+            command.obey(self._here, rest)
+        except ReenactError as error:
+            self._here.talking.fail(error)
+        return command.word != _EXIT
 
-    def _reject(self, rest: str) -> None:
-        word, _, reason = rest.partition(" ")
-        if not any(call.id == word for call in self._conversation.pending()):
-            word, reason = "", rest
-        call = self._named(word)
-        if call is not None:
-            self._talking.carry_out(Rejected(call=call, reason=reason.strip()))
+    def _is_doubled(self, line: str) -> bool:
+        """Return whether the line has a slash more than is meant; several lines that begin so are a program's."""
+        doubled = line.startswith(_MARK * 2)
+        meant = line.removeprefix(_MARK)
+        return doubled and ("\n" not in line or _split(meant)[0] in TABLE or self._here.extending.is_command(meant))
 
-    def _named(self, call_id: str) -> PendingCall | None:
-        """Return the call that is meant, or say why none is."""
-        pending = self._conversation.pending()
-        found = [call for call in pending if call_id in ("", call.id)]
-        if len(found) == 1:
-            return found[0]
-        if not pending:
-            self._say("Nothing waits for you.")
-        elif found:
-            self._say("More than one call waits; name the one you mean:")
-        else:
-            self._say(f"No call {call_id} waits; these do:")
-        for call in pending:
-            self._say(f"  {told(call)}")
-        return None
+    def _nearest(self, word: str) -> str:
+        near = get_close_matches(word, self.commands(), n=1)
+        return f"did you mean {near[0]}? " if near else ""
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Return the first word of a line, and the rest."""
+    word, *rest = line.split(maxsplit=1) or [""]
+    return word, rest[0] if rest else ""

@@ -7,13 +7,15 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from logging import LogRecord
 from pathlib import Path
 from typing import Final, TextIO
 
 from reenact.cli.failures import OutputLostError, Problem
 from reenact.cli.hints import hint_of
 from reenact.cli.logs import Lines, Tracebacks, Whole, Words
+from reenact.domain.errors import StorageError
 
 logger: Final = logging.getLogger("reenact.cli")
 _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
@@ -31,6 +33,7 @@ class Console:
         self.debug = debug
         self._nowhere = io.StringIO()
         self._out: TextIO | None = None
+        self._session_id: Callable[[], str] | None = None
         key = environ.get(_SECRET, "").strip()
         self._key = key if len(key) >= _SECRET_LENGTH else ""
 
@@ -61,12 +64,24 @@ class Console:
     @contextlib.contextmanager
     def guarding_output(self) -> Generator[None]:
         """Let what tools print go to standard error: standard output has the result and nothing else."""
-        before, self._out = sys.stdout, sys.stdout
+        before, self._out = sys.stdout, self.out
         sys.stdout = self.err
         try:
             yield
         finally:
             sys.stdout, self._out = before, None
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that the command is about, once there is one."""
+        return (self._session_id() if self._session_id else "") or None
+
+    def speaks_of(self, session_id: Callable[[], str]) -> None:
+        """Name this session, if there is one, in what is told of failures, each of which is told once.
+
+        What the parts of the runtime say about a failure of the log is then left to the command, which gets it.
+        """
+        self._session_id = session_id
 
     def write(self, text: str) -> None:
         """Let a part of the result be read at once.
@@ -75,14 +90,14 @@ class Console:
             BrokenPipeError: nobody reads it any more.
             OutputLostError: there is no space for it, or another reason.
         """
-        try:
+        with self._losing_output():
             self.out.write(text)
             self.out.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self.abandon()
-            raise OutputLostError(error.strerror or str(error)) from error
+
+    def flush(self) -> None:
+        """Let everything be read that was written, also by others; raises as `write` does."""
+        with self._losing_output():
+            self.out.flush()
 
     def say(self, message: str) -> None:
         """Tell people something that is no result."""
@@ -108,10 +123,14 @@ class Console:
             "code": int(problem.code),
             "type": problem.type,
             "hint": hint_of(problem.type, self.environ),
-            "session_id": session_id,
+            "session_id": session_id or self.session_id,
             "turn_id": turn_id,
         }
         logger.error("%s", self.without_key(problem.message), exc_info=error, extra=facts)
+
+    def told(self, problem: Problem) -> str:
+        """Return in words why there is no result, and in a line below that what may help."""
+        return "\n".join(filter(None, (self.without_key(problem.message), hint_of(problem.type, self.environ))))
 
     def without_key(self, text: str) -> str:
         """Return the text without the API key, should it be in there."""
@@ -139,6 +158,7 @@ class Console:
         stderr.setFormatter(Lines(self.without_key) if self.in_ci else words)
         file = Tracebacks(errors)
         file.setFormatter(Whole(self.without_key))
+        stderr.addFilter(self._is_news)
         root, ours = logging.getLogger(), logging.getLogger("reenact")
         levels = root.level, ours.level, logger.level
         handlers = (stderr,) if self.in_ci else (stderr, file)
@@ -156,6 +176,24 @@ class Console:
             for one, level in zip((root, ours, logger), levels, strict=True):
                 one.setLevel(level)
 
+    @contextlib.contextmanager
+    def _losing_output(self) -> Generator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.abandon()
+            raise OutputLostError(error.strerror or str(error)) from error
+
+    def _is_news(self, record: LogRecord) -> bool:
+        """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""
+        if self._session_id is None or self.debug or record.name.startswith(logger.name):
+            return True
+        of_args = record.args if isinstance(record.args, tuple) else ()
+        causes = (*of_args, record.exc_info[1] if record.exc_info else None)
+        return not any(isinstance(cause, StorageError) for cause in causes)
+
 
 def _occupy_standard_descriptors() -> None:
     """Let no file that is opened later get the number of a standard stream that is closed, to be printed into."""
@@ -163,7 +201,8 @@ def _occupy_standard_descriptors() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_RDWR), number)  # the lowest number that is free: this one, now inherited
+            opened = os.open(os.devnull, os.O_RDWR)  # with the lowest number that is free, which is this one
+            os.set_inheritable(opened, True)  # noqa: FBT003 - it takes no other form
 
 
 def _bytes_of(stream: TextIO) -> io.BufferedIOBase | io.BytesIO:

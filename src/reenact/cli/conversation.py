@@ -15,9 +15,9 @@ from reenact.cli.answer import Answer, Hearing
 from reenact.cli.decisions import Decision, carry_out
 from reenact.cli.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
 from reenact.cli.interrupts import interrupting
-from reenact.domain.errors import ReenactError, SessionNotFoundError
+from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import Envelope
-from reenact.domain.image import Image
+from reenact.domain.image import Definition, Image, define
 from reenact.domain.people import PendingCall
 
 CONTAINER: Final = "default"
@@ -58,7 +58,9 @@ class Conversation:
         self._image = image
         self._container = container
         self._agent_id: str | None = None
+        self._may_have_ended = False
         self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
+        self._created = define(image, image.id or IMAGE) if is_new else None
         if not is_new and runtime.sessions.get(session_id) is None:
             raise SessionNotFoundError(session_id)
         self._hears = runtime.events.on_all(self._heard.put)
@@ -72,13 +74,17 @@ class Conversation:
             try:
                 yield own
             finally:
-                if own._agent_id is not None:
-                    own.runtime.agents.destroy(own._agent_id)
+                own.rest()
 
     @property
     def shown_id(self) -> str:
         """The session's id, empty as long as there is none."""
         return "" if self.is_new else self.session_id
+
+    @property
+    def created(self) -> Definition | None:
+        """What the session is created with if this conversation creates it; None if it goes on with one."""
+        return self._created
 
     def run(self) -> str:
         """Return the id of the session's agent; what it needs is made now."""
@@ -88,13 +94,32 @@ class Conversation:
             image = self.runtime.images.register(self._image)
             self.runtime.sessions.create(self._container, image.id, session_id=self.session_id)
             self.is_new = False
-        if self._agent_id is None:
+        if self._agent_id is None or self._may_have_ended:
             self._agent_id = self.runtime.sessions.run(self.session_id)
+            self._may_have_ended = False
         return self._agent_id
+
+    def rest(self) -> None:
+        """End the agent, if one is live; the next question has another one."""
+        if self._agent_id is not None:
+            self.runtime.agents.destroy(self._agent_id)
+            self._agent_id = None
+
+    def leave(self) -> None:
+        """Hear nothing more, and end the agent."""
+        try:
+            self.rest()
+        finally:
+            self._hears()
 
     def pending(self) -> list[PendingCall]:
         """Return what waits for a person, in the order of the calls."""
         return [] if self.is_new else self.runtime.agents.pending(session_id=self.session_id)
+
+    def waiting(self) -> list[str]:
+        """Return the turns that were accepted and are not over, such as that of an edited message in a branch."""
+        turns = [] if self.is_new else self.runtime.sessions.turns(self.session_id)
+        return [turn.id for turn in turns if turn.outcome is None]
 
     def must_be_free(self) -> None:
         """Raise `WaitsForPersonError` if the session takes up no question before a person has decided."""
@@ -121,6 +146,10 @@ class Conversation:
 
         return self._begin(begin, [decision.call for decision in decisions], hear, timeout)
 
+    def take_up(self, turn_ids: Sequence[str], hear: Hear, *, timeout: float | None = None) -> Answer:
+        """Hear out these turns, which were waiting when the conversation began, as `ask` does."""
+        return self._begin(lambda _agent_id: turn_ids, (), hear, timeout)
+
     def _begin(
         self,
         begin: Callable[[str], Sequence[str]],
@@ -134,8 +163,8 @@ class Conversation:
                 turn_ids = begin(agent_id)
                 hearing = Hearing(self.session_id, agent_id, turn_ids, pending)
                 return self._hear_out(hearing, hear, timeout) if turn_ids else hearing.stopped()
-            except ReenactError:
-                self._agent_id = None  # it may have ended; the next question asks for one that is live
+            except Exception:
+                self._may_have_ended = True  # the next question asks for one that is live
                 raise
 
     def _hear_out(self, hearing: Hearing, hear: Hear, timeout: float | None) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -26,11 +26,11 @@ from reenact.projections.queries import ReadModel
 
 
 class Delegation:
-    """Asks agents; `created` is what a new session is created with, None if it goes on."""
+    """Asks agents; `model` is that of this run, in the place of those that sessions were created with, if any."""
 
     def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
         self.desk = Desk()
-        self.created: Definition | None = None
+        self.model: Callable[[], str | None] = lambda: None
         self._options = options
         self._console = console
         self._skills = tuple(skills.values())
@@ -85,8 +85,10 @@ class Delegation:
 
     def _definition(self, conversation: Conversation) -> Definition:
         """Return what the session was created with, but for the model of this run."""
-        if self.created is not None:
-            return self.created
+        created = conversation.created or self._recorded(conversation)
+        return msgspec.structs.replace(created, model=self.model() or created.model)
+
+    def _recorded(self, conversation: Conversation) -> Definition:
         with reading(self._options.database, self._console) as journal:
             if journal is None:
                 raise SessionNotFoundError(conversation.session_id)
@@ -95,4 +97,4 @@ class Delegation:
                 found = None if session is None else model.image_revision(session.image_id, session.image_revision)
         if found is None:
             raise SessionNotFoundError(conversation.session_id)
-        return msgspec.structs.replace(found, model=self._options.model or found.model)
+        return found

@@ -80,11 +80,11 @@ class Extended(Extending):
                 prompt = image.system_prompt if goes_on else with_skills(image.system_prompt, skills.values())
                 tools = (*image.tools, skill_tool(skills))
                 image = msgspec.structs.replace(image, tools=tools, system_prompt=prompt)
-        self._delegation.created = None if goes_on else define(image, IMAGE)
         return image
 
     def environment(self, answerer: Answering) -> EnvironmentFactory:
         """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
+        self._delegation.model = lambda: answerer.model
         return _Factory(answerer, self._hooks, self._delegation.desk)
 
     def begin(self, conversation: Conversation) -> None:
@@ -92,6 +92,7 @@ class Extended(Extending):
         source = "startup" if conversation.is_new else "resume"
         began = time.monotonic()
         self._patience = Patience(self._options.timeout)
+        self._context, self._unbegun = "", None
         verdict = self._tell("SessionStart", conversation, about=source, facts={"source": source})
         self._patience.spend(time.monotonic() - began)
         if isinstance(verdict, Verdict):
@@ -110,20 +111,27 @@ class Extended(Extending):
 
         The time that hooks take is of that which the answer may take.
         """
+        return self._ask(attending, question, self._untrusted(question) or self._expanded(question))
+
+    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
+        """Ask what was typed likewise, though it may look like a command: it calls none."""
+        return self._ask(attending, text, text)
+
+    def _ask(self, attending: Attending, question: str, expanded: str | Problem) -> Answer:
         conversation = attending.conversation
         conversation.must_be_free()
         unbegun, self._unbegun = self._unbegun, None
         if unbegun is not None:
             self._patience = Patience(self._options.timeout)
             return unasked(conversation.shown_id, unbegun)
-        if (problem := self._untrusted(question)) is not None:
-            return unasked(conversation.shown_id, problem)
+        if isinstance(expanded, Problem):
+            return unasked(conversation.shown_id, expanded)
         try:
-            return self._asked(attending, question)
+            return self._asked(attending, question, expanded)
         finally:
             self._patience = Patience(self._options.timeout)
 
-    def _asked(self, attending: Attending, question: str) -> Answer:
+    def _asked(self, attending: Attending, question: str, expanded: str) -> Answer:
         conversation = attending.conversation
         began = time.monotonic()
         verdict = self._tell("UserPromptSubmit", conversation, facts={"prompt": question})
@@ -136,7 +144,7 @@ class Extended(Extending):
             return unasked(conversation.shown_id, refused)
         added = (_introduced(self._context), _introduced(verdict.context))
         self._context = ""
-        answer = self._answered(attending.within(self._patience.left), self._expanded(question), *added)
+        answer = self._answered(attending.within(self._patience.left), expanded, *added)
         self._patience.spend(answer.duration)
         if answer.problem is None and not answer.waits:
             ended = self._tell("Stop", conversation, facts={"stop_hook_active": False})

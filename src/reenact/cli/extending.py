@@ -41,6 +41,10 @@ class Extending:
         """Ask what was typed, and return when there is an answer, or something waits for a person."""
         return attending.ask(question)
 
+    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
+        """Ask what was typed likewise, though it may look like a command: it calls none."""
+        return attending.ask(text)
+
     def end(self) -> None:
         """End what runs beside the conversation, at once. Idempotent."""
 

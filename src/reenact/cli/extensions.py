@@ -9,13 +9,15 @@ import typer
 from reenact.cli.arguments import Command, Page
 from reenact.cli.console import Console
 from reenact.cli.options import ExtensionsOptions, ListFormat, TrustOptions
+from reenact.cli.parsing import Command as Taught
+from reenact.cli.parsing import Group
 
 
 def add_to(app: typer.Typer) -> None:
     """Let the command line know these commands."""
-    extensions = typer.Typer(add_completion=False, rich_markup_mode=None)
+    extensions = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
     extensions.callback(invoke_without_command=True)(_extensions)
-    extensions.command("trust")(_trust)
+    extensions.command("trust", cls=Taught)(_trust)
     app.add_typer(extensions, name="extensions")
 
 
@@ -23,6 +25,9 @@ def _extensions(*, context: typer.Context, output_format: Page = ListFormat.TEXT
     """List the skills, commands, agents and hooks in ~/.reenact and ./.reenact, and what there was passed over.
 
     Exits with 1 if anything was.
+
+    $ reenact extensions
+    $ reenact extensions --output-format json
     """
     if context.invoked_subcommand is not None:
         return None
@@ -46,6 +51,9 @@ def _trust(
     """Let the hooks of a project run, and its commands be called.
 
     They are trusted as they are now: when any of them changes, none runs until they are trusted again.
+
+    $ reenact extensions trust  # the current directory
+    $ reenact extensions trust ../project --untrust
     """
     options = TrustOptions(project=project, untrust=untrust)
 

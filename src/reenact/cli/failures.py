@@ -124,7 +124,7 @@ INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
 UNAPPROVED: Final = Problem(
     ExitCode.USAGE,
     "unapproved_tool_calls",
-    "the model went on to ask for calls that no person is there to approve; --allow-tool NAME allows them",
+    "the model went on to ask for calls that no person is there to approve; --allowed-tools NAMES allows them",
 )
 
 

@@ -134,18 +134,27 @@ def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
 
 @contextmanager
 def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -> Generator[None]:
-    """Let `leave` be called before Ctrl+Z stops the process, and `come_back` when it goes on, whatever stopped it."""
+    """Let `leave` be called before Ctrl+Z stops the process, and `come_back` when it goes on, whatever stopped it.
 
-    def stop(number: int, _frame: FrameType | None) -> None:
+    Further in, this is done before whoever handles that further out leaves, and after they have come back.
+    """
+    outer_stop, outer_go_on = signal.getsignal(signal.SIGTSTP), signal.getsignal(signal.SIGCONT)
+
+    def stop(number: int, frame: FrameType | None) -> None:
         leave()
-        signal.signal(number, signal.SIG_DFL)
         try:
-            signal.raise_signal(number)  # here it stops, and from here it goes on
+            if callable(outer_stop):
+                outer_stop(number, frame)
+            else:
+                signal.signal(number, signal.SIG_DFL)
+                signal.raise_signal(number)  # here it stops, and from here it goes on
         finally:
             signal.signal(number, stop)
             come_back()
 
-    def go_on(_signal: int, _frame: FrameType | None) -> None:
+    def go_on(number: int, frame: FrameType | None) -> None:
+        if callable(outer_go_on):
+            outer_go_on(number, frame)
         come_back()
 
     with _handling({signal.SIGTSTP: stop, signal.SIGCONT: go_on}):

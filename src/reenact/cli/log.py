@@ -74,6 +74,12 @@ def moment(text: str, now: datetime) -> datetime:
         raise InvalidInputError(f"{text!r} is no time; say 2026-11-21T08:30, or 15m, 2h, 7d for so long ago") from error
 
 
+def told_of(entry: LogEntry) -> str:
+    """Return what the event says, on one line."""
+    text = msgspec.json.encode(_telling(entry)).decode()
+    return harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
+
+
 def _filter(options: LogOptions, now: datetime) -> Filter:
     return Filter(
         session=options.session,
@@ -102,9 +108,7 @@ def _told(entry: LogEntry, form: ListFormat) -> str:
     if form is ListFormat.JSON:
         return as_line(entry)
     when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
-    text = msgspec.json.encode(_telling(entry)).decode()
-    shown = harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
-    return f"{entry.position:>6}  {when}  {harmless(entry.stream)}  {entry.type}  {shown}\n"
+    return f"{entry.position:>6}  {when}  {harmless(entry.stream)}  {entry.type}  {told_of(entry)}\n"
 
 
 def _telling(entry: LogEntry) -> Fields:

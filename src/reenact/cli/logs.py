@@ -48,13 +48,12 @@ class Words(_Formatter):
         message = self._conceal(record.getMessage())
         if record.levelno > logging.INFO:
             message = f"reenact: {record.levelname.lower()}: {message}"
-        if record.exc_info and not self._debug:
-            message += f" ({self._errors} says where; so does --debug)"
-        hint = getattr(record, "hint", None)
-        text = f"{message}\n{hint}" if hint else message
-        if record.exc_info and self._debug:
-            text += f"\n{self._conceal(self.traceback(record))}"
-        return f"\n{_MARGIN}".join(map(harmless, text.split("\n")))
+        lines = [message, getattr(record, "hint", None)]
+        if record.exc_info:
+            lines.append(
+                self._conceal(self.traceback(record)) if self._debug else f"{self._errors} says where; so does --debug"
+            )
+        return f"\n{_MARGIN}".join(map(harmless, "\n".join(filter(None, lines)).split("\n")))
 
 
 class Lines(_Formatter):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class OutputFormat(StrEnum):
@@ -22,9 +23,20 @@ class ListFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TalkOptions:
-    """A conversation; `prompt` is None for a chat, and `-` for what standard input holds."""
+class Shell(StrEnum):
+    """A shell that can complete what is typed."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+class TalkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation; `prompt` is None for a chat, and `-` for what standard input holds.
+
+    `max_turns` is how often the model may be asked for one prompt. `allowed_by_settings` tells that the allowed
+    tools are named by settings, which are for all sessions, and not by the command line.
+    """
 
     prompt: str | None = None
     output_format: OutputFormat = OutputFormat.TEXT
@@ -35,10 +47,11 @@ class TalkOptions:
     system_prompt: str | None = None
     timeout: float | None = None
     tools: tuple[str, ...] = ()
-    allow_tools: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    allowed_by_settings: bool = False
     mcp_config: str | None = None
     policy: str | None = None
-    max_steps: int | None = None
+    max_turns: int | None = None
     max_cost: float | None = None
     prices: tuple[str, ...] = ()
 
@@ -48,8 +61,7 @@ class TalkOptions:
         return self.continue_latest or self.resume is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A server; `talk` has what its agents are made with, as a new conversation has it."""
 
     talk: TalkOptions
@@ -64,8 +76,7 @@ class ServeOptions:
     keep_consumers: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class BranchOptions:
+class BranchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A session that goes on with the history of another one up to a position; up to now if there is none."""
 
     session: str
@@ -78,8 +89,7 @@ class BranchOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogOptions:
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A look at the events of the log that fit every filter."""
 
     database: str | None = None
@@ -99,8 +109,7 @@ class LogOptions:
     why: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShowOptions:
+class ShowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A look at a session as it was at a position; now if there is none."""
 
     session: str
@@ -109,8 +118,7 @@ class ShowOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiffOptions:
+class DiffOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What changed between two positions of a session, or between two sessions: SESSION A B, or LEFT[@A] RIGHT[@B]."""
 
     what: tuple[str, ...]
@@ -118,16 +126,14 @@ class DiffOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectionsOptions:
+class ProjectionsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A look at the projections."""
 
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class RebuildOptions:
+class RebuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A projection that is made anew; no `name` is that of the runtime's own tables, `places` is where classes are."""
 
     name: str | None = None
@@ -136,8 +142,7 @@ class RebuildOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
+class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What leaves the log for a file; `-` is standard output."""
 
     file: str
@@ -150,8 +155,7 @@ class ExportOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportOptions:
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What comes into the log from a file; `-` is standard input."""
 
     file: str
@@ -159,8 +163,7 @@ class ImportOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayOptions:
+class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Histories to be decided anew: all of a log, or these sessions of it, or those in these files and folders.
 
     `policy` and `prices` are those of histories whose log does not say.
@@ -173,31 +176,34 @@ class ReplayOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExtensionsOptions:
+class ExtensionsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A look at the extensions."""
 
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrustOptions:
+class TrustOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A project whose hooks may run, or, to `untrust` it, may not; the current directory if it is None."""
 
     project: str | None = None
     untrust: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionsOptions:
+class SettingsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A look at the settings; `database` is the log that the command line names."""
+
+    database: str | None = None
+    output_format: ListFormat = ListFormat.TEXT
+
+
+class SessionsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A look at the sessions."""
 
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifyOptions:
+class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the log is whole, and still what it was at the checkpoint."""
 
     checkpoint: str | None = None
@@ -205,8 +211,7 @@ class VerifyOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckpointOptions:
+class CheckpointOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint of the log, in a file; on standard output without one. What is said of a file has the format."""
 
     output: str | None = None
@@ -214,8 +219,7 @@ class CheckpointOptions:
     output_format: ListFormat = ListFormat.TEXT
 
 
-@dataclass(frozen=True, kw_only=True)
-class TestTerminalOptions:
+class TestTerminalOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Tests in files that are to be run; `reports` are `FORMAT=PATH`, and `command` is that of tests that name none."""
 
     __test__ = False

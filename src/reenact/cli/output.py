@@ -18,7 +18,7 @@ from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REPEATED
 
 _LIMITS: Final = {
     COST_LIMIT: "The session has spent what it may spend (--max-cost), so its agent has stopped.",
-    MAX_STEPS: "The model was asked as often as one turn may ask it (--max-steps), so the agent has stopped.",
+    MAX_STEPS: "The model was asked as often as it may be for one prompt (--max-turns), so the agent has stopped.",
     REPEATED: "The model asked for the same calls with the same results again and again, so the agent has stopped.",
 }
 

@@ -1,18 +1,28 @@
-"""Where a person reads an answer: the text, and dimmed beside it what the model thinks and does."""
+"""Where a person reads an answer: the text as it streams, and beside it what the model thinks and does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol, Self
 
 from rich.console import Console as Screen
+from rich.text import Text
 
 from reenact.cli.answer import Answer
-from reenact.cli.calls import call_line, result_lines
+from reenact.cli.calls import call_line, cut, result_lines
 from reenact.cli.console import Console
+from reenact.cli.decisions import Decide, Decision
 from reenact.cli.exact import plain_or_quoted
 from reenact.cli.failures import ExitCode
+from reenact.cli.interrupts import around_stops
 from reenact.cli.listing import visible
 from reenact.cli.output import limit_of
+from reenact.cli.prose.plain import Plain
+from reenact.cli.prose.prose import Prose
+from reenact.cli.prose.screens import can_be_styled, can_show, width_of
+from reenact.cli.spinner import Spinner
 from reenact.domain.events import (
     ContextCompressed,
     Envelope,
@@ -26,88 +36,202 @@ from reenact.domain.events import (
     ToolStarted,
     Warned,
 )
+from reenact.domain.people import PendingCall
 
-_MARK = "→ "
-_MARGIN = "  │ "
+_THOUGHT: Final = "dim italic"
+_WAITING, _RUNNING = "waiting", "running"
+_CALLS: Final = "calls"
+_INDENT: Final = "  "
+
+
+class _Sink(Protocol):
+    """Where text goes that comes in pieces."""
+
+    def write(self, text: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class _Raw:
+    """Text as it comes, without what a terminal would obey."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+
+    def write(self, text: str) -> None:
+        self._write(visible(text))
+
+    def end(self) -> None:
+        self._write("\n")
 
 
 class Page:
-    """Shows what is heard of an answer, as it is heard."""
+    """Shows what is heard of an answer, as it is heard. As a context manager: it is under way from here on."""
 
     def __init__(self, console: Console, screen: Screen) -> None:
         self._console = console
         self._screen = screen
-        self._open: Callable[[], None] | None = None
-        self._names: dict[str, str] = {}
+        is_styled = can_be_styled(screen) and not console.in_ci
+        answers = Screen(file=console.out, highlight=False, markup=False, soft_wrap=True)
+        self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else _Raw(console.write)
+        self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
+        self._spinner = Spinner(screen, [console.out, console.err]) if is_styled else None
+        self._stops = ExitStack()
+        self._open: _Sink | None = None
+        self._last: object = None
+        self._calls: dict[str, _Call] = {}
+        self._running: set[str] = set()
+        self._under: str | None = None
+        """The call of which the line is the last that is shown."""
+        marks = ("→ ", "  │ ")
+        self._mark, self._margin = marks if can_show(screen, "".join(marks)) else ("-> ", "  | ")
+
+    def __enter__(self) -> Self:
+        """Show from here on that something is under way, when nothing else appears."""
+        if self._spinner is not None:
+            self._stops.enter_context(around_stops(self._spinner.pause, self._spinner.go_on))
+            self._spinner.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End what is open, whatever happened."""
+        with self._stops:
+            try:
+                self._end_block()
+            finally:
+                if self._spinner is not None:
+                    self._spinner.stop()
+
+    def asking(self, decide: Decide) -> Decide:
+        """Return what decides in the same way, while nothing else is going on here."""
+
+        def ask(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
+            self._end_block()
+            self._last = None
+            if self._spinner is None:
+                return decide(pending)
+            self._spinner.stop()
+            try:
+                return decide(pending)
+            finally:
+                self._spinner.start()
+
+        return ask
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Show what there is to see."""
         match event.data:
-            case TextDelta(text=text):
-                self._go_on(self._end_text)
-                self._console.write(visible(text))
-            case ThinkingDelta(text=text):
-                self._go_on(self._screen.print)
-                self._screen.print(visible(text), style="dim italic", end="")
+            case TextDelta(text=text) if text:
+                self._write(self._text, text)
+            case ThinkingDelta(text=text) if text:
+                self._write(self._thoughts, text)
             case ThinkingEnd():
-                self._go_on(None)
+                self._end_block()
             case _:
                 self._hear_of_calls(event.data)
 
     def end(self, answer: Answer) -> None:
         """End the answer, and say why it is not whole."""
-        self._go_on(None)
+        self._end_block()
         limit = limit_of(answer.stop_reason)
         if answer.problem is None:
             self._screen.print(*([] if limit is None else [f"{limit}\n"]), style="yellow")
         elif answer.problem.code == ExitCode.INTERRUPTED:
             self._screen.print("Interrupted.\n", style="yellow")
         else:
-            self._screen.print(f"{visible(self._console.without_key(answer.problem.message))}\n", style="red")
+            self._screen.print(f"{visible(self._console.told(answer.problem))}\n", style="red")
 
     def _hear_of_calls(self, event: EventData) -> None:
         match event:
             case ToolCall():
                 self._show_call(event.id, event.name, event.input)
-            case ToolStarted() if event.id not in self._names:
-                self._show_call(event.id, event.name, event.input)
+            case ToolStarted():
+                if event.id not in self._calls:
+                    self._show_call(event.id, event.name, event.input)
+                self._running.add(event.id)
+                self._tell_what_is_done()
             case ToolEdited():
-                self._show_call(event.id, self._names.get(event.id, "edited"), event.edited)
+                known = self._calls.get(event.id)
+                self._show_call(event.id, "edited" if known is None else known.name, event.edited)
             case ToolResult():
+                self._running.discard(event.id or "")
+                self._tell_what_is_done()
                 self._show_result(event)
             case ContextCompressed():
-                self._go_on(None)
-                self._screen.print("(What was said earlier was summarised.)", style="dim")
+                self._note("(What was said earlier was summarised.)", "dim")
             case Warned():
-                self._go_on(None)
-                self._screen.print(visible(event.message), style="yellow")
+                self._note(event.message, "yellow")
             case _:
                 pass
 
     def _show_call(self, call_id: str | None, name: str, arguments: object) -> None:
-        self._go_on(None)
+        self._begin_block(_CALLS)
+        line = self._console.without_key(call_line(name, arguments, width_of(self._screen) - len(self._mark)))
+        shown = plain_or_quoted(name)
+        is_whole = line.startswith(shown)
+        head, rest = (shown, line.removeprefix(shown)) if is_whole else ("", line)
+        self._screen.print(Text.assemble((self._mark, "cyan"), (head, "bold"), (rest, "dim")))
+        self._under = call_id
         if call_id is not None:
-            self._names[call_id] = name
-        self._line(call_line(name, arguments, self._screen.width - len(_MARK)), _MARK, "dim")
+            self._calls[call_id] = _Call(name, line)
 
     def _show_result(self, event: ToolResult) -> None:
-        self._go_on(None)
+        self._begin_block(_CALLS)
+        width = width_of(self._screen)
         style = "red" if event.is_error else "dim"
-        if len(self._names) > 1 and event.name:
-            self._line(plain_or_quoted(event.name), "  ", style)
-        lines = result_lines(event.result, self._screen.width - len(_MARGIN))
-        lines[0] = f"error: {lines[0]}" if event.is_error else lines[0]
-        for line in lines:
-            self._line(line, _MARGIN, style)
+        call = self._calls.get(event.id or "")
+        if self._under != event.id or event.id is None:
+            line = plain_or_quoted(event.name or "") if call is None else call.line
+            self._line(cut(line, width - len(_INDENT)), _INDENT, "bold dim")
+        self._under = None
+        error = "error: " if event.is_error else ""
+        first, *others = result_lines(event.result, width - len(self._margin))
+        for line in (cut(f"{error}{first}", width - len(self._margin)), *others):
+            self._line(line, self._margin, style)
+
+    def _note(self, text: str, style: str) -> None:
+        self._end_block()
+        self._under = None
+        self._line(visible(text), "", style)
 
     def _line(self, text: str, head: str, style: str) -> None:
         self._screen.print(f"{head}{self._console.without_key(text)}", style=style)
 
-    def _go_on(self, end: Callable[[], None] | None) -> None:
-        """Go on with what is ended by `end`; what was open until now, if it is another thing, is ended."""
-        if self._open is not None and self._open != end:
-            self._open()
-        self._open = end
+    def _whisper(self, text: str) -> None:
+        self._screen.print(text, style=_THOUGHT, end="")
 
-    def _end_text(self) -> None:
-        self._console.write("\n")
+    def _tell_what_is_done(self) -> None:
+        if self._spinner is not None:
+            self._spinner.doing = _RUNNING if self._running else _WAITING
+
+    def _write(self, sink: _Sink, text: str) -> None:
+        """Go on with a text, or begin it if something else came last."""
+        if self._open is not sink:
+            self._begin_block(sink)
+            self._open = sink
+        sink.write(text)
+
+    def _begin_block(self, block: object) -> None:
+        """Set what comes apart from what is of another kind."""
+        self._end_block()
+        if self._last is not None and self._last is not block:
+            self._screen.print()
+        self._last = block
+
+    def _end_block(self) -> None:
+        """End the line that is open."""
+        sink, self._open = self._open, None
+        if sink is not None:
+            sink.end()
+
+
+class _Call(NamedTuple):
+    """A call of which the result may be shown somewhere else."""
+
+    name: str
+    line: str

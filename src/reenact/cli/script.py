@@ -6,17 +6,19 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from reenact.cli.answer import Answer
+from reenact.cli.answer import Answer, unasked
 from reenact.cli.attending import Attending, Unattended
 from reenact.cli.calls import told
 from reenact.cli.console import Console
-from reenact.cli.conversation import Conversation
+from reenact.cli.current import Current
 from reenact.cli.decisions import Decision
 from reenact.cli.extending import Extending
-from reenact.cli.failures import UNAPPROVED, ExitCode
+from reenact.cli.failures import UNAPPROVED, ExitCode, problem_of
 from reenact.cli.options import TalkOptions
 from reenact.cli.output import output
+from reenact.domain.errors import ReenactError
 from reenact.domain.events import Envelope
+from reenact.domain.messages import check_message
 from reenact.domain.people import PendingCall
 from reenact.domain.turns import REJECTED
 
@@ -24,11 +26,9 @@ from reenact.domain.turns import REJECTED
 class Script:
     """Asks the questions of a script; `code` is the exit code of the first that failed."""
 
-    def __init__(
-        self, conversation: Conversation, options: TalkOptions, console: Console, extending: Extending
-    ) -> None:
+    def __init__(self, current: Current, options: TalkOptions, console: Console, extending: Extending) -> None:
         self.code: int = ExitCode.SUCCESS
-        self._conversation = conversation
+        self._current = current
         self._options = options
         self._console = console
         self._extending = extending
@@ -36,7 +36,15 @@ class Script:
 
     def ask(self, question: str) -> int:
         """Ask, print the answer, and return the exit code so far."""
-        return self._print(lambda attending: self._extending.ask(attending, question))
+        return self._print(lambda attending: self._extending.ask(attending, check_message(question)))
+
+    def ask_as_it_is(self, text: str) -> int:
+        """Ask likewise, also if the text calls a command."""
+        return self._print(lambda attending: self._extending.ask_as_it_is(attending, check_message(text)))
+
+    def take_up(self, turn_ids: Sequence[str]) -> None:
+        """Print the answers of turns that were waiting."""
+        self._print(lambda attending: attending.take_up(turn_ids))
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Say what waits for a person."""
@@ -47,14 +55,18 @@ class Script:
         """Tell the agent of a decision, and print what comes of it."""
         self._print(lambda attending: attending.carry_out([decision]))
 
+    def fail(self, error: ReenactError) -> None:
+        """Print why a command did not do what it is for."""
+        self._end(unasked(self._current.conversation.shown_id, problem_of(error)))
+
     def _echo(self, event: Envelope, *, is_own: bool) -> None:
         """Print an event, if events are printed; the answer in it is there already."""
         self._output.hear(event, is_own=False)
 
     def _print(self, act: Callable[[Attending], Answer]) -> int:
-        unattended = Unattended(self._options.allow_tools, self._console.warn)
+        unattended = Unattended(self._options.allowed_tools, self._console.warn)
         attending = Attending(
-            self._conversation,
+            self._current.conversation,
             self._output.hear,
             unattended,
             timeout=self._options.timeout,
@@ -63,6 +75,9 @@ class Script:
         answer = act(attending)
         if unattended.gave_up and answer.stop_reason == REJECTED:
             answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
+        return self._end(answer)
+
+    def _end(self, answer: Answer) -> int:
         self._output.end(answer)
         self.code = self.code or (answer.problem.code if answer.problem else ExitCode.SUCCESS)
         return self.code

@@ -25,6 +25,9 @@ _CI: Final = (
     "TRAVIS",
 )
 
+SETTINGS: Final = Path(".reenact", "settings.json")
+"""Where settings are, from a home or a project on."""
+
 _NOBODYS_HOME: Final = Path("/nonexistent")
 
 
@@ -60,6 +63,34 @@ def home_directory(environ: Mapping[str, str]) -> Path:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:  # a user whom the system does not know, as in a container
         return _NOBODYS_HOME
+
+
+def settings_files(environ: Mapping[str, str]) -> tuple[Path, Path]:
+    """Return where the settings of the user and those of the project are, should there be any."""
+    home = home_directory(environ)
+    try:
+        project = Path.cwd()
+    except OSError:  # it is gone
+        project = home
+    return home / SETTINGS, project / SETTINGS
+
+
+def has_settings(environ: Mapping[str, str]) -> bool:
+    """Return whether there is anything where settings are; nothing is read."""
+    return any(map(os.path.lexists, settings_files(environ)))
+
+
+def preferred_database(environ: Mapping[str, str]) -> str | None:
+    """Return the log that the user's settings name, if no variable names another; None if they name none.
+
+    Raises:
+        ConfigurationError: the user's settings are not as they should be.
+    """
+    if given(environ, "REENACT_DB") is not None or not os.path.lexists(settings_files(environ)[0]):
+        return None
+    from reenact.cli.preferences import database_of_user  # noqa: PLC0415 - where there are none, nobody waits for it
+
+    return database_of_user(environ)
 
 
 def given(environ: Mapping[str, str], name: str) -> str | None:

@@ -6,14 +6,16 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from reenact._runtime import Runtime
-from reenact.actors.environment.models import DEFAULT_MODEL
-from reenact.cli.answering import Answering, answering
+from reenact.cli.allowing import warn_of_unknown
+from reenact.cli.answering import answering
 from reenact.cli.commands import Commands
 from reenact.cli.configuration import read_policies, read_prices, read_servers
 from reenact.cli.console import Console
 from reenact.cli.conversation import CONTAINER, IMAGE, Conversation, new_session_id
+from reenact.cli.current import Current
 from reenact.cli.extending import Extending, extending
 from reenact.cli.failures import ExitCode, NoInputError, NothingToContinueError
+from reenact.cli.here import Here
 from reenact.cli.interrupts import cleaning_up
 from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.script import Script
@@ -39,16 +41,16 @@ def talk(options: TalkOptions, console: Console) -> int:
     from reenact.cli.chat import chat  # noqa: PLC0415 - the line editor is loaded when somebody types
 
     added = extending(options, console, asks=True)
-    with _conversation(options, console, added) as (conversation, answerer):
-        who = _introduce(conversation, answerer, options, console)
-        return chat(conversation, console, added, who=who, timeout=options.timeout)
+    with _conversation(options, console, added) as current:
+        who = current.introduce()
+        return chat(current, console, added, who=who, timeout=options.timeout)
 
 
 def _ask_once(question: str, options: TalkOptions, console: Console) -> int:
     added = extending(options, console)
-    with _conversation(options, console, added) as (conversation, answerer):
-        _announce(conversation, answerer, options, console)
-        return Script(conversation, options, console, added).ask(question)
+    with _conversation(options, console, added) as current:
+        _announce(current, console)
+        return Script(current, options, console, added).ask(question)
 
 
 def _ask_each_line(options: TalkOptions, console: Console) -> int:
@@ -60,31 +62,26 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
     added = extending(options, console)
-    with _conversation(options, console, added) as (conversation, answerer):
-        _announce(conversation, answerer, options, console)
-        script = Script(conversation, options, console, added)
-        commands = Commands(conversation, console.say, script, added)
+    with _conversation(options, console, added) as current:
+        _announce(current, console)
+        script = Script(current, options, console, added)
+        commands = Commands(Here(current=current, talking=script, extending=added, say=console.say))
         line: str | None = first
-        while line is not None and script.code != ExitCode.INTERRUPTED:
-            if not line.startswith("/"):
-                script.ask(check_message(line))
-            elif not commands.obey(line):
-                break
+        while line is not None and script.code != ExitCode.INTERRUPTED and commands.take(line):
             line = next(lines, None)
         return script.code
 
 
 @contextmanager
-def _conversation(
-    options: TalkOptions, console: Console, added: Extending
-) -> Generator[tuple[Conversation, Answering]]:
+def _conversation(options: TalkOptions, console: Console, added: Extending) -> Generator[Current]:
     """Open the log and choose the session: a new one, the newest, or the one that was named."""
     for name, text in (("--model", options.model), ("--resume", options.resume)):
         if text is not None:
             check_text(name, text)
     with console.guarding_output():
         prices = read_prices(options.prices)
-        image = added.image(image_of(options), goes_on=options.goes_on)
+        base = image_of(options)
+        image = added.image(base, goes_on=options.goes_on)
         answerer, llm = answering(
             console.environ,
             model=options.model if options.goes_on else None,
@@ -102,8 +99,19 @@ def _conversation(
         try:
             session_id = options.resume or (_latest(runtime) if options.goes_on else new_session_id())
             conversation = Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on)
+            warn_of_unknown(options, image, conversation, console)
+            current = Current(
+                conversation,
+                new_image=lambda: added.image(base, goes_on=False) if options.goes_on else image,
+                answerer=answerer,
+                extending=added,
+                options=options,
+                console=console,
+                prices=prices,
+            )
+            console.speaks_of(lambda: current.conversation.shown_id)
             added.begin(conversation)
-            yield conversation, answerer
+            yield current
         finally:
             with cleaning_up(added.end):
                 try:
@@ -115,7 +123,7 @@ def _conversation(
 def image_of(options: TalkOptions) -> Image:
     """Return what a new session is created with; of one that goes on, only the functions of its tools are needed."""
     if options.goes_on:
-        for option in ("mcp_config", "policy", "max_steps", "max_cost"):
+        for option in ("mcp_config", "policy", "max_turns", "max_cost"):
             if getattr(options, option) is not None:
                 name = f"--{option.replace('_', '-')}"
                 raise ConfigurationError(
@@ -130,7 +138,7 @@ def image_of(options: TalkOptions) -> Image:
         tools=load_tools(options.tools),
         mcp_servers=() if options.mcp_config is None else read_servers(options.mcp_config),
         policies=None if options.policy is None else read_policies(options.policy),
-        max_steps=MAX_STEPS if options.max_steps is None else options.max_steps,
+        max_steps=MAX_STEPS if options.max_turns is None else options.max_turns,
         cost_limit=options.max_cost,
     )
     define(image, IMAGE)  # so that what is wrong with it is said at once
@@ -157,20 +165,11 @@ def _latest(runtime: Runtime) -> str:
     return sessions[-1].id
 
 
-def _introduce(conversation: Conversation, answerer: Answering, options: TalkOptions, console: Console) -> str:
-    """Return who answers, and warn of what is not as the session was created."""
-    if not conversation.is_new:
-        conversation.run()  # whoever answers learns what the session was created with
-        for departure in answerer.departures():
-            console.warn(departure)
-    return answerer.name(options.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL)
-
-
-def _announce(conversation: Conversation, answerer: Answering, options: TalkOptions, console: Console) -> None:
+def _announce(current: Current, console: Console) -> None:
     """Say on standard error what a caller should know; that Claude answers is what everybody expects."""
-    who = _introduce(conversation, answerer, options, console)
-    if console.in_ci or answerer.mock:
-        console.say(f"{who} (session {conversation.session_id})")
+    who = current.introduce()
+    if console.in_ci or current.is_mocked:
+        console.say(f"{who} (session {current.conversation.session_id})")
 
 
 def _all_of_it(console: Console) -> str:
@@ -185,6 +184,8 @@ def _lines(console: Console) -> Iterator[str]:
 
 
 def _decoded(data: bytes) -> str:
+    if b"\0" in data:
+        raise InvalidInputError("standard input has a NUL in it, which no text has")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -110,6 +110,8 @@ def text_of(content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise MalformedError(f"it is not UTF-8: see byte {error.start}", line) from None
+    if text.startswith("\ufeff"):
+        raise MalformedError("it begins with two byte order marks", 1)
     if "\0" in text:
         raise MalformedError("it has a NUL in it, which no text has", text.count("\n", 0, text.index("\0")) + 1)
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -19,6 +19,7 @@ LONGEST: Final = 1_024
 """Characters that a description may have."""
 
 _FENCE: Final = "---"
+_MERGE: Final = "<<"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _WORDS: Final = re.compile(r"[^\s,(]+(?:\([^()]*\))?")
 
@@ -124,8 +125,11 @@ def read_document(text: str) -> Document:
     if len(header) > LARGEST:
         raise MalformedError(f"the front matter has {len(header):,} characters; {LARGEST:,} are read at most", 1)
     if header.lstrip().startswith("%"):
-        line = 2 + header[: header.index("%")].count("\n")
-        raise MalformedError("lines that begin with `%` are not read here", line)
+        raise MalformedError("lines that begin with `%` are not read here", 2 + _lines_to(header, "%"))
+    if "\ufeff" in header:
+        raise MalformedError(
+            "a byte order mark may only stand at the beginning of a file", 2 + _lines_to(header, "\ufeff")
+        )
     try:
         content, places = read_yaml_with_places(header)
     except InvalidYAMLError as error:
@@ -136,6 +140,10 @@ def read_document(text: str) -> Document:
         return Document({}, body)
     if not is_mapping(content) or not all(isinstance(key, str) for key in content):
         raise MalformedError("the front matter is to be lines of `key: value`", 2)
+    if _MERGE in content:
+        raise MalformedError(
+            f"the key `{_MERGE}` merges nothing here; write out what it stands for", places[_MERGE,][0] + 1
+        )
     return Document({str(key): value for key, value in content.items()}, body, places)
 
 
@@ -143,6 +151,10 @@ def length_of_front_matter(text: str) -> int:
     """Return how many characters of YAML `read_document` would read."""
     header, _ = _taken_apart(text)
     return 0 if header is None or len(header) > LARGEST else len(header)
+
+
+def _lines_to(header: str, what: str) -> int:
+    return header.count("\n", 0, header.index(what))
 
 
 def _taken_apart(text: str) -> tuple[str | None, str]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final
 
 import msgspec
 
 from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import text_of
+from reenact.extensions.json_lines import Path, read_json
 from reenact.extensions.problems import MalformedError, Problem
 
 FILE: Final = "hooks.json"
@@ -31,9 +30,6 @@ MOST_PROBLEMS: Final = 20
 
 _LONGEST_MATCHER: Final = 500
 """Characters of a regular expression, which takes its time to be compiled."""
-_DIGITS: Final = 1_000
-_QUICKLY_READ: Final = 8_000
-"""Characters of a file in which each line is worth being found."""
 _ELSEWHERE: Final = frozenset(
     {
         "Notification",
@@ -51,11 +47,8 @@ _WRAPPED: Final = "hooks"
 """The key under which the events may stand."""
 _ALL: Final = frozenset({"", "*"})
 _WITH_A_MATCHER: Final = frozenset({"PreToolUse", "PostToolUse", "SessionStart"})
+_OF_GROUPS: Final = frozenset({"hooks", "matcher", "description"})
 _HARMLESS: Final = frozenset({"type", "command", "timeout", "description", "statusMessage"})
-
-
-if TYPE_CHECKING:
-    from reenact._yaml import Path, Place
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,11 +83,11 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     Raises:
         MalformedError: it is no JSON object.
     """
-    text = text_of(content)
+    events, lines = _events(text_of(content))
     hooks: list[Hook] = []
-    problems = _Problems(path, text)
+    problems = _Problems(path, lines)
     left = MOST
-    for event, groups in _object(text).items():
+    for event, groups in events.items():
         if event not in EVENTS:
             problems.add((event,), _unknown(event))
             continue
@@ -111,17 +104,17 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
 
 
 class _Problems:
-    """The problems of a file: the first with their lines, and how many more there are."""
+    """The problems of a file: the first one by one, and how many more there are."""
 
-    def __init__(self, path: str, text: str) -> None:
+    def __init__(self, path: str, lines: Mapping[Path, int]) -> None:
         self._path = path
-        self._lines = _Lines(text)
+        self._lines = lines
         self._first: list[Problem] = []
         self._more = 0
 
     def add(self, where: Path, message: str) -> None:
         if len(self._first) < MOST_PROBLEMS:
-            self._first.append(Problem(self._path, self._lines.line_of(where), message))
+            self._first.append(Problem(self._path, self._lines.get(where), message))
         else:
             self._more += 1
 
@@ -131,20 +124,18 @@ class _Problems:
         return (*self._first, Problem(self._path, None, f"and {self._more:,} more"))
 
 
-def _object(text: str) -> dict[str, Any]:
-    """Return the events and what is to run: at the top, or under `hooks`."""
-    try:
-        content = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse, parse_int=_whole)
-    except json.JSONDecodeError as error:
-        raise MalformedError(f"it is no JSON: {error.msg}", error.lineno) from None
-    except (RecursionError, ValueError) as error:
-        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise MalformedError(f"it is no JSON: {said}") from None
-    if is_object(content) and is_object(content.get(_WRAPPED)):
-        content = content[_WRAPPED]
+def _events(text: str) -> tuple[dict[str, Any], Mapping[Path, int]]:
+    """Return the events and what is to run, at the top or under `hooks`, and on which lines."""
+    content, lines = read_json(text)
     if not is_object(content):
         raise MalformedError('it is to be an object: {"PreToolUse": [{"matcher": …, "hooks": [{"command": …}]}]}', 1)
-    return content
+    wrapped = content.get(_WRAPPED)
+    if not is_object(wrapped):
+        return content, lines
+    for event in EVENTS:
+        if event in content:
+            raise MalformedError(f"{event} stands beside `{_WRAPPED}`, and is to stand in it", lines[event,])
+    return wrapped, {path[1:]: line for path, line in lines.items() if path[:1] == (_WRAPPED,)}
 
 
 def _unknown(event: str) -> str:
@@ -179,6 +170,8 @@ def _hook(event: str, group: object, hook: object, *, path: str, source: str) ->
         raise MalformedError("`command` is to be a command line")
     if unknown := [key for key in hook if key not in _HARMLESS]:
         raise MalformedError(f"{', '.join(map(repr, unknown)):.80} could change when it runs, and is not known here")
+    if is_object(group) and (unknown := [key for key in group if key not in _OF_GROUPS]):
+        raise MalformedError(f"{', '.join(map(repr, unknown)):.80} beside it could change when it runs")
     return Hook(
         event=event,
         matcher=_matcher(event, group),
@@ -191,10 +184,10 @@ def _hook(event: str, group: object, hook: object, *, path: str, source: str) ->
 
 def _matcher(event: str, group: object) -> str:
     matcher = group.get("matcher") if is_object(group) else None
+    if matcher is not None and not isinstance(matcher, str):
+        raise MalformedError("`matcher` is to be text")
     if matcher is None or event not in _WITH_A_MATCHER:
         return ""
-    if not isinstance(matcher, str):
-        raise MalformedError("`matcher` is to be text")
     if len(matcher) > _LONGEST_MATCHER:
         raise MalformedError(f"`matcher` has {len(matcher):,} characters; {_LONGEST_MATCHER:,} are read at most")
     try:
@@ -221,48 +214,7 @@ def _is_command_line(text: str) -> bool:
         return False
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice in an object")
-    return found
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON value")
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise ValueError(f"a number has {len(digits):,} digits; {_DIGITS:,} are read at most")
-    return int(digits)
-
-
 def _told(path: Path) -> str:
     """Return the path as it would be written in JavaScript."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
-
-
-class _Lines:
-    """The lines of what is in a text of JSON, by a reader of YAML, which JSON is too; that of JSON knows no lines."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def line_of(self, path: Path) -> int | None:
-        """Return the line of what is at the path, or else that of its event, None if that is not known either."""
-        found = self._places.get(path) or self._places.get((_WRAPPED, *path))
-        if found is not None:
-            return found[0]
-        start = self._text.find(json.dumps(path[0]))
-        return None if start < 0 else self._text.count("\n", 0, start) + 1
-
-    @cached_property
-    def _places(self) -> Mapping[Path, Place]:
-        from reenact._yaml import InvalidYAMLError, read_yaml_with_places  # noqa: PLC0415 - when something is wrong
-
-        try:
-            return read_yaml_with_places(self._text)[1] if len(self._text) <= _QUICKLY_READ else {}
-        except InvalidYAMLError:  # JSON has numbers and characters that YAML has not
-            return {}

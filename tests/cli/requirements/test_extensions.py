@@ -56,12 +56,11 @@ def test_requirement_7_1_a_skill_is_loaded_by_the_model_and_the_person_sees_it(
     assert colours(terminal) == set() or view.in_colours
 
 
-@everywhere
 def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it(
-    talk: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, home: Written, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
-    project.command("fix", "---\ndescription: Fixes an issue\nargument-hint: NUMBER\n---\nFix issue $1: $ARGUMENTS")
-    terminal = talk(view, **claude)
+    home.command("fix", "---\ndescription: Fixes an issue\nargument-hint: NUMBER\n---\nFix issue $1: $ARGUMENTS")
+    terminal = talk(NARROW, **claude)
 
     terminal.send_line("/help")
     terminal.wait_for("Fixes an issue")
@@ -74,13 +73,12 @@ def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it
     assert squeezed("/fix NUMBER") in shown(screen)
 
 
-@everywhere
 def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_the_session(
-    talk: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
     project.agent("boss", "---\ndescription: Decides\nmodel: claude-boss\n---\nYou decide.")
     api.reply(text="You may, certainly.")
-    terminal = talk(view, **claude)
+    terminal = talk(WIDE, **claude)
 
     terminal.send_line("@boss May I?")
     terminal.wait_for("certainly.")
@@ -97,13 +95,10 @@ def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_th
     assert shown(screen).count("Youmay,certainly.") == 1, "the answer is shown once, whoever has heard it"
 
 
-@everywhere
-def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(
-    talk: At, home: Written, office: Office, view: View
-) -> None:
+def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(talk: At, home: Written, office: Office) -> None:
     home.hook("PreToolUse", "echo not today >&2; exit 2", matcher="get_.*")
     office.model_asks_for(WEATHER)
-    terminal = talk(view, *office.tools, **office.claude)
+    terminal = talk(NARROW, *office.tools, **office.claude)
 
     terminal.send_line("Will it rain?")
     terminal.wait_for("API!")
@@ -114,40 +109,39 @@ def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(
     assert "a hook refuses it: not today" in result["content"]
     assert "get_weather" in shown(screen)
     assert "error:" in shown(screen)
-    assert colours(terminal) == set() or view.in_colours
+    assert colours(terminal) == set()
 
 
-def test_requirement_7_4_hooks_of_a_project_are_asked_about_before_they_run(
-    talk: At, at: At, project: Written, tmp_path: Path
+def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_they_run(
+    at: At, project: Written, tmp_path: Path, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
     project.hook("UserPromptSubmit", "touch ran")
+    project.command("fix", "Fix issue $1")
+    ran: list[bool] = []
 
-    cautious = at(NARROW)
-    cautious.wait_for("trust")
-    cautious.send_line("n")
-    wait_for_prompt(cautious)
-    cautious.send_line("Hello")
-    cautious.wait_for("mock!")
-    before = Path(tmp_path, "ran").exists()
-    cautious.dispose()
-    trusting = at(WIDE)
-    trusting.wait_for("trust")
-    trusting.send_line("y")
-    wait_for_prompt(trusting)
-    trusting.send_line("Hello")
-    trusting.wait_for("mock!")
+    for view, answer in ((NARROW, "n"), (WIDE, "y")):
+        terminal = at(view, **claude)
+        terminal.wait_for("[n]o:")
+        terminal.send_line(answer)
+        wait_for_prompt(terminal)
+        terminal.send_line("/fix 7")
+        terminal.wait_for("API!" if answer == "y" else "nobody has trusted")
+        wait_for_prompt(terminal)
+        ran.append(Path(tmp_path, "ran").exists())
+        assert "touchran" in shown(terminal.screen), "it is seen what would run"
+        terminal.dispose()
 
-    assert (before, Path(tmp_path, "ran").exists()) == (False, True)
-    assert "touchran" in shown(cautious.screen), "it is seen what would run"
+    assert ran == [False, True]
+    assert [asked(api, number) for number in range(len(api.requests))] == ["Fix issue 7"]
 
 
 @everywhere
 def test_requirement_7_5_what_cannot_be_loaded_is_named_with_its_line_and_the_chat_goes_on(
-    *, talk: At, at: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    *, talk: At, at: At, home: Written, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
 ) -> None:
     bad = project.command("bad", "---\ndescription: [\n---\nbody")
     binary = project.skill("binary", b"\x7fELF\xff\x1b[2J")
-    project.command("good", "Say hello to $1")
+    home.command("good", "Say hello to $1")
 
     terminal = talk(view, **claude)
     terminal.send_line("/good Ann")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from xml.etree import ElementTree as ET
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import ANSIStyle, Cell, Cursor, Screen
+from reenact.terminal.screen.boxes import lines_of
 from reenact.terminal.screen.drawing import svg
 from reenact.terminal.screen.ghostty import GhosttyEngine
 from tests.terminal.screen.test_engine_properties import WRITTEN
@@ -114,6 +116,45 @@ def test_lines_are_drawn_in_their_shapes(sequence: str, paths: list[tuple[str, s
     assert [(each.get("d"), each.get("stroke-dasharray")) for each in picture.iter(f"{SVG}path")] == paths
 
 
+def points(picture: ET.Element) -> list[set[str]]:
+    """Return the ends and corners of each path that is drawn."""
+    return [set(re.split("[MLQ]", each.get("d") or "")) - {""} for each in picture.iter(f"{SVG}path")]
+
+
+def test_the_lines_of_a_table_meet_between_columns_and_rows() -> None:
+    picture = drawn("┌─┐\r\n│x│\r\n└─┘\x1b[?25l", 3, 3)
+
+    top_left, top, top_right, left, right, bottom_left, bottom, bottom_right = points(picture)
+    assert top_left & top == {"9 9.5"}
+    assert top & top_right == {"18 9.5"}
+    assert left & top_left | left & bottom_left == {"4.5 18", "4.5 36"}
+    assert right & top_right | right & bottom_right == {"22.5 18", "22.5 36"}
+    assert bottom_left & bottom | bottom & bottom_right == {"9 45.5", "18 45.5"}
+    assert [text for text, *_ in texts(picture)] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("character", "path", "kind"),
+    [
+        ("─", "M0 9.5L4.5 9.5L9 9.5", None),
+        ("┃", "M4.5 0L4.5 9.5L4.5 18", "h"),
+        ("├", "M9 9.5L4.5 9.5L4.5 0M4.5 9.5L4.5 18", None),
+        ("╋", "M0 9.5L4.5 9.5L9 9.5M4.5 9.5L4.5 0M4.5 9.5L4.5 18", "h"),
+        ("╷", "M4.5 18L4.5 9.5", None),
+        ("╭", "M9 9.5Q4.5 9.5 4.5 18", None),
+    ],
+)
+def test_a_line_has_the_shape_of_its_character(character: str, path: str, kind: str | None) -> None:
+    picture = drawn(f"\x1b[31m{character}\x1b[?25l", 1, 1)
+
+    (drawing,) = picture.iter(f"{SVG}path")
+    assert (drawing.get("d"), drawing.get("class"), drawing.get("stroke")) == (path, kind, "#e05561")
+
+
+def test_a_line_that_is_hidden_is_not_drawn() -> None:
+    assert points(drawn("\x1b[8m│\x1b[?25l", 1, 1)) == []
+
+
 def test_a_line_under_text_has_its_own_colour() -> None:
     picture = drawn("\x1b[4;58;5;196mx", 1, 1)
 
@@ -193,6 +234,7 @@ def test_a_picture_is_well_formed_whatever_was_written(data: bytes) -> None:
 
     picture = ET.fromstring(svg(screen).encode())  # noqa: S314 - our own
 
-    seen = [cell.text for row in screen.cells for cell in row if not cell.style.hidden]
+    visible = (cell for row in screen.cells for cell in row if not cell.style.hidden)
+    seen = [cell.text for cell in visible if lines_of(cell.text) is None]
     shown = "".join(text or "" for text, *_ in texts(picture))
     assert shown.replace(" ", "") == "".join(seen).replace(" ", "")

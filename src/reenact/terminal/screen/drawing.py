@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
+from reenact.terminal.screen.boxes import lines_of, outline
 from reenact.terminal.screen.colors import BACKGROUND, FOREGROUND, shown_color
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.style import ANSIStyle, Underline
@@ -21,7 +22,7 @@ _UNWRITABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U
 _STYLE: Final = (
     "text{font:15px monospace;white-space:pre}"
     ".b{font-weight:bold}.i{font-style:italic}.d{opacity:.6}"
-    "path{fill:none;stroke-width:1}"
+    "path{fill:none;stroke-width:1}.h{stroke-width:2}"
 )
 _DASHES: Final[dict[Underline, str]] = {"dotted": "1 2", "dashed": "4 2"}
 
@@ -47,8 +48,9 @@ class _Run(NamedTuple):
 def svg(screen: Screen) -> str:
     """Return a picture of the screen: well-formed XML that needs nothing else, whatever the screen holds.
 
-    Text stays text. It has a background of its own, so that it can be read on dark pages and on light ones. What XML
-    cannot hold is U+FFFD there. Hidden text is left out; what blinks stands still.
+    Text stays text, but for the lines of boxes and tables. It has a background of its own, so that it can be read on
+    dark pages and on light ones. What XML cannot hold is U+FFFD there. Hidden text is left out; what blinks stands
+    still.
     """
     width, height = screen.columns * _WIDE, screen.rows * _HIGH
     full = f'width="{width + 2 * _MARGIN}" height="{height + 2 * _MARGIN}"'
@@ -95,9 +97,13 @@ def _behind(run: _Run) -> Iterator[str]:
 def _in_front(run: _Run) -> Iterator[str]:
     style = run.style
     color, _ = _colors(style)
-    if (text := run.text.strip(" ")) and not style.hidden:
-        classes = [name for name, on in (("b", style.bold), ("i", style.italic), ("d", style.dim)) if on]
-        look = f' class="{" ".join(classes)}"' if classes else ""
+    lines = lines_of(run.text)
+    if lines is not None and not style.hidden:
+        classes = [name for name, on in (("h", lines.width > 1), ("d", style.dim)) if on]
+        shape = outline(lines, run.x, run.y, _WIDE, _HIGH)
+        yield f'<path d="{shape}" stroke="{color}"{_of_class(classes)}/>'
+    elif (text := run.text.strip(" ")) and not style.hidden:
+        look = _of_class([name for name, on in (("b", style.bold), ("i", style.italic), ("d", style.dim)) if on])
         before = len(run.text) - len(run.text.lstrip(" "))
         width = run.width - (len(run.text) - len(text))
         yield (
@@ -109,6 +115,10 @@ def _in_front(run: _Run) -> Iterator[str]:
     for on, y in ((style.strikethrough, _HIGH // 2), (style.overline, 1)):
         if on:
             yield _line(run, y, color)
+
+
+def _of_class(names: Sequence[str]) -> str:
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def _underline(run: _Run, shape: Underline, color: str) -> Iterator[str]:

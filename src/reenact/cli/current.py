@@ -1,0 +1,192 @@
+"""Which session a conversation is in, and the way to another one, which leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Final, TypeAlias
+
+from reenact._runtime import Runtime
+from reenact.actors.container import ImageActor
+from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.cli.answering import Answering
+from reenact.cli.console import Console
+from reenact.cli.conversation import Conversation, new_session_id
+from reenact.cli.extending import Extending
+from reenact.cli.listing import reading
+from reenact.cli.options import TalkOptions
+from reenact.cli.settings import given
+from reenact.domain.errors import ConfigurationError, ReenactError, SessionNotFoundError
+from reenact.domain.image import Definition, Image, ImageRegistered
+from reenact.domain.loop.ledger import Price, price_of
+from reenact.domain.messages import check_text
+
+Reading: TypeAlias = Callable[[], AbstractContextManager[SqliteJournal | None]]
+"""Opens the log beside the runtime that writes it."""
+_IN_THE_PLACE: Final = "in the place of the model that the session was created with"
+
+
+class Current:
+    """The session that is talked in now. Whoever goes elsewhere ends its agent; if that fails, they stay."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        *,
+        new_image: Callable[[], Image],
+        answerer: Answering,
+        extending: Extending,
+        options: TalkOptions,
+        console: Console,
+        prices: Mapping[str, Price],
+    ) -> None:
+        """Begin in this conversation; `new_image` is what other new sessions are created with."""
+        self.conversation = conversation
+        self.waiting: list[str] = []
+        """The turns that waited when the session was come to: `settle` hears them out."""
+        self.prices = prices
+        self._new_image = new_image
+        self._answerer = answerer
+        self._extending = extending
+        self._options = options
+        self._console = console
+        self._model = DEFAULT_MODEL
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that all of the sessions are in."""
+        return self.conversation.runtime
+
+    @property
+    def who(self) -> str:
+        """Who answers here, in words."""
+        return self._answerer.name(self._model)
+
+    @property
+    def is_mocked(self) -> bool:
+        """Whether the mock answers, whatever model is named."""
+        return self._answerer.mock is not None
+
+    @property
+    def model(self) -> str | None:
+        """The model of this run, in the place of the one that a session was created with; None if there is none."""
+        return self._answerer.model
+
+    @property
+    def way_back(self) -> str:
+        """The command line that goes on with this session."""
+        named = self._options.database
+        log = () if named is None else ("--db", named)
+        return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
+
+    def reading(self) -> AbstractContextManager[SqliteJournal | None]:
+        """Open the log for reading, beside the runtime."""
+        return reading(self._options.database, self._console)
+
+    def introduce(self) -> str:
+        """Return who answers, and warn of what is not as the session was created."""
+        conversation = self.conversation
+        if not conversation.is_new:
+            self.waiting = conversation.waiting()
+            conversation.run()  # whoever answers learns what the session was created with
+        self._take_note(conversation)
+        return self.who
+
+    def resume(self, session_id: str) -> None:
+        """Go on with this session.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            ReenactError: it cannot be run, or the present one not be left.
+        """
+        image = Image()  # what a session that there is already was created with stands in the log
+        self._go_to(Conversation(self.runtime, image, session_id=session_id, is_new=False))
+
+    def begin_anew(self) -> None:
+        """Go to a new session, which is created with its first message."""
+        there = Conversation(self.runtime, self._new_image(), session_id=new_session_id(), is_new=True)
+        self._answerer.begun.add(there.session_id)
+        self._go_to(there)
+
+    def branch(self, *, at: int | None, edit: str | None) -> None:
+        """Go to a new session that has the history of this one; see `Sessions.branch`."""
+        origin = self.conversation.session_id
+        branch = self.runtime.sessions.branch(origin, at=at, edit=edit)
+        if origin in self._answerer.begun:
+            self._answerer.begun.add(branch.id)
+        self.resume(branch.id)
+
+    def use(self, model: str | None) -> None:
+        """Let this model answer from now on, in whatever session of this run; None is what each was created with.
+
+        Raises:
+            InvalidInputError: that is no name.
+            ConfigurationError: what the session costs has a limit, and the model no price.
+        """
+        if model is not None:
+            check_text("the model", model)
+            self._must_have_price(model, self.conversation)
+        self.conversation.rest()  # the next agent asks the other model
+        self._answerer.model = model
+
+    def definition(self) -> Definition:
+        """Return what the session was, or is to be, created with.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        return self._definition_of(self.conversation)
+
+    def _go_to(self, there: Conversation) -> None:
+        here = self.conversation
+        try:
+            if self.model is not None:
+                self._must_have_price(self.model, there)
+            waiting = there.waiting()
+            if not there.is_new:
+                there.run()
+            here.rest()
+        except BaseException:
+            with contextlib.suppress(ReenactError):
+                there.leave()
+            raise
+        here.leave()
+        self.conversation, self.waiting = there, waiting
+        self._take_note(there)
+        self._extending.begin(there)
+
+    def _take_note(self, conversation: Conversation) -> None:
+        """Take note of who answers in the conversation, and warn of what is not as it was."""
+        if conversation.created is None:
+            self._model = self._answerer.created_with or DEFAULT_MODEL
+            for departure in self._answerer.departures():
+                self._console.warn(departure)
+        else:
+            configured = given(self._console.environ, "ANTHROPIC_MODEL")
+            self._model = conversation.created.model or configured or DEFAULT_MODEL
+
+    def _must_have_price(self, model: str, conversation: Conversation) -> None:
+        """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what the model costs."""
+        if self.is_mocked or price_of(self.prices, model) is not None:
+            return
+        if self._definition_of(conversation).cost_limit is not None:
+            raise ConfigurationError(
+                f"what session {conversation.session_id} costs has a limit (--max-cost), and {model}, "
+                f"{_IN_THE_PLACE}, has no price: --price {model}=IN,OUT"
+            )
+
+    def _definition_of(self, conversation: Conversation) -> Definition:
+        if conversation.created is not None:
+            return conversation.created
+        session = self.runtime.sessions.get(conversation.session_id)
+        if session is not None:
+            with self.reading() as journal:
+                stream, revision = ImageActor.stream(session.image_id), session.image_revision
+                rows = () if journal is None else journal.read_until(stream, revision, after=revision - 1)
+                for row in rows:
+                    if isinstance(row.event, ImageRegistered):
+                        return row.event.definition
+        raise SessionNotFoundError(conversation.session_id)

@@ -1,0 +1,138 @@
+"""How the command line is taken apart: what it does not know is named, with what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from reenact.cli.manual import Section, manual, spellings
+from reenact.cli.starting import light
+
+_MOST: Final = 3
+"""So many names are offered that begin as one does that is not known."""
+ALWAYS: Final = ("-h", "--help")
+"""The options that every command has."""
+_CUT: Final = 40
+
+
+class Asked(Protocol):
+    """What of a context matters here: the words that lead to a command, and what was given before them."""
+
+    params: dict[str, Any]
+
+    @property
+    def command_path(self) -> str: ...
+
+
+class Command(TyperCommand):
+    """A command whose help teaches."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer has it
+        """Return the parameters, which are read without what takes long to be loaded."""
+        return light(super().get_params(ctx))
+
+    def get_help(self, ctx: Asked) -> str:
+        """Return the help."""
+        return manual(self, ctx.command_path)
+
+
+class Group(TyperGroup):
+    """Commands under one name, whose help teaches."""
+
+    appendix: Sequence[Section] = ()
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - likewise
+        """Return the parameters likewise."""
+        return light(super().get_params(ctx))
+
+    def get_help(self, ctx: Asked) -> str:
+        """Return the help."""
+        return manual(self, ctx.command_path, self.appendix)
+
+    def get_command(self, ctx: Asked, cmd_name: str) -> TyperCommand | TyperGroup:
+        """Return the command of this name.
+
+        Raises:
+            TyperException: there is none; the message says what was probably meant.
+        """
+        if "prompt" not in ctx.params:
+            return self.named(cmd_name)
+        said = ctx.params["prompt"]
+        prompt = _cut(cmd_name) if said is None else f"{_cut(said)} {_cut(cmd_name)}"
+        return self.named(cmd_name, f' If it belongs to a prompt, quote all of that: {ctx.command_path} -p "{prompt}"')
+
+    def named(self, name: str, hint: str = "") -> TyperCommand | TyperGroup:
+        """Return the command of this name.
+
+        Raises:
+            TyperException: there is none; the message says what was probably meant, and the hint.
+        """
+        command = self.commands.get(name)
+        if isinstance(command, TyperCommand | TyperGroup):
+            return command
+        meant = _did_you_mean(nearest(name, self.commands)) or "."
+        raise typer.TyperException(f"there is no command {_cut(name)!r}{meant}{hint}")
+
+
+def explained(error: typer.TyperException, root: TyperGroup, arguments: Sequence[str]) -> typer.TyperException:
+    """Return the failure to read the arguments in words that say what was probably meant."""
+    option = getattr(error, "option_name", None)
+    if not hasattr(error, "possibilities") or not isinstance(option, str):
+        return error
+    command = getattr(getattr(error, "ctx", None), "command", root)
+    option = next((word for word in arguments if _is_of_one_dash(word, option)), option)
+    known = options_of(command)
+    path = "" if command is root else f" {command.name}"
+    meant = nearest(f"-{option}" if len(option) > 2 and option[1] != "-" else option, [*known, *ALWAYS])  # noqa: PLR2004
+    elsewhere = [name for name, one in root.commands.items() if option in options_of(one)]
+    if command is not root and option in options_of(root):
+        what = f"{option} is for a conversation, and not for `{command.name}`"
+    elif command is root and elsewhere:
+        what = f"{option} stands behind the command that it is for, as in `reenact {elsewhere[0]} {option}`"
+    else:
+        what = f"`reenact{path}` has no option {_cut(option)}{_did_you_mean(meant)}"
+    return typer.TyperException(what)
+
+
+def help_for(error: typer.TyperException) -> str:
+    """Return where to read on for whoever got the arguments wrong."""
+    path = getattr(getattr(error, "ctx", None), "command_path", "reenact")
+    return f"{path} --help lists what may be asked for"
+
+
+def options_of(command: object) -> Mapping[str, TyperOption]:
+    """Return the options of the command by the names under which people know them."""
+    if not isinstance(command, TyperCommand | TyperGroup):
+        return {}
+    options = [param for param in command.params if isinstance(param, TyperOption) and not param.hidden]
+    return {name: option for option in options for name in spellings(option)}
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """Return what a word may stand for: what it begins, or else what is written nearly as it is."""
+    names = list(known)
+    begun = [name for name in names if len(word) > 2 and name.startswith(word)]  # noqa: PLR2004 - more than its dashes
+    return begun[:_MOST] or difflib.get_close_matches(word, names, 1)
+
+
+def given(context: typer.Context) -> frozenset[str]:
+    """Return the names of the parameters that the command line has given itself."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
+
+
+def _is_of_one_dash(word: str, option: str) -> bool:
+    """Return whether a word with one dash was taken for several options of one letter, of which this is the first."""
+    return len(option) == 2 and option[1] != "-" and word.startswith(option) and len(word) > 2  # noqa: PLR2004
+
+
+def _did_you_mean(names: Sequence[str]) -> str:
+    return f". Did you mean {' or '.join(names)}?" if names else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CUT else f"{text[: _CUT - 1]}…"

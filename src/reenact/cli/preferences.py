@@ -1,0 +1,112 @@
+"""What options are that the command line does not give: the environment says it, else a project, else the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from reenact.cli.console import Console
+from reenact.cli.options import TalkOptions
+from reenact.cli.setting_files import PassedOver, Setting, read_file
+from reenact.cli.setting_keys import KEYS, Key
+from reenact.cli.settings import given, home_directory, settings_files
+from reenact.domain.errors import ConfigurationError
+
+_DATABASE: Final = "db"
+
+
+class Preferences(msgspec.Struct, frozen=True):
+    """What the files of settings say, by keys, and what in them is not heeded; `files` are those that there are."""
+
+    settings: Mapping[str, Setting]
+    passed_over: tuple[PassedOver, ...]
+    files: tuple[str, ...]
+
+
+def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
+    """Return the options of a conversation with what settings say where command line and environment say nothing.
+
+    `on_command_line` are the fields that the command line gives. What is not heeded is warned of.
+
+    Raises:
+        ConfigurationError: a file of settings is not as it should be.
+    """
+    found = read_preferences(console.environ)
+    for line in _warnings(found.passed_over):
+        console.warn(line)
+    changed: dict[str, Any] = {}
+    for name, setting in found.settings.items():
+        key = KEYS[name]
+        if name == "prices":
+            changed[key.option] = (*setting.value, *options.prices)  # of two for a model the last one holds
+        elif _is_wanted(key, options, on_command_line, console):
+            changed[key.option] = setting.value
+    if "max_cost" in changed and not changed.get("prices", options.prices):
+        path = found.settings["maxCost"].path
+        raise ConfigurationError(f'{path}: maxCost needs prices: {{"MODEL": [IN, OUT]}}, per million tokens')
+    return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
+
+
+def read_preferences(environ: Mapping[str, str]) -> Preferences:
+    """Return what the settings of the user and of the project say; where both do, the project's hold.
+
+    Raises:
+        ConfigurationError: a file is not as it should be; the message has the path, the line, the key, and what it is
+            to be.
+    """
+    user, project = settings_files(environ)
+    home = home_directory(environ)
+    settings: dict[str, Setting] = {}
+    passed_over: list[PassedOver] = []
+    files: list[str] = []
+    if os.path.lexists(user):
+        settings, passed_over = read_file(user, "user", home=home)
+        files.append(str(user))
+    if os.path.lexists(project) and os.path.realpath(user) != os.path.realpath(project):
+        of_project, more = read_file(project, "project", home=home)
+        prices = (*_prices(settings), *_prices(of_project))
+        settings |= of_project
+        if "prices" in of_project:
+            settings["prices"] = msgspec.structs.replace(of_project["prices"], value=prices)
+        passed_over += more
+        files.append(str(project))
+    return Preferences(settings, tuple(passed_over), tuple(files))
+
+
+def database_of_user(environ: Mapping[str, str]) -> str | None:
+    """Return the log that the user's settings name, None if they name none.
+
+    Raises:
+        ConfigurationError: the file is not as it should be.
+    """
+    user, _ = settings_files(environ)
+    settings, _ = read_file(user, "user", home=home_directory(environ))
+    return settings[_DATABASE].value if _DATABASE in settings else None
+
+
+def _prices(settings: Mapping[str, Setting]) -> tuple[str, ...]:
+    prices: tuple[str, ...] = settings["prices"].value if "prices" in settings else ()
+    return prices
+
+
+def _is_wanted(key: Key, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> bool:
+    """Return whether a setting holds in this conversation."""
+    if key.option in on_command_line or (key.variable is not None and given(console.environ, key.variable) is not None):
+        return False
+    if key.option == "output_format":
+        return options.prompt is not None or not console.has_person
+    return not (key.is_of_new and options.goes_on)
+
+
+def _warnings(passed_over: Iterable[PassedOver]) -> Iterator[str]:
+    """Yield what people are told, keys of the same file and for the same reason together."""
+    together: dict[tuple[str, str], list[PassedOver]] = {}
+    for one in passed_over:
+        if not one.is_quiet:
+            together.setdefault((one.path, one.why), []).append(one)
+    for (path, why), ones in together.items():
+        where = path if ones[0].line is None else f"{path}:{ones[0].line}"
+        yield f"{where}: not heeded: {', '.join(one.key for one in ones)}: {why}"

@@ -1,0 +1,180 @@
+"""Words put on lines of the terminal's width of the moment, with margins that are repeated where a line is broken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+from rich.cells import cell_len
+
+from reenact.cli.prose.screens import Pens
+
+Run: TypeAlias = tuple[str, str]
+"""A text on one line, and its style."""
+Margin: TypeAlias = tuple[Run, ...]
+
+WIDE: Final = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+"""Characters of scripts without blanks: a line may be broken between any two of them."""
+_OPENING: Final = "\u3008\u300a\u300c\u300e\u3010\u3014\uff08"
+_FOLLOWING: Final = (
+    "\u3001\u3002\uff0c\uff0e\uff01\uff1f\uff1a\uff1b\u3009\u300b\u300d\u300f\u3011\u3015\uff09"
+    "\u30fb\u30fc\u3005\u3041\u3043\u3045\u3047\u3049\u3063\u3083\u3085\u3087"
+    "\u30a1\u30a3\u30a5\u30a7\u30a9\u30c3\u30e3\u30e5\u30e7\u3099\u309a\u0300-\u036f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+)
+"""What never begins a line."""
+_TAB: Final = 8
+_ATOMS: Final = re.compile(
+    rf"(?P<blanks>[ \t]+)|[{_OPENING}]*[{WIDE}][{_FOLLOWING}]*|(?:(?![{_OPENING}]*[{WIDE}])[^ \t])+"
+)
+_ASCII: Final = re.compile(r"(?P<blanks>[ \t]+)|[^ \t]+")
+_WORDS: Final = re.compile(r"( *)([^ ]+)")
+BREAKABLE: Final = re.compile(rf"(?![{_FOLLOWING}])[{WIDE}]")
+"""A character before which a line may be broken if the one before it is of the same kind."""
+
+
+class Flow:
+    """Writes lines word by word; set `width` before writing. A word wider than a line is broken by the terminal."""
+
+    def __init__(self, pens: Pens, write: Callable[[str], object]) -> None:
+        self._pens = pens
+        self._write = write
+        self._width = 80
+        self._column = 0
+        self._start = 0
+        self._margin: Margin = ()
+        self._blanks: list[Run] = []
+        self._word: list[Run] = []
+        self._is_joined = False
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal."""
+        return self._width
+
+    @width.setter
+    def width(self, columns: int) -> None:
+        if columns != self._width:
+            self._width = columns
+            self._column = self._folded(self._column)
+
+    def begin(self, first: Margin = (), later: Margin = ()) -> None:
+        """Begin a line with a margin; where it is broken, it goes on behind the other one."""
+        self._margin = later
+        self._begin_row(first if cells_of(first) < self._width else self._narrow(first))
+
+    def put(self, runs: Iterable[Run], *, joined: bool = False) -> None:
+        """Write words. The last of them is whole, and the first too, unless it is `joined` to what stands there."""
+        self._is_joined = joined
+        for text, style in runs:
+            is_edge = True
+            for atom in (_ASCII if text.isascii() else _ATOMS).finditer(text):
+                if atom["blanks"]:
+                    self._end_word()
+                    self._blanks.append((atom[0], style))
+                    self._is_joined = False
+                else:
+                    if self._word and not (is_edge and _is_one_word(self._word[-1][0], atom[0])):
+                        self._end_word()
+                    self._word.append((atom[0], style))
+                is_edge = False
+        self._end_word()
+
+    def put_words(self, text: str, style: str) -> None:
+        """Write whole words, as `put` does, in less time if they are of the simplest kind."""
+        if self._blanks or "\t" in text or not text.isascii():
+            self.put([(text, style)])
+            return
+        before, after = self._pens(style)
+        for gap, word in _WORDS.findall(text):
+            column = self._column + len(gap) + len(word)
+            if column > self._width:
+                self.put([(gap + word, style)])
+            elif gap:
+                self._write(f"{before}{gap}{after}{before}{word}{after}")
+                self._column = column
+            else:
+                self._write(f"{before}{word}{after}")
+                self._column = column
+
+    def end(self) -> None:
+        """End the line."""
+        self._blanks.clear()
+        self._write("\n")
+        self._column = self._start = 0
+
+    @property
+    def room(self) -> int:
+        """The columns that are left on the line."""
+        return max(self._width - self._column, 1)
+
+    def draw(self, text: str, style: str) -> None:
+        """Write a part of a line that is not to be broken into words; tell `end` when the line is over."""
+        before, after = self._pens(style)
+        self._write(f"{before}{text}{after}")
+
+    def raw(self, text: str) -> None:
+        """Write a part of a line that is not to be changed; tell `end` when the line is over."""
+        self._write(text)
+
+    def _end_word(self) -> None:
+        if not self._word:
+            return
+        cells = sum(map(_cells, self._word))
+        gap = self._gap() if self._blanks else ""
+        before = self._column + len(gap)
+        if not self._is_joined and before + cells > self._width and self._column > self._start:
+            self._write("\n")
+            self._begin_row(self._narrow(self._margin))
+        elif gap and before < self._width:
+            self.draw(gap, self._blanks[-1][1])
+            self._column = before
+        for text, style in self._word:
+            self.draw(text, style)
+        self._column = self._folded(self._column + cells)
+        self._is_joined = False
+        self._word.clear()
+        self._blanks.clear()
+
+    def _gap(self) -> str:
+        """Return the blanks before the word, with tabs as a terminal shows them."""
+        gap = ""
+        for text, _ in self._blanks:
+            for blank in text:
+                gap += " " if blank == " " else " " * (_TAB - (self._column + len(gap)) % _TAB)
+        return gap
+
+    def _begin_row(self, margin: Margin) -> None:
+        for text, style in margin:
+            self.draw(text, style)
+        self._column = self._start = self._folded(cells_of(margin))
+
+    def _narrow(self, margin: Margin) -> Margin:
+        """Return as much of a margin as leaves half of the line to the text."""
+        room = self._width // 2
+        kept: list[Run] = []
+        for run in margin:
+            text = run[0][:room] if run[0].isspace() else run[0]
+            room -= _cells((text, ""))
+            if room < 0:
+                break
+            kept.append((text, run[1]))
+        return tuple(kept)
+
+    def _folded(self, column: int) -> int:
+        """Return the column in which the cursor is when the terminal has broken what was too wide."""
+        return column if column <= self._width else (column - 1) % self._width + 1
+
+
+def cells_of(margin: Margin) -> int:
+    """Return how many columns a margin takes."""
+    return sum(map(_cells, margin))
+
+
+def _is_one_word(before: str, after: str) -> bool:
+    return not (BREAKABLE.match(after) and BREAKABLE.match(before[-1]))
+
+
+def _cells(run: Run) -> int:
+    text = run[0]
+    return len(text) if text.isascii() else cell_len(text)

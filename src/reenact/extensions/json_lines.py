@@ -1,0 +1,102 @@
+"""JSON with the lines on which things stand, which Python's reader of it does not tell."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+from reenact.extensions.problems import MalformedError
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The keys and indices that lead to a value."""
+
+_DEEPEST: Final = 100
+_FARTHEST: Final = 6
+"""Steps from the top to what a line is known of; there is not much to be said about what is farther away."""
+_DIGITS: Final = 1_000
+_WORD: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def read_json(text: str) -> tuple[object, Mapping[Path, int]]:
+    """Return what the text holds, and the line of each value: that of its key, where it has one.
+
+    Raises:
+        MalformedError: it is no JSON, has a key twice, a number with very many digits, or is nested very deep.
+    """
+    try:
+        content: object = json.loads(text, parse_int=_whole)
+        return content, dict(_lines(text))
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"it is no JSON: {error.msg}", error.lineno) from None
+    except RecursionError:
+        dict(_lines(text))  # it is refused on the line on which it is too deep
+        raise MalformedError("it is nested too deeply") from None
+
+
+def _whole(digits: str) -> int:
+    """Return the number; one that nobody reads has no value."""
+    return int(digits) if len(digits) <= _DIGITS else 0
+
+
+class _Open:
+    """An object or an array that has not ended yet; `at` is the key or the index of what comes next."""
+
+    def __init__(self, *, is_object: bool) -> None:
+        self.at: str | int = "" if is_object else 0
+        self.keys: set[str] | None = set() if is_object else None
+        self.awaits_key = is_object
+
+
+def _lines(text: str) -> Iterator[tuple[Path, int]]:
+    """Yield the lines; the text is JSON but for what is refused here."""
+    opened: list[_Open] = []
+    line, counted = 1, 0
+    for found in _WORD.finditer(text):
+        word = found[0]
+        line, counted = line + text.count("\n", counted, found.start()), found.start()
+        inner = opened[-1] if opened else None
+        if word in "}]":
+            opened.pop()
+        elif word == ",":
+            _go_on(inner)
+        elif inner is not None and inner.awaits_key:
+            _name(inner, word, line)
+            yield from _place(opened, line)
+        elif word != ":":
+            if inner is None or inner.keys is None:
+                yield from _place(opened, line)
+            if word in "{[":
+                opened.append(_Open(is_object=word == "{"))
+            _check(word, len(opened), line)
+
+
+def _place(opened: list[_Open], line: int) -> Iterator[tuple[Path, int]]:
+    if len(opened) <= _FARTHEST:
+        yield tuple(one.at for one in opened), line
+
+
+def _go_on(inner: _Open | None) -> None:
+    """Await what comes behind a comma."""
+    if inner is not None:
+        inner.awaits_key = inner.keys is not None
+        inner.at = inner.at + 1 if isinstance(inner.at, int) else inner.at
+
+
+def _name(inner: _Open, word: str, line: int) -> None:
+    """Take the key of what comes next."""
+    key: str = json.loads(word)
+    if inner.keys is None or key in inner.keys:
+        raise MalformedError(f"it is no JSON: the key {key!a:.80} comes twice", line)
+    inner.keys.add(key)
+    inner.at, inner.awaits_key = key, False
+
+
+def _check(word: str, depth: int, line: int) -> None:
+    if depth > _DEEPEST:
+        raise MalformedError(f"it is nested more than {_DEEPEST} deep", line)
+    if word in ("NaN", "Infinity", "-Infinity"):
+        raise MalformedError(f"it is no JSON: {word} is no JSON value", line)
+    if word[0] not in '"{[' and len(word) > _DIGITS:
+        raise MalformedError(f"a number has {len(word):,} digits; {_DIGITS:,} are read at most", line)

@@ -1,0 +1,106 @@
+"""What is done to a process before the command runs in it; nothing is imported here that the command might not need."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import pwd
+import resource
+import signal
+import socket
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = __name__
+IDLE_SECONDS: Final = 0.2
+AGES: Final = 1e9
+SMALL: Final = 600_000
+_CAPABILITIES_VERSION: Final = 0x20080522
+"""Of the header that the system call takes, the third and last."""
+
+
+def at_once() -> None:
+    """Ask again without a pause."""
+    claude = importlib.import_module("reenact.actors.environment.claude")
+    vars(claude)["backoff"] = lambda *_: 0.0
+
+
+def impatient() -> None:
+    """Take a short silence of the API for its end; the limit is ten minutes otherwise."""
+    answering = importlib.import_module("reenact.cli.answering")
+    module = vars(answering)
+    module["LLMConfig"] = partial(module["LLMConfig"], timeout=IDLE_SECONDS, max_retries=0)
+
+
+def patient() -> None:
+    """Let the time be over as soon as the log has the beginning of an answer, and not before."""
+    conversation = importlib.import_module("reenact.cli.conversation")
+    log = Path(os.environ["HOME"], ".local/share/reenact/reenact.db-wal")
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return AGES if log.exists() and b"This much" in log.read_bytes() else 0.0
+
+    vars(conversation).update(time=Clock, LOOK_AROUND=0.01)
+
+
+def unresolved() -> None:
+    """Let no name be known."""
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    vars(socket)["getaddrinfo"] = unknown
+
+
+def powerless() -> None:
+    """Be a user for whom modes of files count: root without its capabilities is one."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    none = (ctypes.c_uint32 * 6)()
+    if ctypes.CDLL(None, use_errno=True).capset(header, none):
+        raise OSError(ctypes.get_errno(), "the capabilities cannot be given up")
+
+
+def cramped() -> None:
+    """Let no file grow beyond a size that a log soon has."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL))
+
+
+def homeless() -> None:
+    """Let the system know no home in which anything can be made."""
+    user = pwd.getpwuid(os.getuid())
+    nowhere = pwd.struct_passwd((*user[:5], "/dev/null/home", user[6]))
+    vars(pwd)["getpwuid"] = lambda _: nowhere
+
+
+def nowhere() -> None:
+    """Be in a directory that is gone."""
+    here = Path("gone")
+    here.mkdir()
+    os.chdir(here)
+    Path("../gone").rmdir()
+
+
+def broken() -> None:
+    """Have a mistake in the program, which says the key."""
+    conversation: Any = importlib.import_module("reenact.cli.conversation")
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError(f"with {os.environ['ANTHROPIC_API_KEY']}\n{{}}")
+
+    conversation.Conversation.ask = fail
+
+
+def interrupted() -> None:
+    """Be interrupted as soon as the log is open."""
+    talk: Any = importlib.import_module("reenact.cli.talk")
+
+    def ctrl_c(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(60)
+
+    talk.Script.ask = ctrl_c

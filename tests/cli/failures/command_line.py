@@ -1,0 +1,234 @@
+"""What cannot be done as it was asked for: options, files that they name, sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.cli.failures.rows import ANYTHING, Call, Row, Said, Section, asks, calls, error, misused
+from tests.cli.failures.stage import Stage
+
+HELLO = "Hello from the fake API!\n"
+
+
+def names(option: str, name: str, content: str | bytes) -> Callable[[Stage], Call]:
+    """Return what asks with an option that names a file of this content."""
+
+    def happens(stage: Stage) -> Call:
+        return Call(arguments=("-p", "Hello", option, stage.file(name, content)))
+
+    return happens
+
+
+OPTIONS = Section(
+    "Options",
+    (
+        Row(
+            what="an option that there is not",
+            happens=calls("--nonsense"),
+            code=2,
+            type="invalid_arguments",
+            says=misused("No such option: --nonsense…"),
+        ),
+        Row(
+            what="an option without its value",
+            happens=calls("-p"),
+            code=2,
+            type="invalid_arguments",
+            says=misused("…-p…requires an argument…"),
+        ),
+        Row(
+            what="a value that an option does not take",
+            happens=asks("--timeout", "soon"),
+            code=2,
+            type="invalid_arguments",
+            says=misused("Invalid value for '--timeout': …"),
+        ),
+        Row(
+            what="a number out of its range",
+            happens=asks("--timeout", "0"),
+            code=2,
+            type="invalid_arguments",
+            says=misused("…--timeout is a number of seconds above 0, not 0"),
+        ),
+        Row(
+            what="a subcommand that there is not",
+            happens=calls("nonsense"),
+            code=2,
+            type="invalid_arguments",
+            says=misused("No such command 'nonsense'…"),
+        ),
+        Row(
+            what="two sessions named",
+            happens=asks("--continue", "--resume", "ses_1"),
+            code=2,
+            type="invalid_arguments",
+            says=misused("…--continue and --resume name two sessions; give one of them"),
+        ),
+        Row(
+            what="an option of a new session for one that goes on",
+            happens=asks("--continue", "--max-steps", "3"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--max-steps is for a new session; one that goes on keeps what it was created with"),
+        ),
+        Row(
+            what="`--max-cost` without prices",
+            happens=asks("--max-cost", "1"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--max-cost needs what the model costs: --price MODEL=IN,OUT, per million tokens"),
+        ),
+        Row(
+            what="a blank prompt",
+            happens=calls("-p", " "),
+            code=2,
+            type="invalid_message",
+            says=error(ANYTHING),
+        ),
+        Row(
+            what="a prompt that is not UTF-8",
+            happens=lambda stage: Call(arguments=("-p", "-"), stdin=b"Good \xff"),
+            code=2,
+            type="invalid_input",
+            says=error("standard input is not UTF-8: see byte 5 of what was read"),
+        ),
+        Row(
+            what="nobody and nothing that asks (in JSON, or in a build)",
+            happens=lambda stage: Call(arguments=(), variables={"CI": "true"}),
+            code=2,
+            type="no_input",
+            says=error("there is no prompt: give -p TEXT, or the prompts as lines of standard input"),
+        ),
+        Row(
+            what="a session that is not there",
+            happens=asks("--resume", "ses_none"),
+            code=2,
+            type="session_not_found",
+            says=error("session 'ses_none' does not exist…"),
+        ),
+        Row(
+            what="`--continue` with nothing to continue",
+            happens=asks("--continue"),
+            code=2,
+            type="nothing_to_continue",
+            says=error("there is no session to continue in this log; begin one without --continue"),
+        ),
+    ),
+)
+
+FILES = Section(
+    "Files that options name",
+    (
+        Row(
+            what="`--mcp-config` that is not there",
+            happens=asks("--mcp-config", "none.json"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--mcp-config none.json: it cannot be read (No such file or directory)"),
+        ),
+        Row(
+            what="`--mcp-config` that is no JSON",
+            happens=names("--mcp-config", "mcp.json", "{"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--mcp-config mcp.json: it is no JSON: …"),
+        ),
+        Row(
+            what="`--mcp-config` with a server that is none",
+            happens=names("--mcp-config", "mcp.json", '{"mcpServers": {"files": {"command": 1}}}'),
+            code=2,
+            type="invalid_configuration",
+            says=error("--mcp-config mcp.json: mcpServers.files: …"),
+        ),
+        Row(
+            what="`--policy` that is no policy",
+            happens=names("--policy", "policy.json", '{"deny": 1}'),
+            code=2,
+            type="invalid_configuration",
+            says=error("--policy policy.json: …"),
+        ),
+        Row(
+            what="`--tools` that are not there",
+            happens=asks("--tools", "none.py"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--tools none.py: …there is no such file…"),
+        ),
+        Row(
+            what="`--tools` with a mistake in the grammar",
+            happens=names("--tools", "wrong.py", "def f(:\n"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--tools wrong.py: …wrong.py, line 1: SyntaxError: …"),
+        ),
+        Row(
+            what="`--tools` that raise when they are loaded",
+            happens=names("--tools", "raising.py", "\nraise ConnectionError('timed out')\n"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--tools raising.py: …raising.py, line 2: ConnectionError: timed out"),
+        ),
+        Row(
+            what="`--tools` that end the program when they are loaded",
+            happens=names("--tools", "ending.py", "import sys\nsys.exit(0)\n"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--tools ending.py: …ending.py, line 2: SystemExit: 0"),
+        ),
+        Row(
+            what="`--tools` in which there is none",
+            happens=names("--tools", "empty.py", "x = 1\n"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--tools empty.py: there is no tool in it; write `@tool`, from reenact, above a function, …"),
+        ),
+    ),
+)
+
+SETTINGS = Section(
+    "Environment",
+    (
+        Row(
+            what="no key: the mock answers, and says so",
+            happens=asks(ANTHROPIC_API_KEY=""),
+            code=0,
+            out="Hello from mock!\n",
+            says=(
+                Said("info", "the mock answers, from its script 'default'; set ANTHROPIC_API_KEY to talk to Claude…"),
+            ),
+            asked=True,
+        ),
+        Row(
+            what="a blank key: likewise",
+            happens=asks(ANTHROPIC_API_KEY=" \t"),
+            code=0,
+            out="Hello from mock!\n",
+            says=(
+                Said("info", "the mock answers, from its script 'default'; set ANTHROPIC_API_KEY to talk to Claude…"),
+            ),
+            asked=True,
+        ),
+        Row(
+            what="a key that no header takes",
+            happens=lambda stage: Call(variables={"ANTHROPIC_API_KEY": f"{stage.environ['ANTHROPIC_API_KEY']}\nabc"}),
+            code=2,
+            type="invalid_configuration",
+            says=error("the API key has a blank or a line end at place 24 of 27, as no key has; copy it again (ANT…)"),
+        ),
+        Row(
+            what="an address at which nothing can be",
+            happens=asks(ANTHROPIC_BASE_URL="localhost:8080"),
+            code=2,
+            type="invalid_configuration",
+            says=error("the API cannot be at 'localhost:8080': an address is like https://api.anthropic.com or …"),
+        ),
+        Row(
+            what="a script of the mock that there is not",
+            happens=asks(MOCK_LLM="1", MOCK_SCENARIO="tragedy"),
+            code=2,
+            type="unknown_scenario",
+            says=error("there is no scenario 'tragedy'; defined are: …"),
+        ),
+    ),
+)
+SECTIONS = (OPTIONS, FILES, SETTINGS)

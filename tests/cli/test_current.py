@@ -1,0 +1,264 @@
+"""Which session a conversation is in: the way to others, and what is left behind, which is nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from reenact import Image
+from reenact.actors.bus import Subscription
+from reenact.cli.conversation import Conversation
+from reenact.cli.current import Current
+from reenact.cli.extending import Extending
+from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
+from reenact.domain.events import Envelope
+from reenact.domain.loop.ledger import Price
+from tests.cli.talks import FIRST, Warned, beginning, said, say, unheard
+
+NEW = Image(id="chat", system_prompt="Be kind.")
+Begin: TypeAlias = Callable[..., Current]
+
+
+class Told(Extending):
+    """Takes note of the sessions that hooks would be told of, and whether each is new."""
+
+    def __init__(self) -> None:
+        self.of: list[tuple[str, bool]] = []
+
+    def begin(self, conversation: Conversation) -> None:
+        """Take note."""
+        self.of.append((conversation.session_id, conversation.is_new))
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def warned() -> Warned:
+    return Warned()
+
+
+@pytest.fixture
+def begin(tmp_path: Path, told: Told, warned: Warned) -> Iterator[Begin]:
+    """Return what begins in a new session of a log of its own."""
+    with ExitStack() as begun:
+
+        def begin(image: Image = NEW, *, prices: dict[str, Price] | None = None) -> Current:
+            there = beginning(tmp_path, image=image, extending=told, prices=prices, console=warned)
+            return begun.enter_context(there)
+
+        yield begin
+
+
+def test_a_new_session_is_there_with_its_first_message_and_the_one_before_can_be_gone_on_with(begin: Begin) -> None:
+    current = begin()
+    say(current, "One")
+    runtime = current.runtime
+
+    current.begin_anew()
+    second, before = current.conversation.session_id, len(runtime.sessions.list_by_container("default"))
+    say(current, "Two")
+    current.resume(FIRST)
+    say(current, "Three")
+
+    assert before == 1
+    assert (said(current, FIRST), said(current, second)) == (["One", "Three"], ["Two"])
+
+
+def test_a_hundred_switches_leave_no_agents_no_subscriptions_and_no_threads(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = begin()
+    say(current, "One")
+    runtime, subscriptions = current.runtime, list[Subscription]()
+    on_all = runtime.events.on_all
+
+    def counted(handler: Callable[[Envelope], object]) -> Subscription:
+        subscriptions.append(on_all(handler))
+        return subscriptions[-1]
+
+    monkeypatch.setattr(runtime.events, "on_all", counted)
+    current.branch(at=None, edit=None)
+    branch, threads = current.conversation.session_id, threading.active_count()
+
+    for number in range(99):
+        if number % 3 == 0:
+            current.resume(FIRST)
+        elif number % 3 == 1:
+            current.begin_anew()
+        else:
+            current.resume(branch)
+
+    assert [agent.session_id for agent in runtime.agents.list()] == [branch]
+    assert (len(subscriptions), sum(one.active for one in subscriptions)) == (100, 1)
+    assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize("missing", ["nowhere", "", "\ud800"])
+def test_a_session_that_does_not_exist_leaves_one_where_one_is(begin: Begin, told: Told, missing: str) -> None:
+    current = begin()
+    say(current, "One")
+
+    with pytest.raises(SessionNotFoundError):
+        current.resume(missing)
+
+    assert current.conversation.session_id == FIRST
+    assert told.of == []
+    say(current, "Two")
+    assert said(current, FIRST) == ["One", "Two"]
+
+
+@pytest.mark.parametrize("failing", ["run", "destroy"])
+def test_what_fails_on_the_way_leaves_one_where_one_is(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    current = begin()
+    say(current, "One")
+    other = current.runtime.sessions.branch(FIRST)
+
+    def fail(_: str) -> str:
+        raise ReenactError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(current.runtime.sessions if failing == "run" else current.runtime.agents, failing, fail)
+        with pytest.raises(ReenactError, match="the disk is full"):
+            current.resume(other.id)
+
+    assert current.conversation.session_id == FIRST
+    say(current, "Two")
+    assert (said(current, FIRST), said(current, other.id)) == (["One", "Two"], ["One"])
+
+
+def test_hooks_are_told_where_one_is_once_one_is_there(begin: Begin, told: Told) -> None:
+    current = begin()
+    say(current, "One")
+
+    current.branch(at=None, edit=None)
+    current.resume(FIRST)
+    current.begin_anew()
+
+    (branch, _), (first, _), (new, _) = told.of
+    assert told.of == [(branch, False), (FIRST, False), (new, True)]
+    assert (first, new) == (FIRST, current.conversation.session_id)
+
+
+def test_what_waits_in_a_branch_is_taken_up_and_heard_out(begin: Begin) -> None:
+    current = begin()
+    say(current, "One")
+
+    current.branch(at=None, edit="Another one")
+    answer = current.conversation.take_up(current.waiting, unheard)
+
+    assert (len(current.waiting), answer.text, answer.problem) == (1, "Hello from mock!", None)
+    assert (said(current), said(current, FIRST)) == (["Another one"], ["One"])
+
+
+def test_a_history_that_is_left_at_any_position_has_only_messages_waiting_that_nobody_took_up(begin: Begin) -> None:
+    current = begin()
+    say(current, "One")
+    say(current, "Two")
+    last = current.runtime.position
+
+    for position in range(3, last + 1):
+        current.resume(FIRST)
+        current.branch(at=position, edit=None)
+        waiting = current.conversation.waiting()
+        if current.waiting:
+            assert current.conversation.take_up(current.waiting, unheard).problem is None
+        assert current.conversation.waiting() == [], f"{waiting} at {position}"
+
+
+def test_a_model_of_this_run_is_told_of_as_a_departure_wherever_another_was_meant(begin: Begin, warned: Warned) -> None:
+    current = begin(Image(id="chat", model="claude-one"))
+    say(current, "One")
+    current.branch(at=None, edit=None)
+
+    current.use("claude-two")
+    who = current.who
+    current.resume(FIRST)
+    departures = [*warned.warnings]
+    current.use(None)
+    current.resume(current.runtime.sessions.branch(FIRST).id)
+
+    assert who == "Claude (claude-two) answers"
+    assert departures == ["the session was created with the model claude-one; this run has the model claude-two"]
+    assert (warned.warnings, current.who) == (departures, "Claude (claude-one) answers")
+
+
+def test_another_model_ends_the_agent_and_the_next_question_has_one_that_asks_it(begin: Begin) -> None:
+    current = begin()
+    say(current, "One")
+    (before,) = current.runtime.agents.list()
+
+    current.use("claude-two")
+    between = current.runtime.agents.list()
+    say(current, "Two")
+    (after,) = current.runtime.agents.list()
+
+    assert between == []
+    assert (after.session_id, after.id != before.id) == (FIRST, True)
+
+
+@pytest.mark.parametrize("name", ["", " ", "\ud800", "x" * 10_000])
+def test_what_is_no_name_of_a_model_is_refused_and_nothing_changes(begin: Begin, name: str) -> None:
+    current = begin()
+
+    with pytest.raises(InvalidInputError):
+        current.use(name)
+
+    assert current.model is None
+
+
+def test_where_costs_have_a_limit_a_model_must_have_a_price(begin: Begin) -> None:
+    limited = Image(id="chat", model="claude-one", cost_limit=1.0)
+    current = begin(limited, prices={"claude-one": Price(1, 1), "claude-two": Price(2, 2)})
+
+    with pytest.raises(ConfigurationError, match="--price claude-three=IN,OUT"):
+        current.use("claude-three")  # in a session that is yet to be
+    say(current, "One")
+    with pytest.raises(ConfigurationError, match="--price claude-three=IN,OUT"):
+        current.use("claude-three")
+    current.use("claude-two")
+
+    assert current.model == "claude-two"
+    definition = current.definition()
+    assert (definition.cost_limit is not None, definition.model) == (True, "claude-one")
+
+
+def test_a_model_without_a_price_does_not_come_to_a_session_whose_costs_have_a_limit(begin: Begin) -> None:
+    current = begin(prices={"claude-one": Price(1, 1)})
+    current.runtime.containers.create(container_id="default")
+    current.runtime.images.register(Image(id="limited", cost_limit=1.0))
+    current.runtime.sessions.create("default", "limited", session_id="other")
+    current.use("claude-three")
+
+    with pytest.raises(ConfigurationError, match="session other costs has a limit"):
+        current.resume("other")
+    stayed = current.conversation.session_id
+    current.use(None)
+    current.resume("other")
+
+    assert (stayed, current.conversation.session_id) == (FIRST, "other")
+
+
+def test_the_image_of_a_session_is_that_of_its_creation_whatever_was_registered_since(begin: Begin) -> None:
+    current = begin()
+    say(current, "One")
+    current.runtime.images.register(Image(id="chat", system_prompt="Be rude."))
+
+    current.resume(current.runtime.sessions.branch(FIRST).id)
+
+    assert current.definition().system_prompt == "Be kind."
+
+
+def test_the_way_back_names_the_log_if_somebody_named_it(begin: Begin, tmp_path: Path) -> None:
+    current = begin()
+
+    assert current.way_back == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'}"

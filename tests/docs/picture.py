@@ -1,0 +1,132 @@
+"""The picture of the chat in the README: a chat as it looks. `python -m tests.docs.picture` draws it anew."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import reenact
+from reenact.terminal import Screen, SpecialKey, TerminalEmulator
+from reenact.terminal.screen.drawing import svg
+from reenact.testing import FakeMessagesAPI, FakeReply
+from tests.started.programs import Programs, starting_programs
+
+PICTURE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "chat.svg"
+COLUMNS: Final = 92
+ROWS: Final = 34
+_MODEL: Final = "claude-sonnet-5"
+_PATIENCE: Final = 20.0
+_ID: Final = re.compile(r"(?<=ses_)[0-9a-z]{26}")
+_TOOLS: Final = '''
+from reenact import tool
+
+
+@tool
+def look_at(bed: str) -> dict[str, str]:
+    """Look at what is in a bed."""
+    return {"moisture": "18 %", "sun since": "9 hours"}
+
+
+@tool(intervention="required")
+def water(bed: str, liters: int) -> str:
+    """Water a bed."""
+    return f"{liters} liters in 4 minutes"
+'''
+_ANSWER: Final = """\
+## The tomatoes were thirsty
+
+Their soil had **18 %** of water left, and the sun was on them for nine hours. Now:
+
+- 12 liters are in the ground, which is enough until *Thursday*
+- the hose is off, and `water` asks you before it runs again
+
+```python
+@tool(intervention="required")
+def water(bed: str, liters: int) -> str:
+    ...
+```
+"""
+
+
+def picture(programs: Programs, directory: Path) -> str:
+    """Return the picture of a chat that takes place in this directory: always the same."""
+    return svg(_the_same(_last_screen(programs, directory)))
+
+
+def _last_screen(programs: Programs, directory: Path) -> Screen:
+    (directory / "garden.py").write_text(_TOOLS, encoding="utf-8")
+    arguments = ["--tools", "garden.py", "--model", _MODEL, "--price", f"{_MODEL}=3,15"]
+    with FakeMessagesAPI() as api:
+        api.script(
+            [
+                FakeReply(text=None, tools=[("look_at", {"bed": "tomatoes"})], stop_reason="tool_use"),
+                _call("toolu_2", "water", {"bed": "tomatoes", "liters": 12}),
+                FakeReply(text=_ANSWER, usage={"input_tokens": 1893, "output_tokens": 121}),
+            ]
+        )
+        environ = {
+            "ANTHROPIC_API_KEY": "sk-ant-of-nobody",
+            "ANTHROPIC_BASE_URL": api.url,
+            "HOME": str(directory),
+            "PYTHONPATH": str(Path(reenact.__file__).parent.parent),
+        }
+        with TerminalEmulator(
+            "reenact",
+            arguments,
+            env=environ,
+            cwd=directory,
+            cols=COLUMNS,
+            rows=ROWS,
+            timeout=_PATIENCE,
+            spawner=programs.at_terminal,
+        ) as terminal:
+            _talk(terminal)
+            return terminal.screen
+
+
+def _talk(terminal: TerminalEmulator) -> None:
+    _wait_for_prompt(terminal)
+    terminal.send_line("Do the tomatoes need water? Then give them some.")
+    terminal.wait_for("turn:")
+    terminal.send_line("y")
+    terminal.wait_for("...")
+    _wait_for_prompt(terminal)
+
+
+def _wait_for_prompt(terminal: TerminalEmulator) -> None:
+    def is_there(screen: Screen) -> bool:
+        return screen.lines[screen.cursor.row] == ">" and screen.cursor.column == len("> ")
+
+    terminal.wait_until(is_there, what="an empty prompt")
+
+
+def _call(call_id: str, name: str, arguments: dict[str, object]) -> FakeReply:
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+    return FakeReply(content=[block], stop_reason="tool_use")
+
+
+def _the_same(screen: Screen) -> Screen:
+    """Return the screen with an id that is the same each time."""
+    rows = list(screen.cells)
+    for number, line in enumerate(screen.lines):
+        for found in _ID.finditer(line):
+            row = list(rows[number])
+            for place, letter in enumerate("01k6r0t3e8vd5mzq4xw2yh9n7c", found.start()):
+                row[place] = msgspec.structs.replace(row[place], text=letter)
+            rows[number] = tuple(row)
+    lines = tuple(_ID.sub("01k6r0t3e8vd5mzq4xw2yh9n7c", line) for line in screen.lines)
+    return msgspec.structs.replace(screen, cells=tuple(rows), lines=lines)
+
+
+def main() -> None:
+    """Draw the picture anew."""
+    with starting_programs() as programs, tempfile.TemporaryDirectory() as directory:
+        PICTURE.write_text(picture(programs, Path(directory)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
