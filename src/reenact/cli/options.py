@@ -34,9 +34,9 @@ class Shell(StrEnum):
 class TalkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation; `prompt` is None for a chat, and `-` for what standard input holds.
 
-    `max_turns` is how often the model may be asked for one prompt. `allowed_by_settings` tells that it is settings, which
-    are for all sessions, that name the allowed tools. `of_new` are the options of sessions that are begun while one goes
-    on, where settings make them others.
+    `max_turns` is how often the model may be asked for one prompt. `allowed_by_settings` tells that the allowed tools
+    are named by settings, which are for all sessions. `of_new` are the options of sessions that are begun while one
+    goes on, where settings make them others.
     """
 
     prompt: str | None = None
