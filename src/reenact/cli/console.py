@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping
+from logging import LogRecord
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -185,7 +186,7 @@ class Console:
             self.abandon()
             raise OutputLostError(error.strerror or str(error)) from error
 
-    def _is_news(self, record: logging.LogRecord) -> bool:
+    def _is_news(self, record: LogRecord) -> bool:
         """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""
         if self._session_id is None or self.debug or record.name.startswith(logger.name):
             return True

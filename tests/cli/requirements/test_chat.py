@@ -79,7 +79,7 @@ def test_requirement_2_2_an_answer_is_there_word_for_word_and_the_prompt_waits_b
     assert shown(screen).endswith("sign.>"), "nothing stands between the answer and the prompt, or below it"
 
 
-@everywhere
+@pytest.mark.parametrize("view", [WIDE, TINY], ids=str)
 def test_requirement_2_3_exit_ends_with_0_and_leaves_the_terminal_as_it_was(talk: At, view: View) -> None:
     terminal = talk(view)
 
