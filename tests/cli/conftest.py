@@ -63,6 +63,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
         **inherited,
         "HOME": str(home),
         "PYTHONPATH": str(Path(reenact.__file__).parent.parent),
+        "SSL_CERT_DIR": str(home),  # nobody shows a certificate here, and to load all of the system's takes long
         "TERM": "xterm",
     }
 

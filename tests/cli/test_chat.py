@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reenact import Runtime
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
-from reenact.testing import FakeMessagesAPI
+from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
 from tests.cli.tools import MAIL, Office
 
@@ -127,21 +128,6 @@ def test_a_terminal_with_colours_gets_some_when_something_fails(chat: Chat) -> N
     assert has_colours(terminal)
 
 
-def test_only_the_answers_go_where_the_output_is_sent(
-    command: list[str], environ: dict[str, str], tmp_path: Path
-) -> None:
-    sent = ["/bin/sh", "-c", 'exec "$@" >answers.txt', "sh", *command]
-    with TerminalEmulator(sent, env=environ, cwd=tmp_path, timeout=PATIENCE) as terminal:
-        terminal.wait_for(PROMPT)
-        terminal.send_line("Hello")
-        terminal.wait_for("\n\r\n")  # the answer itself is not to be seen, but the blank line behind it is
-        terminal.wait_for(PROMPT)
-        terminal.send_key(SpecialKey.CTRL_D)
-        terminal.wait_for_exit()
-
-    assert Path(tmp_path, "answers.txt").read_text() == "Hello from mock!\n"
-
-
 def test_the_loss_of_the_agent_is_told_and_the_chat_goes_on_with_another(
     command: list[str], environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -209,6 +195,32 @@ def test_a_call_that_waits_in_another_session_is_asked_about_when_one_comes_ther
     terminal.wait_for("Run it?")
     terminal.send_line("y")
     terminal.wait_for("Hello from the fake API!")
+
+    assert office.sent == "ann@example.org: Hello\n"
+
+
+def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
+    chat: Chat, office: Office, tmp_path: Path
+) -> None:
+    office.model_asks_for(MAIL)
+    first = chat("--db", "log.db", *office.tools, **office.claude)
+    first.send_line("Write to Ann")
+    first.wait_for("Run it?")
+    first.send_key(SpecialKey.CTRL_C)
+    first.wait_for(PROMPT)
+    first.send_key(SpecialKey.CTRL_D)
+    first.wait_for_exit()
+    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory()) as runtime:
+        (call,) = runtime.agents.pending()
+        runtime.agents.receive(runtime.sessions.run(call.session_id), "And thank you")
+    for text in ("The mail is sent.", "You are welcome."):
+        office.api.reply(text=text)
+
+    again = chat("--db", "log.db", "--continue", *office.tools, until="Run it?", **office.claude)
+    again.send_line("y")
+    again.wait_for("The mail is sent.")
+    again.wait_for("You are welcome.")
+    again.wait_for(PROMPT)
 
     assert office.sent == "ann@example.org: Hello\n"
 

@@ -9,24 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from reenact import Image, Runtime
-from reenact.cli.answering import Answering
 from reenact.cli.choices import Choices
 from reenact.cli.commands import HELP, TABLE, Commands
-from reenact.cli.console import Console
-from reenact.cli.conversation import Conversation
-from reenact.cli.current import Current
 from reenact.cli.decisions import Decision
 from reenact.cli.extending import Extending
 from reenact.cli.here import Here
-from reenact.cli.options import TalkOptions
 from reenact.domain.errors import ReenactError
 from reenact.domain.people import PendingCall
-from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
+from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Json, Run
+from tests.cli.talks import FIRST, beginning, say, unheard
 from tests.cli.tools import BOB, MAIL, Office
 
-FIRST = "ses_first"
 USED: Json = {"input_tokens": 1200, "output_tokens": 30, "cache_read_input_tokens": 400}
 PRICED = ("--price", "claude-sonnet-5=10,100")
 
@@ -84,29 +78,13 @@ def said() -> list[str]:
 
 @pytest.fixture
 def here(tmp_path: Path, talking: Listening, said: list[str]) -> Iterator[Here]:
-    answerer = Answering(MockEnvironmentFactory())
-    with Runtime.open(tmp_path / "log.db", environment=answerer) as runtime:
-        current = Current(
-            Conversation(runtime, Image(id="chat"), session_id=FIRST, is_new=True),
-            new_image=lambda: Image(id="chat"),
-            answerer=answerer,
-            extending=WithFix(),
-            options=TalkOptions(database=str(tmp_path / "log.db")),
-            console=Console({}, in_ci=False),
-            prices={},
-        )
+    with beginning(tmp_path, extending=WithFix()) as current:
         yield Here(current=current, talking=talking, extending=WithFix(), say=said.append)
 
 
 @pytest.fixture
 def commands(here: Here) -> Commands:
     return Commands(here)
-
-
-def begun(here: Here, *texts: str) -> None:
-    """Say these in the session, and hear the answers."""
-    for text in texts:
-        here.current.conversation.ask(text, lambda _, *, is_own: None)
 
 
 @pytest.mark.parametrize(
@@ -192,13 +170,13 @@ def test_help_and_completion_have_the_same_commands(commands: Commands, said: li
 
 def test_what_may_stand_behind_a_command_is_there_as_soon_as_it_happened(here: Here, commands: Commands) -> None:
     choices: Choices = commands
-    begun(here, "About apples")
+    say(here.current, "About apples")
     here.current.begin_anew()
-    begun(here, "About pears", "And plums")
+    say(here.current, "About pears", "And plums")
     second = here.current.conversation.session_id
 
     resumed, points = choices.arguments("/resume"), choices.arguments("branch")
-    begun(here, "And more")
+    say(here.current, "And more")
 
     assert resumed == [(FIRST, "About apples")]
     assert [words for _, words in points] == ["And plums", "About pears"]
@@ -207,31 +185,31 @@ def test_what_may_stand_behind_a_command_is_there_as_soon_as_it_happened(here: H
     assert choices.arguments("/resume") == [(second, "About pears")]
 
 
-@pytest.mark.parametrize("word", ["/help", "/nothing", "", "/", "\ud800", *TABLE])
 def test_what_may_stand_behind_a_word_is_never_a_failure(
-    here: Here, commands: Commands, monkeypatch: pytest.MonkeyPatch, word: str
+    here: Here, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    say(here.current, "One")
+
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(here.current.runtime.sessions, "list_by_container", fail)
-    monkeypatch.setattr(here.current.runtime.agents, "pending", fail)
+    for facade, method in (("sessions", "list_by_container"), ("sessions", "usage"), ("agents", "pending")):
+        monkeypatch.setattr(getattr(here.current.runtime, facade), method, fail)
+    monkeypatch.setattr(here.current, "reading", fail)
 
-    assert [*commands.arguments(word)] in ([], [("default", "what each session was created with"), *MODELS])
-
-
-MODELS = [("claude-sonnet-5", "")]
+    for word in (*TABLE, "/nothing", "", "/", "//", "\ud800"):
+        assert [*commands.arguments(word)] == []
 
 
 def test_a_session_is_meant_by_its_number_in_the_list_that_was_shown(
     here: Here, commands: Commands, said: list[str], talking: Listening
 ) -> None:
     for text in ("One", "Two", "Three"):
-        begun(here, text)
+        say(here.current, text)
         here.current.begin_anew()
     commands.take("/sessions")
     listed = [line.split()[1] for line in said]
-    begun(here, "Four")  # which is the first in a new list
+    say(here.current, "Four")  # which is the first in a new list
 
     commands.take("/resume 2")
 
@@ -244,7 +222,7 @@ def test_a_session_is_meant_by_its_number_in_the_list_that_was_shown(
 def test_a_session_is_meant_by_a_beginning_that_no_other_has(
     here: Here, commands: Commands, said: list[str], talking: Listening
 ) -> None:
-    begun(here, "One")
+    say(here.current, "One")
     for name in ("ses_pear", "ses_plum", "2"):
         here.current.runtime.sessions.branch(FIRST, new_session_id=name)
 
@@ -274,7 +252,7 @@ def test_a_session_that_is_not_there_is_a_failure_and_one_that_one_is_in_is_none
 
 
 def test_resume_without_a_name_lists_them_and_says_how(here: Here, commands: Commands, said: list[str]) -> None:
-    begun(here, "One")
+    say(here.current, "One")
 
     commands.take("/resume")
 
@@ -284,7 +262,7 @@ def test_resume_without_a_name_lists_them_and_says_how(here: Here, commands: Com
 
 def test_a_branch_begins_now_and_says_where_it_comes_from(here: Here, commands: Commands, said: list[str]) -> None:
     commands.take("/branch")
-    begun(here, "One")
+    say(here.current, "One")
     now = here.current.runtime.position
 
     commands.take("/branch")
@@ -301,7 +279,7 @@ def test_a_branch_begins_now_and_says_where_it_comes_from(here: Here, commands: 
 def test_a_branch_may_begin_at_a_position_and_with_another_message(
     here: Here, commands: Commands, talking: Listening, edit: str
 ) -> None:
-    begun(here, "One", "Two")
+    say(here.current, "One", "Two")
     (position, _), _ = reversed(commands.arguments("/branch"))
 
     commands.take(f"/branch {position} {edit}")
@@ -309,18 +287,18 @@ def test_a_branch_may_begin_at_a_position_and_with_another_message(
     runtime, branch = here.current.runtime, here.current.conversation.session_id
     (turn,) = runtime.sessions.turns(branch)
     assert talking.taken_up == [turn.id]
-    here.current.conversation.take_up(talking.taken_up, lambda _, *, is_own: None)
+    here.current.conversation.take_up(talking.taken_up, unheard)
     assert [message.text for message in runtime.sessions.messages(branch)] == [edit, "Hello from mock!"]
 
 
 def test_a_branch_with_another_message_alone_edits_the_last_one(
     here: Here, commands: Commands, talking: Listening
 ) -> None:
-    begun(here, "One", "Two")
+    say(here.current, "One", "Two")
 
     commands.take("/branch In June instead")
 
-    here.current.conversation.take_up(talking.taken_up, lambda _, *, is_own: None)
+    here.current.conversation.take_up(talking.taken_up, unheard)
     messages = here.current.runtime.sessions.messages(here.current.conversation.session_id)
     assert [message.text for message in messages if message.role == "user"] == ["One", "In June instead"]
 
@@ -329,7 +307,7 @@ def test_a_branch_with_another_message_alone_edits_the_last_one(
 def test_a_position_that_there_is_not_is_a_failure(
     here: Here, commands: Commands, talking: Listening, position: str
 ) -> None:
-    begun(here, "One")
+    say(here.current, "One")
 
     commands.take(f"/branch {position}")
 
@@ -349,9 +327,9 @@ def test_so_many_events_there_are_not(commands: Commands, talking: Listening, co
 def test_the_log_has_the_last_events_of_this_session_and_of_what_it_shares(
     here: Here, commands: Commands, said: list[str]
 ) -> None:
-    begun(here, "About apples")
+    say(here.current, "About apples")
     here.current.begin_anew()
-    begun(here, "About pears")
+    say(here.current, "About pears")
     here.current.resume(FIRST)
     commands.take("/branch")
     said.clear()
@@ -370,7 +348,7 @@ def test_the_log_has_the_last_events_of_this_session_and_of_what_it_shares(
 
 @pytest.mark.parametrize("width", [30, 80])
 def test_events_are_cut_to_the_width_of_the_terminal(here: Here, said: list[str], width: int) -> None:
-    begun(here, "About apples " * 30)
+    say(here.current, "About apples " * 30)
 
     Commands(replace(here, width=lambda: width)).take("/log")
 
@@ -388,7 +366,7 @@ def test_help_fits_terminals_of_any_width(here: Here, said: list[str], width: in
 
 
 def test_the_last_exchange_tells_where_one_is_in_a_few_lines(here: Here, said: list[str]) -> None:
-    begun(here, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
+    say(here.current, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
     commands = Commands(replace(here, width=lambda: 40))
     commands.take("/new")
 

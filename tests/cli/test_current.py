@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-from reenact import Image, Runtime
+from reenact import Image
 from reenact.actors.bus import Subscription
-from reenact.cli.answer import Answer
-from reenact.cli.answering import Answering
-from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.current import Current
 from reenact.cli.extending import Extending
-from reenact.cli.options import TalkOptions
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.events import Envelope
 from reenact.domain.loop.ledger import Price
-from reenact.testing import MockEnvironmentFactory
+from tests.cli.talks import FIRST, Warned, beginning, said, say, unheard
 
-FIRST = "ses_first"
 NEW = Image(id="chat", system_prompt="Be kind.")
 Begin: TypeAlias = Callable[..., Current]
-
-
-def unheard(event: Envelope, *, is_own: bool) -> None:
-    """Hear nothing."""
-
-
-def say(current: Current, text: str) -> Answer:
-    """Ask in the session that is current."""
-    return current.conversation.ask(text, unheard)
 
 
 class Told(Extending):
@@ -54,36 +41,20 @@ def told() -> Told:
 
 
 @pytest.fixture
-def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """All that people are warned of."""
-    warnings: list[str] = []
-    monkeypatch.setattr(Console, "warn", lambda _, message: warnings.append(message))
-    return warnings
+def warned() -> Warned:
+    return Warned()
 
 
 @pytest.fixture
-def begin(tmp_path: Path, told: Told) -> Iterator[Begin]:
+def begin(tmp_path: Path, told: Told, warned: Warned) -> Iterator[Begin]:
     """Return what begins in a new session of a log of its own."""
-    runtimes: list[Runtime] = []
+    with ExitStack() as begun:
 
-    def begin(image: Image = NEW, *, mock: bool = False, prices: dict[str, Price] | None = None) -> Current:
-        answerer = Answering(MockEnvironmentFactory(), mock="the mock answers" if mock else None)
-        options = TalkOptions(database=str(tmp_path / "log.db"))
-        runtime = Runtime.open(tmp_path / "log.db", environment=answerer, prices=prices)
-        runtimes.append(runtime)
-        return Current(
-            Conversation(runtime, image, session_id=FIRST, is_new=True),
-            new_image=lambda: image,
-            answerer=answerer,
-            extending=told,
-            options=options,
-            console=Console({}, in_ci=False),
-            prices=prices or {},
-        )
+        def begin(image: Image = NEW, *, prices: dict[str, Price] | None = None) -> Current:
+            there = beginning(tmp_path, image=image, extending=told, prices=prices, console=warned)
+            return begun.enter_context(there)
 
-    yield begin
-    for runtime in runtimes:
-        runtime.close()
+        yield begin
 
 
 def test_a_new_session_is_there_with_its_first_message_and_the_one_before_can_be_gone_on_with(begin: Begin) -> None:
@@ -98,8 +69,7 @@ def test_a_new_session_is_there_with_its_first_message_and_the_one_before_can_be
     say(current, "Three")
 
     assert before == 1
-    assert [one.text for one in runtime.sessions.messages(FIRST) if one.role == "user"] == ["One", "Three"]
-    assert [one.text for one in runtime.sessions.messages(second) if one.role == "user"] == ["Two"]
+    assert (said(current, FIRST), said(current, second)) == (["One", "Three"], ["Two"])
 
 
 def test_a_hundred_switches_leave_no_agents_no_subscriptions_and_no_threads(
@@ -141,7 +111,8 @@ def test_a_session_that_does_not_exist_leaves_one_where_one_is(begin: Begin, tol
 
     assert current.conversation.session_id == FIRST
     assert told.of == []
-    assert say(current, "Two").problem is None
+    say(current, "Two")
+    assert said(current, FIRST) == ["One", "Two"]
 
 
 @pytest.mark.parametrize("failing", ["run", "destroy"])
@@ -161,8 +132,8 @@ def test_what_fails_on_the_way_leaves_one_where_one_is(
             current.resume(other.id)
 
     assert current.conversation.session_id == FIRST
-    assert say(current, "Two").problem is None
-    assert [one.text for one in current.runtime.sessions.messages(other.id) if one.role == "user"] == ["One"]
+    say(current, "Two")
+    assert (said(current, FIRST), said(current, other.id)) == (["One", "Two"], ["One"])
 
 
 def test_hooks_are_told_where_one_is_once_one_is_there(begin: Begin, told: Told) -> None:
@@ -186,9 +157,7 @@ def test_what_waits_in_a_branch_is_taken_up_and_heard_out(begin: Begin) -> None:
     answer = current.conversation.take_up(current.waiting, unheard)
 
     assert (len(current.waiting), answer.text, answer.problem) == (1, "Hello from mock!", None)
-    asked = [one.text for one in current.runtime.sessions.messages(current.conversation.session_id)]
-    assert asked == ["Another one", "Hello from mock!"]
-    assert [one.text for one in current.runtime.sessions.messages(FIRST)] == ["One", "Hello from mock!"]
+    assert (said(current), said(current, FIRST)) == (["Another one"], ["One"])
 
 
 def test_a_history_that_is_left_at_any_position_has_only_messages_waiting_that_nobody_took_up(begin: Begin) -> None:
@@ -206,9 +175,7 @@ def test_a_history_that_is_left_at_any_position_has_only_messages_waiting_that_n
         assert current.conversation.waiting() == [], f"{waiting} at {position}"
 
 
-def test_a_model_of_this_run_is_told_of_as_a_departure_wherever_another_was_meant(
-    begin: Begin, warned: list[str]
-) -> None:
+def test_a_model_of_this_run_is_told_of_as_a_departure_wherever_another_was_meant(begin: Begin, warned: Warned) -> None:
     current = begin(Image(id="chat", model="claude-one"))
     say(current, "One")
     current.branch(at=None, edit=None)
@@ -216,13 +183,13 @@ def test_a_model_of_this_run_is_told_of_as_a_departure_wherever_another_was_mean
     current.use("claude-two")
     who = current.who
     current.resume(FIRST)
-    departures = [*warned]
+    departures = [*warned.warnings]
     current.use(None)
     current.resume(current.runtime.sessions.branch(FIRST).id)
 
     assert who == "Claude (claude-two) answers"
     assert departures == ["the session was created with the model claude-one; this run has the model claude-two"]
-    assert (warned, current.who) == (departures, "Claude (claude-one) answers")
+    assert (warned.warnings, current.who) == (departures, "Claude (claude-one) answers")
 
 
 def test_another_model_ends_the_agent_and_the_next_question_has_one_that_asks_it(begin: Begin) -> None:

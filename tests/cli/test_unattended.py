@@ -10,7 +10,7 @@ from reenact.terminal import SpecialKey
 from tests.cli.conftest import PROMPT, Chat, Run
 from tests.cli.tools import BOB, MAIL, WEATHER, Office
 
-WHY = "no person is there to approve it; run with --allow-tool send_mail"
+WHY = "no person is there to approve it; run with --allowed-tools send_mail"
 
 
 def test_a_call_that_a_person_would_have_to_approve_is_rejected_and_the_model_answers(run: Run, office: Office) -> None:
@@ -29,7 +29,7 @@ def test_a_call_that_a_person_would_have_to_approve_is_rejected_and_the_model_an
 def test_a_call_that_an_option_allows_runs(run: Run, office: Office, pattern: str) -> None:
     office.model_asks_for(MAIL)
 
-    done = run("-p", "Write to Ann", *office.tools, "--allow-tool", pattern, **office.claude)
+    done = run("-p", "Write to Ann", *office.tools, "--allowed-tools", pattern, **office.claude)
 
     assert (done.code, office.sent) == (0, "ann@example.org: Hello\n")
     assert WHY not in done.err
@@ -39,7 +39,7 @@ def test_a_call_that_an_option_allows_runs(run: Run, office: Office, pattern: st
 def test_an_option_allows_exactly_what_it_names(run: Run, office: Office, pattern: str) -> None:
     office.model_asks_for(MAIL)
 
-    run("-p", "Write to Ann", *office.tools, "--allow-tool", pattern, **office.claude)
+    run("-p", "Write to Ann", *office.tools, "--allowed-tools", pattern, **office.claude)
 
     assert office.sent == ""
 
@@ -48,7 +48,7 @@ def test_what_a_policy_denies_no_option_allows(run: Run, office: Office) -> None
     (office.directory / "policy.json").write_text('{"deny": ["send_mail"]}')
     office.model_asks_for(MAIL)
 
-    done = run("-p", "Write", *office.tools, "--policy", "policy.json", "--allow-tool", "*", **office.claude)
+    done = run("-p", "Write", *office.tools, "--policy", "policy.json", "--allowed-tools", "*", **office.claude)
 
     assert (done.code, office.sent) == (0, "")
     assert office.results[0]["is_error"]
@@ -57,7 +57,7 @@ def test_what_a_policy_denies_no_option_allows(run: Run, office: Office) -> None
 def test_of_several_calls_each_is_decided_by_itself(run: Run, office: Office) -> None:
     office.model_asks_for(MAIL, WEATHER, ("ask_user", {"prompt": "Which?"}))
 
-    done = run("-p", "Go", *office.tools, "--allow-tool", "send_mail", "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, "--allowed-tools", "send_mail", "--output-format", "json", **office.claude)
 
     assert office.sent == "ann@example.org: Hello\n"
     assert [(call["name"], call["is_error"]) for call in done.result["tool_calls"]] == [
@@ -71,7 +71,7 @@ def test_of_several_calls_each_is_decided_by_itself(run: Run, office: Office) ->
 def test_a_question_to_a_person_is_rejected(run: Run, office: Office, options: list[str] | None) -> None:
     office.model_asks_person("Which?", options)
 
-    done = run("-p", "Paint", *office.tools, "--allow-tool", "*", **office.claude)
+    done = run("-p", "Paint", *office.tools, "--allowed-tools", "*", **office.claude)
 
     assert done.code == 0
     assert "no person is there to answer it" in done.err
@@ -115,7 +115,7 @@ def test_a_json_stream_has_what_happens_to_calls(run: Run, office: Office) -> No
     office.model_asks_for(MAIL, WEATHER)
 
     done = run(
-        "-p", "Go", *office.tools, "--allow-tool", "send_mail", "--output-format", "stream-json", **office.claude
+        "-p", "Go", *office.tools, "--allowed-tools", "send_mail", "--output-format", "stream-json", **office.claude
     )
 
     *events, result = done.objects
@@ -133,7 +133,7 @@ def test_a_json_stream_has_what_happens_to_calls(run: Run, office: Office) -> No
 def test_what_tools_print_is_no_part_of_the_result(start: Run, office: Office) -> None:
     office.model_asks_for(MAIL)
 
-    done = start("-p", "Go", *office.tools, "--allow-tool", "*", "--output-format", "json", **office.claude)
+    done = start("-p", "Go", *office.tools, "--allowed-tools", "*", "--output-format", "json", **office.claude)
 
     assert len(done.result["tool_calls"]) == 1
     assert "a tool may print" in done.err
@@ -176,7 +176,7 @@ def test_what_a_person_has_left_waiting_is_not_decided_in_passing(chat: Chat, ru
     left_waiting(chat, office)
 
     done = run(
-        "--continue", "-p", "And?", *office.tools, "--allow-tool", "*", "--output-format", "json", **office.claude
+        "--continue", "-p", "And?", *office.tools, "--allowed-tools", "*", "--output-format", "json", **office.claude
     )
 
     assert (done.code, done.result["error"]["type"]) == (2, "waiting_for_human_input")
@@ -211,7 +211,7 @@ def test_a_tool_whose_function_is_not_handed_in_again_is_told_of(run: Run, offic
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--policy", "p.json"), ("--mcp-config", "m.json"), ("--max-steps", "3"), ("--max-cost", "1")]
+    ("option", "value"), [("--policy", "p.json"), ("--mcp-config", "m.json"), ("--max-turns", "3"), ("--max-cost", "1")]
 )
 def test_what_a_session_was_created_with_is_not_changed_later(run: Run, option: str, value: str) -> None:
     run("-p", "Hello")
@@ -226,10 +226,10 @@ def test_the_model_is_asked_no_more_often_than_the_option_says(run: Run, office:
     for count in range(5):
         office.model_asks_for(("read_lines", {"count": count}))
 
-    done = run("-p", "Go", *office.tools, "--max-steps", "3", "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, "--max-turns", "3", "--output-format", "json", **office.claude)
 
     assert (done.code, done.result["stop_reason"], len(office.api.requests)) == (0, "max_steps_exceeded", 3)
-    assert "--max-steps" in done.err
+    assert "--max-turns" in done.err
 
 
 def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> None:
@@ -250,7 +250,7 @@ def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> 
         (("--max-cost", "1"), "--max-cost needs what the model costs"),
         (("--max-cost", "-1", "--price", "m=1,2"), "--max-cost is an amount"),
         (("--max-cost", "nan", "--price", "m=1,2"), "--max-cost is an amount"),
-        (("--max-steps", "0"), "--max-steps is a number from 1 on"),
+        (("--max-turns", "0"), "--max-turns is a number from 1 on"),
         (("--price", "m"), "--price m: say MODEL=IN,OUT"),
         (("--price", "m=1"), "say MODEL=IN,OUT"),
         (("--price", "=1,2"), "say MODEL=IN,OUT"),

@@ -30,7 +30,7 @@ from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.own.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
 from tests.projections.histories import ListLog, Recorded
-from tests.runtime.test_storage import mount, mounted
+from tests.started.disks import mount, mounted
 
 
 class Squeamish(Words):

@@ -190,7 +190,7 @@ def test_a_log_that_is_served_is_served_once(start: Start, environ: dict[str, st
         (("--token-file", "nowhere"), "nowhere"),
         (("--origin", "*"), "origin"),
         (("--scenario", "nonsense"), "nonsense"),
-        (("--max-steps", "0"), "--max-steps"),
+        (("--max-turns", "0"), "--max-turns"),
         (("--max-cost", "1"), "--price"),
         (("--keep-deltas", "-1"), "--keep-deltas"),
         (("--keep-consumers", "nan"), "--keep-consumers"),

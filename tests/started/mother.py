@@ -5,15 +5,18 @@ Each order comes with four descriptors: the three that the program talks through
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
 import signal
 import socket
 import sys
+import tempfile
 import termios
 import warnings
 from pathlib import Path
@@ -29,6 +32,7 @@ def main() -> None:
     link = socket.socket(fileno=int(sys.argv[1]))
     for name in sys.argv[2:]:
         importlib.import_module(name)
+    warm_up()
     gc.freeze()  # a program that ends would visit all of that, and copy it in order to do so
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the guards
     while True:
@@ -42,6 +46,13 @@ def main() -> None:
             return
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def warm_up() -> None:
+    """Run the command once: whatever is compiled when it is first needed is there for every program."""
+    with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stderr(io.StringIO()):
+        os.environ.update(HOME=directory, MOCK_LLM="1")
+        importlib.import_module("reenact.cli").main(["-p", "Hello"])
 
 
 def guard(descriptors: list[int]) -> None:

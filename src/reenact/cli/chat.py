@@ -91,9 +91,13 @@ class _Chat:
     def _stays(self) -> bool:
         """Return whether the person stays, who has pressed Ctrl+C instead of Enter; what stood there is cleared."""
         self._presses += 1
+        return self._is_warned()
+
+    def _is_warned(self) -> bool:
+        """Say what Ctrl+C would do now, if it was pressed once; return whether it was not pressed twice."""
         if self._presses == 1:
             self._screen.print(_ONCE_MORE, style="dim")
-        return self._presses == 1
+        return self._presses <= 1
 
     def _do(self, act: Callable[[], bool]) -> bool:
         """Do it, and tell if it fails; return whether the chat goes on."""
@@ -108,8 +112,9 @@ class _Chat:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the person may have more to say
                 self._console.report(problem_of(error), error)
-        self._presses = len(pressed) + self._talking.interrupted
-        return goes_on and self._presses <= 1
+        said = self._talking.interrupted
+        self._presses = len(pressed) + said
+        return goes_on and (self._presses <= 1 if said else self._is_warned())
 
 
 def _welcome(current: Current, screen: Screen, who: str) -> None:

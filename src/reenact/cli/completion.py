@@ -83,21 +83,21 @@ class _Place:
     def choices(self, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
         """Return what the word may become, and whether it may be a file."""
         if self._waiting is not None:
-            return self._values(self._waiting.metavar, environ)
-        name, is_joined, _ = word.partition("=")
+            return self._values(self._waiting.metavar, word, environ)
+        name, is_joined, value = word.partition("=")
         if word.startswith("-") and not self._only_arguments:
             if not is_joined:
                 return self._options(), False
             option = options_of(self._command).get(name)
-            values, files = ([], False) if option is None else self._values(option.metavar, environ)
-            return [(f"{name}={value}", about) for value, about in values], files
+            values, files = ([], False) if option is None else self._values(option.metavar, value, environ)
+            return [(f"{name}={one}", about) for one, about in values], files
         if isinstance(self._command, TyperGroup) and not self._arguments:
             return list(commands_of(self._command)), False
         arguments = [one for one in self._command.params if isinstance(one, TyperArgument)]
         at = min(self._arguments, len(arguments) - 1)
         if at < 0 or (self._arguments > at and arguments[at].nargs == 1):
             return [], False
-        return self._values(arguments[at].metavar, environ)
+        return self._values(arguments[at].metavar, word, environ)
 
     def _pass(self, word: str) -> None:
         if self._waiting is not None:
@@ -133,7 +133,7 @@ class _Place:
         fresh = [(name, one.help or "") for name, one in known if one.multiple or one.name not in self._given]
         return [*fresh, *((name, "Show this.") for name in ALWAYS)]
 
-    def _values(self, metavar: str | None, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
+    def _values(self, metavar: str | None, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
         """Return the values that are meant by the word which stands for them in the help, and whether files are."""
         kinds = set(_KINDS.findall(metavar or ""))
         if metavar and not kinds:
@@ -143,7 +143,7 @@ class _Place:
             with contextlib.suppress(Exception):
                 found += self._sessions(environ)
         if "TYPE" in kinds:
-            found += _types()
+            found += _types(word)
         if "COMMAND" in kinds:
             found += commands_of(self._root)
         return found, bool(kinds & _FILES)
@@ -155,10 +155,11 @@ class _Place:
         return recent_sessions(named or str(default_database(environ)))
 
 
-def _types() -> list[Choice]:
+def _types(word: str) -> list[Choice]:
+    """Return the types of events, written as the word is: subscribers and the log differ in what is between words."""
     from reenact.domain.stored import STORED  # noqa: PLC0415 - when they are asked for
 
-    return [(name, "") for name in sorted(STORED)]
+    return [(name.replace("-", "_") if "_" in word else name, "") for name in sorted(STORED)]
 
 
 def _joined(words: Sequence[str]) -> tuple[list[str], int]:

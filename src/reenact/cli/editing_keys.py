@@ -76,12 +76,14 @@ def complete(buffer: Buffer) -> None:
 
 
 def close_on_escape(keys: KeyProcessor, buffer: Buffer) -> None:
-    """Let Esc close what is offered at once, though it may be the beginning of another key."""
+    """Let Esc close what is offered at once; alone it does nothing else, with another key it is a part of that."""
 
     def look(_: object) -> None:
         if buffer.complete_state is not None and [one.key for one in keys.key_buffer] == [Keys.Escape]:
             buffer.complete_state = None
             buffer.on_completions_changed.fire()
+            if not keys.input_queue:
+                keys.key_buffer.clear()
 
     keys.after_key_press += look
 

@@ -13,6 +13,7 @@ from reenact.cli.here import Here, settle
 from reenact.cli.looking import entries, newest_sessions, sessions
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import Message
+from reenact.domain.tools import is_array, is_object
 
 _AS_CREATED: Final = "default"
 _PREFIX: Final = "ses_"
@@ -69,7 +70,7 @@ def model(here: Here, name: str) -> None:
     """Tell which model answers, or let another one answer from now on."""
     current = here.current
     if current.is_mocked:
-        here.say(f"{current.who}, whatever the model.")
+        here.say(f"{current.who}. It does so whatever the model.")
         return
     if name:
         current.use(None if name == _AS_CREATED else name)
@@ -102,7 +103,7 @@ def points(here: Here) -> list[tuple[str, str]]:
 
 def _words(content: object) -> str:
     """Return the first words of a message as the log has it."""
-    texts = (one.get("text") for one in content if isinstance(one, dict)) if isinstance(content, list) else ()
+    texts = [one.get("text") for one in content if is_object(one)] if is_array(content) else []
     return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 

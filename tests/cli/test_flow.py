@@ -1,0 +1,208 @@
+"""What keeps a chat going, and what ends it: with a keyboard that is a list of what is typed."""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from reenact.cli import chat as chatting
+from reenact.cli.answer import Answer, unasked
+from reenact.cli.attending import Attending
+from reenact.cli.console import Console
+from reenact.cli.current import Current
+from reenact.cli.extending import Extending
+from reenact.cli.failures import INTERRUPTED
+from reenact.domain.errors import StorageFullError
+from tests.cli.talks import FIRST, beginning, said, say
+
+CTRL_C = KeyboardInterrupt()
+CTRL_D = EOFError()
+Typed: TypeAlias = str | BaseException
+Keys: TypeAlias = Callable[..., int]
+
+
+class Acting(Extending):
+    """Does what `act` says in the place of asking."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.act: Callable[[str], None] = lambda _: None
+
+    def ask(self, attending: Attending, question: str) -> Answer:
+        """Take note of the question."""
+        self.asked.append(question)
+        self.act(question)
+        return super().ask(attending, question)
+
+
+class Interrupted(Acting):
+    """Every answer is interrupted."""
+
+    def ask(self, attending: Attending, question: str) -> Answer:
+        """Answer that somebody wanted no answer."""
+        self.asked.append(question)
+        self.act(question)
+        return unasked("", INTERRUPTED)
+
+
+@pytest.fixture
+def seen() -> io.StringIO:
+    """What the person sees."""
+    return io.StringIO()
+
+
+@pytest.fixture
+def current(tmp_path: Path) -> Iterator[Current]:
+    with beginning(tmp_path) as current:
+        yield current
+
+
+def nothing(*_: object) -> None:
+    """Stand for an editor that nobody types into."""
+
+
+@pytest.fixture
+def typing(current: Current, monkeypatch: pytest.MonkeyPatch, seen: io.StringIO) -> Keys:
+    """Return what chats with somebody who types this, and returns the exit code; all of it must be read."""
+
+    def typing(extending: Extending, *keys: Typed) -> int:
+        left = list(keys)
+
+        def read_question(_editor: object) -> str:
+            key = left.pop(0)
+            if isinstance(key, BaseException):
+                raise key
+            return key
+
+        console = Console({}, in_ci=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", seen)
+            patch.setattr(chatting, "read_question", read_question)
+            patch.setattr(chatting, "editor_of_questions", nothing)
+            patch.setattr("reenact.cli.talking.editor_of_decisions", nothing)
+            code = chatting.chat(current, console, extending, who="the mock answers", timeout=None)
+        assert left == [], "it was left before"
+        return code
+
+    return typing
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        (CTRL_D,),
+        ("/exit",),
+        (CTRL_C, CTRL_C),
+        (CTRL_C, CTRL_D),
+        (CTRL_C, "", CTRL_C, CTRL_C),
+        (CTRL_C, "Hello", CTRL_C, CTRL_C),
+        (CTRL_C, "/pending", CTRL_C, "/exit"),
+    ],
+    ids=repr,
+)
+def test_ctrl_c_twice_in_a_row_leaves_and_so_do_ctrl_d_and_exit(typing: Keys, keys: tuple[Typed, ...]) -> None:
+    acting = Acting()
+
+    code = typing(acting, *keys)
+
+    assert code == 0
+    assert acting.asked == [key for key in keys if key == "Hello"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("Hello", CTRL_C),
+        ("Hello", "", CTRL_C, CTRL_C),
+        ("Hello", "/pending", CTRL_C, CTRL_C),
+        ("Hello", "And now?", CTRL_C),
+    ],
+    ids=repr,
+)
+def test_at_the_prompt_behind_an_interrupted_answer_once_is_enough(typing: Keys, keys: tuple[Typed, ...]) -> None:
+    assert typing(Interrupted(), *keys) == 0
+
+
+def test_ctrl_c_while_nothing_can_be_interrupted_counts_as_one_at_the_prompt(typing: Keys, seen: io.StringIO) -> None:
+    acting = Acting()
+    acting.act = lambda _: signal.raise_signal(signal.SIGINT)
+
+    code = typing(acting, "Hello", CTRL_C)
+
+    assert code == 0
+    assert acting.asked == ["Hello"]
+    assert "Ctrl+C again, or Ctrl+D, leaves." in seen.getvalue()
+
+
+def test_ctrl_c_once_more_before_the_prompt_is_there_leaves(typing: Keys) -> None:
+    acting = Interrupted()
+    acting.act = lambda _: signal.raise_signal(signal.SIGINT)
+
+    assert typing(acting, "Hello") == 0
+
+
+def test_ctrl_c_twice_during_an_answer_leaves_at_once_and_says_how_to_come_back(
+    typing: Keys, current: Current, seen: io.StringIO
+) -> None:
+    say(current, "Before")
+    acting = Acting()
+
+    def press_twice(_: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    acting.act = press_twice
+
+    with pytest.raises(KeyboardInterrupt):
+        typing(acting, "Hello")
+
+    assert seen.getvalue().endswith(f"To come back: {current.way_back}\n")
+
+
+@pytest.mark.parametrize("error", [StorageFullError("the disk is full"), RuntimeError("unthinkable"), OSError("odd")])
+def test_whatever_fails_is_told_and_the_next_question_is_answered(
+    typing: Keys, seen: io.StringIO, current: Current, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    acting = Acting()
+
+    def fail(question: str) -> None:
+        if question == "Fail":
+            raise error
+
+    acting.act = fail
+
+    code = typing(acting, "Fail", "Hello", CTRL_D)
+
+    assert code == 0
+    assert str(error) in f"{seen.getvalue()}{caplog.text}"
+    assert said(current) == ["Hello"]
+
+
+def test_nobody_who_reads_the_answers_is_the_end(typing: Keys) -> None:
+    acting = Acting()
+
+    def fail(_: str) -> None:
+        raise BrokenPipeError
+
+    acting.act = fail
+
+    with pytest.raises(BrokenPipeError):
+        typing(acting, "Hello", CTRL_D)
+
+
+def test_what_waited_when_the_chat_began_is_answered_first(
+    typing: Keys, current: Current, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(current, "Before")
+    current.resume(current.runtime.sessions.branch(FIRST, edit="Instead").id)
+
+    typing(Acting(), CTRL_D)
+
+    assert "Hello from mock!" in capsys.readouterr().out
+    assert current.conversation.waiting() == []
