@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 import reenact
-from reenact.terminal import Screen, SpecialKey, TerminalEmulator
+from reenact.terminal import Screen, TerminalEmulator
 from reenact.terminal.screen.drawing import svg
 from reenact.testing import FakeMessagesAPI, FakeReply
 from tests.started.programs import Programs, starting_programs
