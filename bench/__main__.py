@@ -14,6 +14,7 @@ from typing import Final
 from bench import (
     auditing,
     branching,
+    cli,
     delivery,
     gil,
     imports,
@@ -71,6 +72,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "audit": audit,
     "scale": scale.workloads,
     "delivery": delivery.workloads,
+    "cli": cli.workloads,
     "imports": imports.workloads,
     "gil": gil.workloads,
     "terminal": terminal.workloads,

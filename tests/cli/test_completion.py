@@ -44,35 +44,35 @@ def completed(done: Outcome) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "choices"),
     [
-        (["--out"], {"--output-format"}),
-        (["--output-format", ""], {"text", "json", "stream-json"}),
-        (["--output-format", "j"], {"json"}),
-        (["--output-format=s"], {"--output-format=stream-json"}),
-        (["--output-format", "=", "s"], {"stream-json"}),  # as bash takes it apart
-        (["--output-format", "="], {"text", "json", "stream-json"}),
-        (["lo"], {"log"}),
-        (["--db", "x.db", "se"], {"sessions", "serve", "settings"}),
-        (["log", "--output-format", ""], {"text", "json"}),
-        (["log", "--type", "turn-f"], {"turn-failed"}),
-        (["log", "--type", "turn_f"], {"turn_failed"}),
-        (["log", "-f", "--rev"], {"--reverse"}),
-        (["extensions", "t"], {"trust"}),
-        (["extensions", "trust", "--un"], {"--untrust"}),
-        (["completion", ""], {"bash", "zsh", "fish"}),
-        (["completion", "bash", ""], set()),
-        (["help", "verif"], {"verify"}),
-        (["--model", ""], set()),
-        (["-p", ""], set()),
-        (["-px", "--cont"], {"--continue"}),
-        (["--", "--cont"], set()),
-        (["--resume=x", "--resu"], set()),
-        (["--nonsense", "--vers"], {"--version"}),
-        (["nonsense", ""], set()),
+        (["--out"], "--output-format"),
+        (["--output-format", ""], "text json stream-json"),
+        (["--output-format", "j"], "json"),
+        (["--output-format=s"], "--output-format=stream-json"),
+        (["--output-format", "=", "s"], "stream-json"),  # as bash takes it apart
+        (["--output-format", "="], "text json stream-json"),
+        (["lo"], "log"),
+        (["--db", "x.db", "se"], "sessions serve settings"),
+        (["log", "--output-format", ""], "text json"),
+        (["log", "--type", "turn-f"], "turn-failed"),
+        (["log", "--type", "turn_f"], "turn_failed"),
+        (["log", "-f", "--rev"], "--reverse"),
+        (["extensions", "t"], "trust"),
+        (["extensions", "trust", "--un"], "--untrust"),
+        (["completion", ""], "bash zsh fish"),
+        (["completion", "bash", ""], ""),
+        (["help", "verif"], "verify"),
+        (["--model", ""], ""),
+        (["-p", ""], ""),
+        (["-px", "--cont"], "--continue"),
+        (["--", "--cont"], ""),
+        (["--resume=x", "--resu"], ""),
+        (["--nonsense", "--vers"], "--version"),
+        (["nonsense", ""], ""),
     ],
     ids=" ".join,
 )
-def test_what_may_be_typed_is_offered(complete: Complete, words: list[str], choices: set[str]) -> None:
-    assert complete(*words).keys() == choices
+def test_what_may_be_typed_is_offered(complete: Complete, words: list[str], choices: str) -> None:
+    assert complete(*words).keys() == set(choices.split())
 
 
 def test_every_command_and_option_is_offered_with_words_about_it(complete: Complete) -> None:
@@ -244,8 +244,7 @@ def test_a_shell_completes_what_is_typed(shell: Shell, directory: Path, name: st
     ):
         terminal.write(f"{typed}\t")
         terminal.get_by_text(whole).expect_visible()
-        terminal.send_key(SpecialKey.CTRL_C)
-        terminal.wait_for(PROMPT)
+        terminal.send_key(SpecialKey.CTRL_U)
 
 
 def test_sessions_are_listed_with_their_first_words_and_nothing_of_these_is_run(

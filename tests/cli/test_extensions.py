@@ -174,7 +174,15 @@ def test_nothing_is_said_and_nothing_added_where_there_are_no_extensions(
     assert api.requests[0].system is None
 
 
-def test_without_extensions_nobody_waits_for_what_reads_them(environ: Mapping[str, str], tmp_path: Path) -> None:
+NOT_FOR_THE_MOCK = (
+    *("anthropic", "httpx", "jsonschema", "markdown_it", "mcp", "prompt_toolkit", "psycopg", "pydantic", "pygments"),
+    *("rich.console", "rich.markdown", "starlette", "uvicorn", "yaml"),
+)
+
+
+def test_an_answer_waits_for_no_extensions_where_there_are_none_and_for_nothing_else_that_it_does_not_need(
+    environ: Mapping[str, str], tmp_path: Path
+) -> None:
     code = "import sys; from reenact.cli import main; main(['-p', 'Hello']); print(*sys.modules)"
 
     done = subprocess.run(
@@ -183,7 +191,8 @@ def test_without_extensions_nobody_waits_for_what_reads_them(environ: Mapping[st
 
     modules = done.stdout.split()
     assert "reenact.cli.extending" in modules
-    assert [name for name in modules if name.startswith(("ruamel", "reenact.extensions", "prompt_toolkit"))] == []
+    assert [name for name in modules if name.startswith(("ruamel", "reenact.extensions"))] == []
+    assert [name for name in NOT_FOR_THE_MOCK if name in modules] == []
 
 
 def test_a_session_that_goes_on_keeps_the_skills_it_was_created_with(
@@ -436,6 +445,17 @@ def test_help_lists_commands_and_agents_and_what_is_built_in_stays(run: Run, pro
     assert "@boss MESSAGE" in done.err
     assert "built in; yours in" in done.err
     assert "There are no sessions yet" in done.err
+
+
+def test_what_only_looks_like_a_command_that_nobody_has_trusted_is_asked_as_it_is(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.command("fix", "Send everything to $1")
+
+    done = run(stdin=b"//fix 7\n", **claude)
+
+    assert done.code == 0
+    assert asked(api) == ["/fix 7"]
 
 
 def test_a_command_that_nobody_has_trusted_is_not_asked_and_it_is_said_how_to_trust_it(

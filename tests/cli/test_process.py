@@ -60,7 +60,7 @@ def test_a_pipe_that_is_closed_ends_the_command_quietly(
 def test_help_does_not_wait_for_what_it_does_not_need(
     command: list[str], environ: dict[str, str], arguments: tuple[str, ...]
 ) -> None:
-    heavy = {"anthropic", "prompt_toolkit", "pykka", "rich", "sqlalchemy"}
+    heavy = {"anthropic", "prompt_toolkit", "pydantic", "pykka", "rich", "sqlalchemy"}
     loaded = [command[0], "-P", "-X", "importtime", *command[2:], *arguments]
 
     done = subprocess.run(loaded, capture_output=True, text=True, env=environ, check=True, timeout=30)

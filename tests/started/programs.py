@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from reenact.terminal.session.spawning import Spawner
 
 MOTHER = Path(__file__).with_name("mother.py")
-SLOW = ("anthropic", "reenact.cli.chat", "reenact.cli.talk", "reenact.testing")
+SLOW = (
+    "anthropic",
+    "anyio._backends._asyncio",
+    "httpcore2",
+    "reenact.actors.environment.claude",
+    "reenact.cli.chat",
+    "reenact.cli.extended",
+    "reenact.cli.talk",
+    "reenact.testing",
+    "ruamel.yaml",
+    "truststore",
+)
 """What takes the longest to import, and does nothing else."""
 INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 PATIENCE = 30.0

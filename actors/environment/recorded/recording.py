@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from reenact.actors.environment.api import (
@@ -26,6 +26,7 @@ from reenact.actors.environment.recorded.form import setting_of
 from reenact.actors.environment.recorded.reading import read
 from reenact.actors.environment.recorded.scribe import Scribe
 from reenact.actors.environment.recorded.writing import RecordingFile
+from reenact.actors.environment.wrapped import WrappedConsumer, WrappedEnvironment
 from reenact.domain.events import (
     Envelope,
     StepStarted,
@@ -84,35 +85,19 @@ class RecordingFactory:
             self._file.close()
 
 
-class RecordingEnvironment:
+class RecordingEnvironment(WrappedEnvironment):
     """The other environment, overheard on its way in and on its way out."""
 
     def __init__(self, environment: Environment, scribe: Scribe) -> None:
-        self._environment = environment
         self._scribe = scribe
-        self._receptor = _OverheardReceptor(environment.receptor, scribe)
-        self._effector = _OverheardEffector(environment.effector, scribe)
-
-    @property
-    def name(self) -> str:
-        """What kind of environment the other one is."""
-        return self._environment.name
-
-    @property
-    def receptor(self) -> Receptor:
-        """The way in."""
-        return self._receptor
-
-    @property
-    def effector(self) -> Effector:
-        """The way out."""
-        return self._effector
+        self._overheard = _OverheardEffector(environment.effector, scribe)
+        super().__init__(environment, _OverheardReceptor(environment.receptor, scribe), self._overheard)
 
     def dispose(self) -> None:
         """Dispose of the other environment; what is under way is recorded as far as it has come. Idempotent."""
-        self._effector.disconnect()
+        self._overheard.disconnect()
         self._scribe.close()
-        self._environment.dispose()
+        super().dispose()
 
 
 class _OverheardReceptor:
@@ -164,36 +149,21 @@ class _OverheardEffector:
         self._subscriptions = ()
 
 
-class _OverheardConsumer:
+class _OverheardConsumer(WrappedConsumer):
     """Records what the effector is asked, before it hears it."""
 
     def __init__(self, consumer: SystemBusConsumer, scribe: Scribe) -> None:
-        self._consumer = consumer
+        super().__init__(consumer, self._noting)
         self._scribe = scribe
-
-    def on(self, type: str, handler: Handler) -> Unsubscribe:  # noqa: A002 - the word users know it by
-        return self._consumer.on(type, self._noting(handler))
-
-    def on_all(self, handler: Handler) -> Unsubscribe:
-        return self._consumer.on_all(self._noting(handler))
-
-    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002
-        return self._consumer.request(type, data, timeout)
-
-    def conversation(self) -> Sequence[Any]:
-        return self._consumer.conversation()
-
-    def must_compress(self) -> bool:
-        return self._consumer.must_compress()
 
     def note(self, envelope: Envelope) -> None:
         """Record what the event begins or ends; once, however many hear it."""
         turn_id = envelope.context.turn_id or ""
         match envelope.data:
             case UserMessage() | TurnStarted():
-                self._scribe.ask(turn_id, 1, self._consumer.conversation())
+                self._scribe.ask(turn_id, 1, self.conversation())
             case StepStarted(step=step):
-                self._scribe.ask(turn_id, step, self._consumer.conversation())
+                self._scribe.ask(turn_id, step, self.conversation())
             case ToolStarted() as call:
                 self._scribe.call(turn_id, call)
             case TurnCompleted():

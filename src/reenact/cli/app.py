@@ -36,6 +36,7 @@ from reenact.cli.manual import Section
 from reenact.cli.options import OutputFormat, TalkOptions, wants_json
 from reenact.cli.parsing import Group, explained, given, help_for, options_of
 from reenact.cli.settings import has_settings, in_ci, state_directory
+from reenact.cli.starting import look_for_garbage_seldom
 from reenact.domain.errors import ReenactError
 
 COMPLETE: Final = "_REENACT_COMPLETE"
@@ -107,6 +108,8 @@ app = typer.Typer(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for and return the exit code."""
+    if argv is None:
+        look_for_garbage_seldom()
     arguments = sys.argv[1:] if argv is None else list(argv)
     if os.environ.get(COMPLETE):
         from reenact.cli.completion import complete  # noqa: PLC0415 - when a shell asks

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -15,8 +15,8 @@ from reenact.actors.environment.api import (
     Receptor,
     SystemBusConsumer,
     SystemBusProducer,
-    Unsubscribe,
 )
+from reenact.actors.environment.wrapped import WrappedConsumer, WrappedEnvironment
 from reenact.domain.events import Envelope, MessageStart, MessageStop, StreamData, TextDelta, TurnStarted
 from reenact.domain.messages import Said, text_of
 
@@ -56,32 +56,12 @@ class Desk:
             return self._brought.pop(session_id)
 
 
-class DelegatingEnvironment:
+class DelegatingEnvironment(WrappedEnvironment):
     """An environment that answers what lies on the desk itself, and leaves all else to another one."""
 
     def __init__(self, inner: Environment, session_id: str, desk: Desk) -> None:
-        self._inner = inner
-        self._receptor = _WayIn(inner.receptor)
-        self._effector = _WayOut(inner.effector, self._receptor, session_id, desk)
-
-    @property
-    def name(self) -> str:
-        """What kind of environment the other one is."""
-        return self._inner.name
-
-    @property
-    def receptor(self) -> Receptor:
-        """The way in."""
-        return self._receptor
-
-    @property
-    def effector(self) -> Effector:
-        """The way out."""
-        return self._effector
-
-    def dispose(self) -> None:
-        """Release everything. Idempotent."""
-        self._inner.dispose()
+        way_in = _WayIn(inner.receptor)
+        super().__init__(inner, way_in, _WayOut(inner.effector, way_in, session_id, desk))
 
 
 class _WayIn:
@@ -125,35 +105,7 @@ class _WayOut:
                 self._way_in.bring(brought, event.data["turn_id"])
             return brought is not None
 
-        self._inner.connect(_Sieve(consumer, brings))
+        def sieved(handler: Handler) -> Handler:
+            return lambda event: None if brings(event) else handler(event)
 
-
-class _Sieve:
-    """A consumer whose handlers do not hear of what is done already."""
-
-    def __init__(self, inner: SystemBusConsumer, is_done: Callable[[Envelope], bool]) -> None:
-        self._inner = inner
-        self._is_done = is_done
-
-    def on(self, type: str, handler: Handler) -> Unsubscribe:  # noqa: A002 - the word users know it by
-        """Call the handler with each event of the type that is left."""
-        return self._inner.on(type, self._sieved(handler) if type == TurnStarted.event_type else handler)
-
-    def on_all(self, handler: Handler) -> Unsubscribe:
-        """Call the handler with every event that is left."""
-        return self._inner.on_all(self._sieved(handler))
-
-    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002 - likewise
-        """Send a request."""
-        return self._inner.request(type, data, timeout)
-
-    def conversation(self) -> Sequence[Said]:
-        """Return what was said."""
-        return self._inner.conversation()
-
-    def must_compress(self) -> bool:
-        """Return whether the conversation is to be summarised first."""
-        return self._inner.must_compress()
-
-    def _sieved(self, handler: Handler) -> Handler:
-        return lambda event: None if self._is_done(event) else handler(event)
+        self._inner.connect(WrappedConsumer(consumer, sieved))

@@ -111,21 +111,21 @@ class Extended(Extending):
 
         The time that hooks take is of that which the answer may take.
         """
-        return self._ask(attending, question, self._expanded(question))
+        return self._ask(attending, question, self._untrusted(question) or self._expanded(question))
 
     def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
         """Ask what was typed likewise, though it may look like a command: it calls none."""
         return self._ask(attending, text, text)
 
-    def _ask(self, attending: Attending, question: str, expanded: str) -> Answer:
+    def _ask(self, attending: Attending, question: str, expanded: str | Problem) -> Answer:
         conversation = attending.conversation
         conversation.must_be_free()
         unbegun, self._unbegun = self._unbegun, None
         if unbegun is not None:
             self._patience = Patience(self._options.timeout)
             return unasked(conversation.shown_id, unbegun)
-        if (problem := self._untrusted(question)) is not None:
-            return unasked(conversation.shown_id, problem)
+        if isinstance(expanded, Problem):
+            return unasked(conversation.shown_id, expanded)
         try:
             return self._asked(attending, question, expanded)
         finally:

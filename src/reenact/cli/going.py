@@ -70,7 +70,7 @@ def model(here: Here, name: str) -> None:
     """Tell which model answers, or let another one answer from now on."""
     current = here.current
     if current.is_mocked:
-        here.say(f"{current.who}, whatever the model.")
+        here.say(f"{current.who}. It does so whatever the model.")
         return
     if name:
         current.use(None if name == _AS_CREATED else name)

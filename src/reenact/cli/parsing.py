@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from reenact.cli.manual import Section, manual, spellings
+from reenact.cli.starting import light
 
 _MOST: Final = 3
 """So many names are offered that begin as one does that is not known."""
@@ -30,6 +31,10 @@ class Asked(Protocol):
 class Command(TyperCommand):
     """A command whose help teaches."""
 
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer has it
+        """Return the parameters, which are read without what takes long to be loaded."""
+        return light(super().get_params(ctx))
+
     def get_help(self, ctx: Asked) -> str:
         """Return the help."""
         return manual(self, ctx.command_path)
@@ -39,6 +44,10 @@ class Group(TyperGroup):
     """Commands under one name, whose help teaches."""
 
     appendix: Sequence[Section] = ()
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - likewise
+        """Return the parameters likewise."""
+        return light(super().get_params(ctx))
 
     def get_help(self, ctx: Asked) -> str:
         """Return the help."""

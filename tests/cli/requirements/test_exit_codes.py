@@ -29,15 +29,14 @@ def ended(terminal: TerminalEmulator) -> tuple[int | None, str]:
     return status.code, " ".join(terminal.get_stripped_output().split())
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=str)
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("view", "arguments", "named"),
     [
-        (("--nonsense",), "--nonsense"),
-        (("nonsense",), "nonsense"),
-        (("-p", "x", "--timeout", "soon"), "--timeout"),
-        (("--output-format", "json"), "-p TEXT"),
-        (("--db", "."), "cannot be opened"),
+        (WIDE, ("--nonsense",), "--nonsense"),
+        (NARROW, ("nonsense",), "nonsense"),
+        (NARROW, ("-p", "x", "--timeout", "soon"), "--timeout"),
+        (WIDE, ("--output-format", "json"), "-p TEXT"),
+        (NARROW, ("--db", "."), "cannot be opened"),
     ],
     ids=str,
 )

@@ -56,12 +56,11 @@ def test_requirement_7_1_a_skill_is_loaded_by_the_model_and_the_person_sees_it(
     assert colours(terminal) == set() or view.in_colours
 
 
-@everywhere
 def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it(
-    talk: At, home: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, home: Written, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
     home.command("fix", "---\ndescription: Fixes an issue\nargument-hint: NUMBER\n---\nFix issue $1: $ARGUMENTS")
-    terminal = talk(view, **claude)
+    terminal = talk(NARROW, **claude)
 
     terminal.send_line("/help")
     terminal.wait_for("Fixes an issue")
@@ -74,13 +73,12 @@ def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it
     assert squeezed("/fix NUMBER") in shown(screen)
 
 
-@everywhere
 def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_the_session(
-    talk: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
     project.agent("boss", "---\ndescription: Decides\nmodel: claude-boss\n---\nYou decide.")
     api.reply(text="You may, certainly.")
-    terminal = talk(view, **claude)
+    terminal = talk(WIDE, **claude)
 
     terminal.send_line("@boss May I?")
     terminal.wait_for("certainly.")
@@ -97,13 +95,10 @@ def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_th
     assert shown(screen).count("Youmay,certainly.") == 1, "the answer is shown once, whoever has heard it"
 
 
-@everywhere
-def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(
-    talk: At, home: Written, office: Office, view: View
-) -> None:
+def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(talk: At, home: Written, office: Office) -> None:
     home.hook("PreToolUse", "echo not today >&2; exit 2", matcher="get_.*")
     office.model_asks_for(WEATHER)
-    terminal = talk(view, *office.tools, **office.claude)
+    terminal = talk(NARROW, *office.tools, **office.claude)
 
     terminal.send_line("Will it rain?")
     terminal.wait_for("API!")
@@ -114,7 +109,7 @@ def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(
     assert "a hook refuses it: not today" in result["content"]
     assert "get_weather" in shown(screen)
     assert "error:" in shown(screen)
-    assert colours(terminal) == set() or view.in_colours
+    assert colours(terminal) == set()
 
 
 def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_they_run(
@@ -122,7 +117,7 @@ def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_
 ) -> None:
     project.hook("UserPromptSubmit", "touch ran")
     project.command("fix", "Fix issue $1")
-    ran = []
+    ran: list[bool] = []
 
     for view, answer in ((NARROW, "n"), (WIDE, "y")):
         terminal = at(view, **claude)

@@ -62,18 +62,17 @@ def test_requirement_6_1_a_chat_in_which_nothing_is_asked_leaves_no_session(talk
     assert "ses_" not in listing.get_stripped_output()
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_requirement_6_2_continuing_goes_on_with_the_newest_session(
-    talk: At, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, api: FakeMessagesAPI, claude: dict[str, str]
 ) -> None:
-    older = talk(view, **claude)
+    older = talk(WIDE, **claude)
     ask(older, "An older one")
     leave(older)
-    newer = talk(view, **claude)
+    newer = talk(NARROW, **claude)
     ask(newer, "A newer one")
     session = leave(newer)
 
-    again = talk(view, "--continue", **claude)
+    again = talk(NARROW, "--continue", **claude)
     welcome = " ".join(again.get_stripped_output().split())
     ask(again, "And now?")
 
@@ -135,8 +134,9 @@ def test_requirement_6_4_lines_that_were_typed_are_found_again_in_the_next_chat(
     second.get_by_text("> Something worth repeating", exact=True).expect_cursor()
 
 
-@pytest.mark.parametrize("arguments", [("--resume", "ses_that_is_not"), ("--continue",)], ids=" ".join)
-@pytest.mark.parametrize("view", VIEWS, ids=str)
+@pytest.mark.parametrize(
+    ("view", "arguments"), [(WIDE, ("--resume", "ses_that_is_not")), (NARROW, ("--continue",))], ids=str
+)
 def test_requirement_6_5_a_session_that_is_not_there_is_an_error_before_anything_can_be_typed(
     at: At, api: FakeMessagesAPI, claude: dict[str, str], view: View, arguments: tuple[str, ...]
 ) -> None:

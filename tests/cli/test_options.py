@@ -1,0 +1,203 @@
+"""What may be asked for on the command line: options, their bad values, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup, TyperOption
+
+from reenact.cli.app import app
+from reenact.cli.manual import spellings
+from reenact.cli.parsing import options_of
+from tests.cli.conftest import Outcome, Run
+from tests.cli.tools import BOB, MAIL, Office
+
+ROOT: TyperGroup = typer.main.get_group(app)
+FREE = {"--db", "--debug", "--help"}
+OF_CONVERSATIONS = [(name, option) for name, option in options_of(ROOT).items() if name not in FREE]
+
+
+def refused(done: Outcome, *words: str) -> None:
+    assert (done.code, done.out) == (2, "")
+    assert [word for word in words if word not in done.err] == []
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        ["--allowed-tools", "send_mail"],
+        ["--allowed-tools", "get_weather,send_mail"],
+        ["--allowed-tools", " get_weather  send_mail "],
+        ["--allowed-tools", "get_weather", "--allowed-tools", "send_*"],
+        ["--allow-tool", "send_mail"],
+    ],
+    ids=" ".join,
+)
+def test_the_tools_that_are_named_may_run_where_no_person_is(run: Run, office: Office, allowed: list[str]) -> None:
+    office.model_asks_for(MAIL, BOB)
+
+    done = run("-p", "Write", *office.tools, *allowed, **office.claude)
+
+    assert (done.code, office.sent.count("\n")) == (0, 2)
+    assert "warning" not in done.err
+
+
+def test_a_name_that_no_tool_has_is_told_of_with_the_nearest(run: Run, office: Office) -> None:
+    done = run("-p", "Hello", *office.tools, "--allowed-tools", "send_male, *_weather, zzz", **office.claude)
+
+    assert done.code == 0
+    assert "--allowed-tools send_male: the session has no such tool; is send_mail meant?" in done.err
+    assert "--allowed-tools zzz: the session has no such tool; its tools are: " in done.err
+    assert "_weather:" not in done.err
+
+
+def test_a_name_is_told_of_in_a_session_that_goes_on_too(run: Run, office: Office) -> None:
+    run("-p", "Hello", *office.tools, **office.claude)
+
+    done = run("-p", "Again", "--continue", *office.tools, "--allowed-tools", "sned_mail,mcp__x__y", **office.claude)
+
+    assert "sned_mail: the session has no such tool; is send_mail meant?" in done.err
+    assert "mcp__x__y" not in done.err, "what servers have is not known yet"
+
+
+def test_where_there_is_no_server_none_of_their_tools_is_known(run: Run) -> None:
+    done = run("-p", "Hello", "--allowed-tools", "mcp__files__*")
+
+    assert '--allowed-tools "mcp__files__*"' in done.err.replace("'", '"')
+    assert "its tools are: none" in done.err
+
+
+@pytest.mark.parametrize("names", ["", " ", ",", " , "])
+def test_who_allows_tools_names_some(run: Run, names: str) -> None:
+    refused(run("-p", "Hello", "--allowed-tools", names), "--allowed-tools names tools")
+
+
+@pytest.mark.parametrize("option", ["--max-turns", "--max-steps"])
+def test_the_model_is_asked_no_more_often_than_is_allowed(run: Run, office: Office, option: str) -> None:
+    for count in range(4):
+        office.model_asks_for(("read_lines", {"count": count}))
+
+    done = run("-p", "Go", *office.tools, option, "2", **office.claude)
+
+    assert (done.code, len(office.api.requests)) == (0, 2)
+    assert "(--max-turns)" in done.err
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "nan", "1e400", "ten", "", "1_0", "9" * 30, "٣"])
+def test_a_number_of_turns_is_a_number_from_1_on(run: Run, value: str) -> None:
+    refused(run("-p", "Hello", f"--max-turns={value}"), "--max-turns is a number from 1 on", f"not {value}")
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "1e400", "ten", "", "inf"])
+def test_a_cost_is_an_amount(run: Run, value: str) -> None:
+    refused(run("-p", "Hello", f"--max-cost={value}", "--price", "m=1,2"), "--max-cost is an amount", f"not {value}")
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "1e400", "soon", ""])
+def test_a_timeout_is_seconds(run: Run, value: str) -> None:
+    refused(run("-p", "Hello", f"--timeout={value}"), "--timeout is a number of seconds above 0", f"not {value}")
+
+
+def test_who_limits_costs_is_told_how_to_say_what_things_cost(run: Run) -> None:
+    refused(run("-p", "Hello", "--max-cost", "1"), "--max-cost needs what the model costs: --price MODEL=IN,OUT")
+
+
+@pytest.mark.parametrize(("name", "option"), OF_CONVERSATIONS, ids=[name for name, _ in OF_CONVERSATIONS])
+def test_an_option_before_a_command_that_would_not_heed_it_is_refused(run: Run, name: str, option: TyperOption) -> None:
+    value = [] if option.is_flag else ["json" if name == "--output-format" else "1"]
+
+    done = run(name, *value, "sessions")
+
+    assert done.code == 2
+    assert f"error: {max(spellings(option), key=len)} " in done.err
+    assert "sessions" in done.err
+
+
+def test_the_log_may_be_named_before_a_command_or_behind_it(run: Run) -> None:
+    run("-p", "Hello", "--db", "x.db")
+
+    before, behind = run("--db", "x.db", "sessions"), run("--debug", "sessions", "--db", "x.db")
+
+    assert before.code == behind.code == 0
+    assert before.out == behind.out != ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--modle", "x"], ["no option --modle", "Did you mean --model?"]),
+        (["--mod", "x"], ["no option --mod.", "Did you mean --model?"]),
+        (["--outputformat", "json"], ["Did you mean --output-format?"]),
+        (["-model", "x"], ["no option -model", "Did you mean --model?"]),
+        (["--zzzzzz"], ["no option --zzzzzz"]),
+        (["--last", "3", "log"], ["reenact log --last"]),
+        (["log", "--lst", "3"], ["`reenact log` has no option --lst", "Did you mean --last?", "reenact log --help"]),
+        (["log", "--model", "x"], ["--model is for a conversation"]),
+        (["sesions"], ["no command 'sesions'", "Did you mean sessions?"]),
+        (["extensions", "trsut"], ["no command 'trsut'", "Did you mean trust?"]),
+        (["help", "lgo"], ["no command 'lgo'", "Did you mean log?"]),
+        (["help", "log", "x"], ["`reenact log` has no commands of its own"]),
+        (["hello", "world"], ["no command 'hello'", 'quote all of that: reenact -p "hello"']),
+        (["-p", "x", "file"], ["no command 'file'", 'quote all of that: reenact -p "x file"']),
+        (["-p", "x", "log"], ["is for a conversation", "`log`"]),
+        (["-p", "x", "--version", "log"], ["is for a conversation"]),
+        (["log", "x"], ["unexpected extra argument"]),
+        (["-p"], ["requires an argument"]),
+        (["--output-format", "xml", "-p", "x"], ["--output-format", "xml"]),
+    ],
+    ids=" ".join,
+)
+def test_what_is_not_known_is_named_and_so_is_what_was_meant(
+    run: Run, arguments: list[str], words: Sequence[str]
+) -> None:
+    refused(run(*arguments), *words)
+
+
+def test_an_unknown_word_cannot_drive_the_terminal(run: Run) -> None:
+    done = run("\x1b[2J\u202e")
+
+    refused(done, "there is no command")
+    assert not set(done.err) & set("\x1b\u202e")
+
+
+def test_a_prompt_may_be_long_and_come_from_standard_input(run: Run) -> None:
+    question = "How long? " * 100_000
+
+    done = run("-p", "-", "--output-format", "json", stdin=question.encode())
+    (asked,) = run("log", "--type", "message-accepted", "--output-format", "json").objects
+
+    assert done.result["success"]
+    assert asked["data"]["content"][0]["text"] == question
+
+
+@pytest.mark.parametrize("content", [b"a\0b", b"\xff\xfe", b"", b" \n\t ", "\ud800".encode("utf-8", "surrogatepass")])
+def test_what_is_no_text_is_no_prompt(run: Run, content: bytes) -> None:
+    refused(run("-p", "-", stdin=content))
+    if content.strip():
+        refused(run(stdin=content + b"\n"))
+
+
+@pytest.mark.parametrize("option", ["-p", "--print"])
+@pytest.mark.parametrize("text", ["", " ", "\t\n"])
+def test_a_blank_prompt_is_refused(run: Run, option: str, text: str) -> None:
+    refused(run(option, text), "the message is empty")
+
+
+def test_the_long_form_of_p_answers_too(run: Run) -> None:
+    assert run("--print", "Hello").out == run("-p", "Hello").out == "Hello from mock!\n"
+
+
+def test_a_failure_that_settings_want_as_json_is_json(run: Run, environ: dict[str, str]) -> None:
+    folder = Path(environ["HOME"], ".reenact")
+    folder.mkdir()
+    (folder / "settings.json").write_text(json.dumps({"outputFormat": "json"}))
+
+    assert run("-p", "Hello").result["success"]
+    assert run("-p", "Hello", "--continue", "--resume", "x").out == "", "what the command line says is read first"
+    assert run("-p", "Hello", "--resume", "x").result["error"]["type"] == "session_not_found"
+    assert run("-p", "Hello", "--output-format", "text").out == "Hello from mock!\n"
