@@ -128,21 +128,6 @@ def test_a_terminal_with_colours_gets_some_when_something_fails(chat: Chat) -> N
     assert has_colours(terminal)
 
 
-def test_only_the_answers_go_where_the_output_is_sent(
-    command: list[str], environ: dict[str, str], tmp_path: Path
-) -> None:
-    sent = ["/bin/sh", "-c", 'exec "$@" >answers.txt', "sh", *command]
-    with TerminalEmulator(sent, env=environ, cwd=tmp_path, timeout=PATIENCE) as terminal:
-        terminal.wait_for(PROMPT)
-        terminal.send_line("Hello")
-        terminal.wait_for("\n\r\n")  # the answer itself is not to be seen, but the blank line behind it is
-        terminal.wait_for(PROMPT)
-        terminal.send_key(SpecialKey.CTRL_D)
-        terminal.wait_for_exit()
-
-    assert Path(tmp_path, "answers.txt").read_text() == "Hello from mock!\n"
-
-
 def test_the_loss_of_the_agent_is_told_and_the_chat_goes_on_with_another(
     command: list[str], environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -311,6 +311,22 @@ def test_settings_for_new_sessions_are_no_failure_of_one_that_goes_on(run: Run, 
     assert "warning" not in again.err
 
 
+def test_a_session_that_is_begun_while_another_goes_on_is_as_settings_say(run: Run, home: Path, office: Office) -> None:
+    run("-p", "Hello", *office.tools, **office.claude)
+    for count in range(6):
+        office.model_asks_for(("read_lines", {"count": count}))
+    put(home, {"maxTurns": 2, "systemPrompt": "Be brief.", "policy": "policy.json"})
+    (home / ".reenact" / "policy.json").write_text('{"deny": ["read_lines"]}')
+
+    done = run("--continue", *office.tools, stdin=b"/new\nGo\n", **office.claude)
+
+    first, *asked = office.api.requests
+    assert (done.code, len(asked)) == (0, 2)
+    assert "Be brief." not in json.dumps(first.body)
+    assert "Be brief." in json.dumps(asked[0].body["system"])
+    assert office.results[0]["is_error"]
+
+
 def test_limits_of_settings_hold(run: Run, home: Path, tmp_path: Path, office: Office) -> None:
     for count in range(5):
         office.model_asks_for(("read_lines", {"count": count}))

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 import reenact
-from reenact.terminal import Screen, SpecialKey, TerminalEmulator
+from reenact.terminal import Cell, Screen, TerminalEmulator
 from reenact.terminal.screen.drawing import svg
 from reenact.testing import FakeMessagesAPI, FakeReply
 from tests.started.programs import Programs, starting_programs
@@ -18,9 +18,10 @@ from tests.started.programs import Programs, starting_programs
 PICTURE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "chat.svg"
 COLUMNS: Final = 92
 ROWS: Final = 34
-_MODEL: Final = "claude-sonnet-5"
 _PATIENCE: Final = 20.0
 _ID: Final = re.compile(r"(?<=ses_)[0-9a-z]{26}")
+_AN_ID: Final = "01k6r0t3e8vd5mzq4xw2yh9n7c"
+_QUESTION: Final = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn:"
 _TOOLS: Final = '''
 from reenact import tool
 
@@ -59,13 +60,13 @@ def picture(programs: Programs, directory: Path) -> str:
 
 def _last_screen(programs: Programs, directory: Path) -> Screen:
     (directory / "garden.py").write_text(_TOOLS, encoding="utf-8")
-    arguments = ["--tools", "garden.py", "--model", _MODEL, "--price", f"{_MODEL}=3,15"]
+    arguments = ["--tools", "garden.py", "--model", "claude-sonnet-5"]
     with FakeMessagesAPI() as api:
         api.script(
             [
                 FakeReply(text=None, tools=[("look_at", {"bed": "tomatoes"})], stop_reason="tool_use"),
                 _call("toolu_2", "water", {"bed": "tomatoes", "liters": 12}),
-                FakeReply(text=_ANSWER, usage={"input_tokens": 1893, "output_tokens": 121}),
+                FakeReply(text=_ANSWER),
             ]
         )
         environ = {
@@ -89,19 +90,26 @@ def _last_screen(programs: Programs, directory: Path) -> Screen:
 
 
 def _talk(terminal: TerminalEmulator) -> None:
-    _wait_for_prompt(terminal)
+    _wait_for(terminal, ">")
     terminal.send_line("Do the tomatoes need water? Then give them some.")
-    terminal.wait_for("turn:")
+    terminal.wait_for("Run it?")
+    _wait_for(terminal, _QUESTION)
     terminal.send_line("y")
     terminal.wait_for("...")
-    _wait_for_prompt(terminal)
+    _wait_for(terminal, ">")
+    terminal.write("/")
+    terminal.wait_for("/branch")
+    _wait_for(terminal, "> /")
 
 
-def _wait_for_prompt(terminal: TerminalEmulator) -> None:
-    def is_there(screen: Screen) -> bool:
-        return screen.lines[screen.cursor.row] == ">" and screen.cursor.column == len("> ")
+def _wait_for(terminal: TerminalEmulator, typed: str) -> None:
+    """Wait until this, and nothing else, stands in the row of the cursor, which is behind it."""
 
-    terminal.wait_until(is_there, what="an empty prompt")
+    def stands_there(screen: Screen) -> bool:
+        row, column = screen.cursor.row, screen.cursor.column
+        return screen.lines[row] == typed and column in {len(typed), len(typed) + 1}
+
+    terminal.wait_until(stands_there, what=repr(typed))
 
 
 def _call(call_id: str, name: str, arguments: dict[str, object]) -> FakeReply:
@@ -110,16 +118,20 @@ def _call(call_id: str, name: str, arguments: dict[str, object]) -> FakeReply:
 
 
 def _the_same(screen: Screen) -> Screen:
-    """Return the screen with an id that is the same each time."""
-    rows = list(screen.cells)
-    for number, line in enumerate(screen.lines):
-        for found in _ID.finditer(line):
-            row = list(rows[number])
-            for place, letter in enumerate("01k6r0t3e8vd5mzq4xw2yh9n7c", found.start()):
-                row[place] = msgspec.structs.replace(row[place], text=letter)
-            rows[number] = tuple(row)
-    lines = tuple(_ID.sub("01k6r0t3e8vd5mzq4xw2yh9n7c", line) for line in screen.lines)
-    return msgspec.structs.replace(screen, cells=tuple(rows), lines=lines)
+    """Return the screen with a title, and with an id that is the same each time."""
+    cells = tuple(map(_with_an_id, screen.cells))
+    return msgspec.structs.replace(screen, cells=cells, title="A chat with an agent that looks after a garden")
+
+
+def _with_an_id(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    found = _ID.search("".join(cell.text for cell in row))
+    if found is None:
+        return row
+    letters = iter(_AN_ID)
+    there = range(*found.span())
+    return tuple(
+        msgspec.structs.replace(cell, text=next(letters)) if place in there else cell for place, cell in enumerate(row)
+    )
 
 
 def main() -> None:

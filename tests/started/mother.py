@@ -5,9 +5,11 @@ Each order comes with four descriptors: the three that the program talks through
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
@@ -48,7 +50,7 @@ def main() -> None:
 
 def warm_up() -> None:
     """Run the command once: whatever is compiled when it is first needed is there for every program."""
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stderr(io.StringIO()):
         os.environ.update(HOME=directory, MOCK_LLM="1")
         importlib.import_module("reenact.cli").main(["-p", "Hello"])
 

@@ -121,7 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with console.logging(state_directory(os.environ)), ending_on_request():
         command: Command | int | None = None
         try:
-            command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
+            with console.losing_output():  # help is printed here
+                command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
             console.flush()
         except BrokenPipeError:

@@ -13,7 +13,7 @@ from reenact.cli.exact import harmless
 from reenact.cli.here import Here
 from reenact.domain.errors import ReenactError
 
-_WIDEST: Final = 24
+_WIDEST: Final = 26
 """Columns for how a command is typed; what is longer moves its description."""
 _NARROW: Final = 60
 """A terminal with fewer columns has descriptions on lines of their own."""

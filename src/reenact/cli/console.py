@@ -90,14 +90,25 @@ class Console:
             BrokenPipeError: nobody reads it any more.
             OutputLostError: there is no space for it, or another reason.
         """
-        with self._losing_output():
+        with self.losing_output():
             self.out.write(text)
             self.out.flush()
 
     def flush(self) -> None:
         """Let everything be read that was written, also by others; raises as `write` does."""
-        with self._losing_output():
+        with self.losing_output():
             self.out.flush()
+
+    @contextlib.contextmanager
+    def losing_output(self) -> Generator[None]:
+        """Raise `OutputLostError` for what the system says when it takes no more of standard output."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.abandon()
+            raise OutputLostError(error.strerror or str(error)) from error
 
     def say(self, message: str) -> None:
         """Tell people something that is no result."""
@@ -175,16 +186,6 @@ class Console:
                 handler.close()
             for one, level in zip((root, ours, logger), levels, strict=True):
                 one.setLevel(level)
-
-    @contextlib.contextmanager
-    def _losing_output(self) -> Generator[None]:
-        try:
-            yield
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self.abandon()
-            raise OutputLostError(error.strerror or str(error)) from error
 
     def _is_news(self, record: LogRecord) -> bool:
         """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""

@@ -22,8 +22,11 @@ from reenact.domain.people import PendingCall
 
 CONTAINER: Final = "default"
 IMAGE: Final = "chat"
-LOOK_AROUND: Final = 1.0
-"""Seconds of silence after which to see whether the agent is still there."""
+LOOK_AROUND: Final = 0.1
+"""Seconds of silence after which to see whether the agent is still there, and the log can be written.
+
+They are fewer than the runtime waits before it tries again, when it has nothing more to say than that it failed.
+"""
 
 
 def new_session_id() -> str:

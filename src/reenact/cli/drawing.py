@@ -21,7 +21,7 @@ _NEVER_WRAP_ANEW: Final = ("linux", "rxvt", "screen", "st", "vt")
 class Drawing(Vt100_Output):
     """A terminal on which an editor is drawn."""
 
-    _drawn: tuple[Screen, Point, int] | None = None
+    _drawn: tuple[Screen, Point] | None = None
     _wraps_anew = True
 
     @classmethod
@@ -45,8 +45,7 @@ class Drawing(Vt100_Output):
             if screen is None or application.is_done:
                 self._drawn = None
             else:
-                cursor = screen.get_cursor_position(application.layout.current_window)
-                self._drawn = screen, cursor, self.get_size().columns
+                self._drawn = screen, screen.get_cursor_position(application.layout.current_window)
 
         editor.app.after_render += look
 
@@ -54,9 +53,8 @@ class Drawing(Vt100_Output):
         """Erase all from the beginning of what was drawn: it begins further up if its rows were wrapped meanwhile."""
         drawn, self._drawn = self._drawn, None
         if drawn is not None and self._wraps_anew:
-            screen, cursor, columns = drawn
-            if self.get_size().columns < columns:
-                self.cursor_up(rows_above(screen, cursor, self.get_size().columns) - cursor.y)
+            screen, cursor = drawn
+            self.cursor_up(rows_above(screen, cursor, self.get_size().columns) - cursor.y)
         super().erase_down()
 
 

@@ -98,6 +98,7 @@ def lines_editor(
         multiline=True,
         history=history,
         search_ignore_case=True,
+        validate_while_typing=False,
         completer=None if choices is None else Offering(choices),
         complete_while_typing=Condition(lambda: may_offer(editor.default_buffer.document)),
         key_bindings=keys_of_questions(environ),

@@ -21,8 +21,8 @@ from reenact.cli.interrupts import around_stops
 from reenact.cli.plain_editor import is_dumb
 
 _INPUT, _LOCAL, _CHARACTERS = 0, 3, 6
-_PASTES_ARE_MARKED: Final = "\x1b[?2004h"
-_PASTES_ARE_NOT_MARKED: Final = "\x1b[?2004l"
+_PASTES_ARE_MARKED: Final = b"\x1b[?2004h"
+_PASTES_ARE_NOT_MARKED: Final = b"\x1b[?2004l"
 _quiet: Final[list[_Keyboard]] = []
 
 
@@ -122,11 +122,10 @@ class _Keyboard:
         with contextlib.suppress(termios.error):  # the terminal is gone
             termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
 
-    def _say(self, sequence: str) -> None:
+    def _say(self, sequence: bytes) -> None:
         if self._obeys is not None:
             with contextlib.suppress(OSError, ValueError):
-                self._obeys.write(sequence)
-                self._obeys.flush()
+                os.write(self._obeys.fileno(), sequence)  # past what the stream holds, which may be in use right now
 
 
 def _keep(typed: bytes) -> None:

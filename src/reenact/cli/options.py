@@ -34,8 +34,9 @@ class Shell(StrEnum):
 class TalkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation; `prompt` is None for a chat, and `-` for what standard input holds.
 
-    `max_turns` is how often the model may be asked for one prompt. `allowed_by_settings` tells that the allowed
-    tools are named by settings, which are for all sessions, and not by the command line.
+    `max_turns` is how often the model may be asked for one prompt. `allowed_by_settings` tells that the allowed tools
+    are named by settings, which are for all sessions. `of_new` are the options of sessions that are begun while one
+    goes on, where settings make them others.
     """
 
     prompt: str | None = None
@@ -54,6 +55,7 @@ class TalkOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     max_cost: float | None = None
     prices: tuple[str, ...] = ()
+    of_new: TalkOptions | None = None
 
     @property
     def goes_on(self) -> bool:

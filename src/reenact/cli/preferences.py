@@ -29,7 +29,8 @@ class Preferences(msgspec.Struct, frozen=True):
 def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
     """Return the options of a conversation with what settings say where command line and environment say nothing.
 
-    `on_command_line` are the fields that the command line gives. What is not heeded is warned of.
+    `on_command_line` are the fields that the command line gives. What is not heeded is warned of. A session that goes
+    on keeps what it was created with: that is then for others that are begun beside it, as `of_new` of the options.
 
     Raises:
         ConfigurationError: a file of settings is not as it should be.
@@ -37,6 +38,16 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
     found = read_preferences(console.environ)
     for line in _warnings(found.passed_over):
         console.warn(line)
+    of_new = _with(found, options, on_command_line, console)
+    if not options.goes_on:
+        return of_new
+    kept = [key.option for key in KEYS.values() if key.is_of_new]
+    keeps = msgspec.structs.replace(of_new, **{field: getattr(options, field) for field in kept})
+    return msgspec.structs.replace(keeps, of_new=msgspec.structs.replace(of_new, continue_latest=False, resume=None))
+
+
+def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
+    """Return the options with all that is found, as they are for a new session."""
     changed: dict[str, Any] = {}
     for name, setting in found.settings.items():
         key = KEYS[name]
@@ -44,7 +55,7 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
             changed[key.option] = (*setting.value, *options.prices)  # of two for a model the last one holds
         elif _is_wanted(key, options, on_command_line, console):
             changed[key.option] = setting.value
-    if "max_cost" in changed and not changed.get("prices", options.prices):
+    if "max_cost" in changed and not options.goes_on and not changed.get("prices", options.prices):
         path = found.settings["maxCost"].path
         raise ConfigurationError(f'{path}: maxCost needs prices: {{"MODEL": [IN, OUT]}}, per million tokens')
     return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
@@ -93,12 +104,10 @@ def _prices(settings: Mapping[str, Setting]) -> tuple[str, ...]:
 
 
 def _is_wanted(key: Key, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> bool:
-    """Return whether a setting holds in this conversation."""
+    """Return whether nobody who comes before settings says anything, and the setting is for this conversation."""
     if key.option in on_command_line or (key.variable is not None and given(console.environ, key.variable) is not None):
         return False
-    if key.option == "output_format":
-        return options.prompt is not None or not console.has_person
-    return not (key.is_of_new and options.goes_on)
+    return key.option != "output_format" or options.prompt is not None or not console.has_person
 
 
 def _warnings(passed_over: Iterable[PassedOver]) -> Iterator[str]:

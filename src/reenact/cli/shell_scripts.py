@@ -42,12 +42,12 @@ complete -F _reenact_completion reenact
 ZSH: Final = r"""
 #compdef reenact
 _reenact() {
-    local line
+    local line tab=$'\t'
     local -a lines values shown
     lines=("${(@f)$(env _REENACT_COMPLETE=zsh @PROGRAM@ ${words[2,CURRENT-1]} "$PREFIX" 2>/dev/null)}")
     for line in ${lines[2,-1]}; do
-        values+=("${line%%$'\t'*}")
-        shown+=("${line/$'\t'/  }")
+        values+=("${line%%$tab*}")
+        shown+=("${line/$tab/  }")
     done
     (( ${#values} )) && compadd -V reenact -l -d shown -a values
     if [[ ${lines[1]} == files ]]; then

@@ -20,7 +20,7 @@ from reenact.cli.interrupts import cleaning_up
 from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.script import Script
 from reenact.cli.settings import default_database, given
-from reenact.cli.tools import functions_of, load_tools
+from reenact.cli.tools import Offered, functions_of, load_tools
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import Image, define
 from reenact.domain.loop.rules import MAX_STEPS
@@ -102,7 +102,9 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
             warn_of_unknown(options, image, conversation, console)
             current = Current(
                 conversation,
-                new_image=lambda: added.image(base, goes_on=False) if options.goes_on else image,
+                new_image=lambda: (
+                    added.image(_image_of_new(options, base), goes_on=False) if options.goes_on else image
+                ),
                 answerer=answerer,
                 extending=added,
                 options=options,
@@ -120,8 +122,16 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
                     added.end()
 
 
-def image_of(options: TalkOptions) -> Image:
-    """Return what a new session is created with; of one that goes on, only the functions of its tools are needed."""
+def _image_of_new(options: TalkOptions, base: Image) -> Image:
+    """Return what a session is created with that is begun while another one goes on, for which `base` is."""
+    return base if options.of_new is None else image_of(options.of_new, base.tools)
+
+
+def image_of(options: TalkOptions, tools: tuple[Offered, ...] | None = None) -> Image:
+    """Return what a new session is created with; of one that goes on, only the functions of its tools are needed.
+
+    If the `tools` are given they are not loaded again.
+    """
     if options.goes_on:
         for option in ("mcp_config", "policy", "max_turns", "max_cost"):
             if getattr(options, option) is not None:
@@ -135,7 +145,7 @@ def image_of(options: TalkOptions) -> Image:
         id=IMAGE,
         model=options.model,
         system_prompt=options.system_prompt,
-        tools=load_tools(options.tools),
+        tools=load_tools(options.tools) if tools is None else tools,
         mcp_servers=() if options.mcp_config is None else read_servers(options.mcp_config),
         policies=None if options.policy is None else read_policies(options.policy),
         max_steps=MAX_STEPS if options.max_turns is None else options.max_turns,

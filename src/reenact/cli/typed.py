@@ -31,7 +31,11 @@ _LONGEST: Final = 2.0
 
 def typed_input() -> Input:
     """Return what is typed at standard input; all editors share it, so that none of it is lost between them."""
-    typed = get_app_session().input
+    return understood(get_app_session().input)
+
+
+def understood(typed: Input) -> Input:
+    """Return the input, changed so that it knows more keys, and the end of a terminal."""
     if isinstance(typed, Vt100Input) and not isinstance(typed.vt100_parser, _Parser):
         typed.vt100_parser = _Parser(typed.vt100_parser.feed_key_callback)
         typed.stdin_reader = _Reader(typed.stdin_reader.stdin_fd)

@@ -10,6 +10,16 @@ from tests.cli.failures.stage import Stage
 HELLO = "Hello from the fake API!\n"
 
 
+def settings(content: str) -> Callable[[Stage], Call]:
+    """Return what asks in a project that has these settings."""
+
+    def happens(stage: Stage) -> Call:
+        stage.file(".reenact/settings.json", content)
+        return Call()
+
+    return happens
+
+
 def names(option: str, name: str, content: str | bytes) -> Callable[[Stage], Call]:
     """Return what asks with an option that names a file of this content."""
 
@@ -27,7 +37,7 @@ OPTIONS = Section(
             happens=calls("--nonsense"),
             code=2,
             type="invalid_arguments",
-            says=misused("No such option: --nonsense…"),
+            says=misused("`reenact` has no option --nonsense. …"),
         ),
         Row(
             what="an option without its value",
@@ -41,7 +51,7 @@ OPTIONS = Section(
             happens=asks("--timeout", "soon"),
             code=2,
             type="invalid_arguments",
-            says=misused("Invalid value for '--timeout': …"),
+            says=misused("--timeout is a number of seconds above 0, not soon"),
         ),
         Row(
             what="a number out of its range",
@@ -55,7 +65,7 @@ OPTIONS = Section(
             happens=calls("nonsense"),
             code=2,
             type="invalid_arguments",
-            says=misused("No such command 'nonsense'…"),
+            says=misused("there is no command 'nonsense'. …"),
         ),
         Row(
             what="two sessions named",
@@ -66,10 +76,10 @@ OPTIONS = Section(
         ),
         Row(
             what="an option of a new session for one that goes on",
-            happens=asks("--continue", "--max-steps", "3"),
+            happens=asks("--continue", "--max-turns", "3"),
             code=2,
             type="invalid_configuration",
-            says=error("--max-steps is for a new session; one that goes on keeps what it was created with"),
+            says=error("--max-turns is for a new session; one that goes on keeps what it was created with"),
         ),
         Row(
             what="`--max-cost` without prices",
@@ -186,7 +196,7 @@ FILES = Section(
 )
 
 SETTINGS = Section(
-    "Environment",
+    "Environment and settings",
     (
         Row(
             what="no key: the mock answers, and says so",
@@ -221,6 +231,20 @@ SETTINGS = Section(
             code=2,
             type="invalid_configuration",
             says=error("the API cannot be at 'localhost:8080': an address is like https://api.anthropic.com or …"),
+        ),
+        Row(
+            what="`settings.json` that is no JSON",
+            happens=settings('{"model":\n'),
+            code=2,
+            type="invalid_configuration",
+            says=error("….reenact/settings.json:…: it is no JSON: …"),
+        ),
+        Row(
+            what="`settings.json` with a value of another type",
+            happens=settings('{"model":\n1}'),
+            code=2,
+            type="invalid_configuration",
+            says=error("….reenact/settings.json:…: model is to be a text that is not blank"),
         ),
         Row(
             what="a script of the mock that there is not",

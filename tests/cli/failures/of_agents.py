@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.cli.failures.command_line import HELLO
-from tests.cli.failures.rows import Call, Row, Said, Section, error
+from tests.cli.failures.rows import TRACEBACK, Call, Row, Said, Section, error
 from tests.cli.failures.stage import Stage
 
 TOOLS: Final = '''
@@ -94,23 +94,25 @@ def waiting(stage: Stage) -> Call:
 
 
 UNAPPROVED: Final = tuple(
-    Said("warning", "send_mail was not run: no person is there to approve it; run with --allow-tool send_mail")
+    Said("warning", "send_mail was not run: no person is there to approve it; run with --allowed-tools send_mail")
     for _ in range(10)
 )
 
-TRACEBACK: Final = "…errors.log says where; so does --debug"
 FAILED: Final = (Said("warning", "tool fail has failed", TRACEBACK),)
 
 LIMITS = Section(
     "Limits, hooks, and people who are not there",
     (
         Row(
-            what="`--max-steps` is reached: what there is, is the answer",
-            happens=with_tools("fail", options=("--max-steps", "1")),
+            what="`--max-turns` is reached: what there is, is the answer",
+            happens=with_tools("fail", options=("--max-turns", "1")),
             code=0,
             out="…",
             says=(
-                Said("warning", "The model was asked as often as one turn may ask it (…), so the agent has stopped."),
+                Said(
+                    "warning",
+                    "The model was asked as often as it may be for one prompt (--max-turns), so the agent has stopped.",
+                ),
             ),
             asked=True,
         ),
@@ -147,7 +149,7 @@ LIMITS = Section(
                 *UNAPPROVED,
                 *error(
                     "the model went on to ask for calls that no person is there to approve; "
-                    "--allow-tool NAME allows them"
+                    "--allowed-tools NAMES allows them"
                 ),
             ),
             asked=True,

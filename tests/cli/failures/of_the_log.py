@@ -11,8 +11,7 @@ from typing import Final
 from reenact import Runtime
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.failures.command_line import HELLO
-from tests.cli.failures.of_agents import TRACEBACK
-from tests.cli.failures.rows import Call, Row, Said, Section, asks, error
+from tests.cli.failures.rows import TRACEBACK, Call, Row, Said, Section, asks, error
 from tests.cli.failures.stage import Stage
 from tests.started.disks import mounted
 

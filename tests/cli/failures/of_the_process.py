@@ -12,7 +12,7 @@ from reenact.testing import wait_until
 from tests.cli.failures.command_line import HELLO
 from tests.cli.failures.of_agents import with_tools
 from tests.cli.failures.of_the_api import SOME
-from tests.cli.failures.rows import Call, Row, Section, Stream, error
+from tests.cli.failures.rows import TRACEBACK, Call, Row, Section, Stream, error
 from tests.cli.failures.stage import PATIENCE, Running, Stage
 
 LOST: Final = "standard output cannot be written: No space left on device; what was said so far is in the log"
@@ -180,7 +180,7 @@ PROGRAM = Section(
             happens=lambda stage: Call(before=("broken",)),
             code=1,
             type="internal_error",
-            says=error("ZeroDivisionError: with …", "{}\n…errors.log says where; so does --debug"),
+            says=error("ZeroDivisionError: with …", f"{{}}\n{TRACEBACK}"),
         ),
         Row(
             what="a tool that kills the process: nobody can say anything more; 137 in a shell",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 ANYTHING: Final = "…"
 """Stands in what is said for words that are others each time."""
+TRACEBACK: Final = "…errors.log says where; so does --debug"
 ASKED: Final = ("-p", "Hello")
 
 Level: TypeAlias = Literal["info", "warning", "error"]

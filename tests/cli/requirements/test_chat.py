@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -36,6 +37,19 @@ POEM = (
     " like a lamp that was never quite lit,",
     " and the morning forgets all of it.",
 )
+
+MARKDOWN = """\
+## By night
+
+Water **slowly**, as `drip` does:
+
+```python
+def drip(rate: float):
+    return rate / 2
+```
+
+- Done.
+"""
 
 
 @everywhere
@@ -77,6 +91,60 @@ def test_requirement_2_2_an_answer_is_there_word_for_word_and_the_prompt_waits_b
     assert shown(screen).count(squeezed(f"{poem}The word for it is 雨音, and 🌧 is its sign.")) == 1
     assert torn(f"{poem} 雨音, 🌧 sign.", screen) == []
     assert shown(screen).endswith("sign.>"), "nothing stands between the answer and the prompt, or below it"
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_requirement_2_2_markdown_is_set_as_text_and_code_is_in_colours_where_there_are_some(
+    talk: At, api: FakeMessagesAPI, claude: dict[str, str], view: View
+) -> None:
+    api.reply(text=MARKDOWN)
+    terminal = talk(view, **claude)
+
+    terminal.send_line("How?")
+    terminal.wait_for("Done.")
+    wait_for_prompt(terminal)
+
+    said = terminal.get_stripped_output()
+    assert not any(mark in said for mark in ("##", "**", "```", "`"))
+    terminal.get_by_text("By night").expect_style(bold=True)
+    terminal.get_by_text("slowly").expect_style(bold=True)
+    terminal.get_by_text("def drip(rate: float):", exact=True).expect_visible()
+    assert (terminal.get_by_text("def").cells[0].style.foreground is not None) == view.in_colours
+    assert colours(terminal) == set() or view.in_colours
+
+
+def test_requirement_2_2_a_sign_of_life_is_there_until_the_answer_is_and_leaves_no_trace(
+    talk: At, paced: Paced
+) -> None:
+    pace, model = paced("At", " last.")
+    terminal = talk(NARROW, **model)
+
+    terminal.send_line("Anybody there?")
+    terminal.get_by_text("waiting").expect_visible()
+    hidden = terminal.screen.cursor
+    pace.end()
+    terminal.wait_for("last.")
+    screen = wait_for_prompt(terminal)
+
+    assert not hidden.visible
+    assert shown(screen).endswith(">Anybodythere?Atlast.>")
+
+
+def test_requirement_2_2_in_a_file_the_answer_is_as_the_model_has_said_it_and_nothing_is_beside_it(
+    at: At, api: FakeMessagesAPI, claude: dict[str, str], file: BinaryIO
+) -> None:
+    api.reply(text=MARKDOWN)
+    terminal = at(WIDE, writes=file.fileno(), **claude)
+    wait_for_prompt(terminal)
+
+    terminal.send_line("How?")
+    terminal.wait_until(lambda screen: shown(screen).endswith(">How?>"), what="the next prompt")
+    terminal.send_key(SpecialKey.CTRL_D)
+
+    assert terminal.wait_for_exit().code == 0
+    file.seek(0)
+    assert file.read().decode() == f"{MARKDOWN}\n"
+    assert "night" not in terminal.get_stripped_output()
 
 
 @pytest.mark.parametrize("view", [WIDE, TINY], ids=str)

@@ -95,7 +95,7 @@ class Source:
             if place < 0 or end in line[place + len(begin) :]:
                 continue
             states = list(self._context.stack) if self._context is not None else []
-            *tokens, (_, kind, last) = self._tokens(line + end)
+            *tokens, (_, kind, last) = self._tokens(f"{line}{end}\n")
             style = _style_of(kind)
             if last.startswith(begin) and last.endswith(end) and last != end and style:
                 self._within = end, style
@@ -119,7 +119,7 @@ class Source:
                 return self._tokens(line)
             if len(context.stack) > _DEEPEST:
                 context.stack = ["root"]
-        return [(at, kind, text.rstrip("\n")) for at, kind, text in found]
+        return [(at, kind, text.rstrip("\n")) for at, kind, text in found if text != "\n"]
 
 
 def _lexer(info: str) -> _Lexer | None:

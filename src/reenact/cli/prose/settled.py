@@ -19,6 +19,11 @@ _STOPS: Final = re.compile(rf"[ \t\\`*_~\[\]<:{WIDE}]")
 _BLANKS: Final = re.compile(r"[ \t]*")
 _TICKS: Final = re.compile(r"`+")
 _OF_TAG: Final = re.compile(r"[A-Za-z/!?]")
+_TAG: Final = re.compile(
+    r"(?:[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*"
+    r"|/?[A-Za-z][A-Za-z0-9-]*(?:\s+[A-Za-z_:][\w:.-]*(?:=(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'=<>`]+))?)*\s*/?)>"
+)
+"""An address or a tag of HTML, without what begins it; the rarer forms of tags are missing."""
 _OF_LINK: Final = re.compile(r"[\\()\"']")
 _MOST_OPEN: Final = 50
 _PAIR: Final = 2
@@ -83,7 +88,7 @@ class Settled:
                 break
             if not self._open and not self._is_empty and self._may_end(text):
                 return place
-            end = self._step(text, stop[0], is_over=is_all)
+            end = self._step(text, stop[0])
             if end is None:
                 break
             self._is_empty = self._is_empty and stop[0] in " \t"
@@ -103,54 +108,51 @@ class Settled:
         here = text[self._at]
         return here in " \t" or bool(self._at and BREAKABLE.match(here) and BREAKABLE.match(text[self._at - 1]))
 
-    def _step(self, text: str, stop: str, *, is_over: bool) -> int | None:
+    def _step(self, text: str, stop: str) -> int | None:
         """Return where to go on behind what stands here; None if more must come before that can be told."""
         match stop:
             case "\\":
-                return self._behind(text, self._at + 2, is_over=is_over)
+                return self._behind(text, self._at + 2)
             case "`":
-                return self._code(text, is_over=is_over)
+                return self._code(text)
             case "*" | "_" | "~":
-                return self._marks(text, stop, is_over=is_over)
+                return self._marks(text, stop)
             case "[":
                 self._push(_Opened("[", 1, may_close=False))
             case "]":
-                return self._bracket(text, is_over=is_over)
+                return self._bracket(text)
             case "<":
-                return self._tag(text, is_over=is_over)
+                return self._tag(text)
             case ":":
-                return self._address(text, is_over=is_over)
+                return self._address(text)
             case _:
                 pass
         return self._at + 1
 
-    def _behind(self, text: str, end: int, *, is_over: bool) -> int | None:
-        return end if end <= len(text) or is_over else None
+    def _behind(self, text: str, end: int) -> int | None:
+        return end if end <= len(text) else None
 
-    def _code(self, text: str, *, is_over: bool) -> int | None:
+    def _code(self, text: str) -> int | None:
         length = self._run(text, "`")
         begin = self._at + length
-        if begin == len(text) and not is_over:
+        if begin == len(text):
             return None
         for ticks in _TICKS.finditer(text, max(begin, self._sought)):
-            if ticks.end() == len(text) and not is_over:
+            if ticks.end() == len(text):
                 return None
             if ticks.end() - ticks.start() == length:
                 self._sought = 0
                 return ticks.end()
             self._sought = ticks.end()
-        if not is_over:
-            return None
-        self._sought = 0
-        return begin
+        return None
 
-    def _marks(self, text: str, mark: str, *, is_over: bool) -> int | None:
+    def _marks(self, text: str, mark: str) -> int | None:
         length = self._run(text, mark)
         end = self._at + length
-        if end == len(text) and not is_over:
+        if end == len(text):
             return None
         before = text[self._at - 1] if self._at else " "
-        after = text[end] if end < len(text) else " "
+        after = text[end]
         is_left = not _is_blank(after) and (not _is_mark(after) or _is_blank(before) or _is_mark(before))
         is_right = not _is_blank(before) and (not _is_mark(before) or _is_blank(after) or _is_mark(after))
         if mark == "_":
@@ -191,20 +193,19 @@ class Settled:
                 del self._open[place]
                 place -= 1
 
-    def _bracket(self, text: str, *, is_over: bool) -> int | None:
+    def _bracket(self, text: str) -> int | None:
         begun = next((place for place in range(len(self._open) - 1, -1, -1) if self._open[place].of == "["), None)
         if begun is None:
             return self._at + 1
         after = self._at + 1
-        if after == len(text) and not is_over:
+        if after == len(text):
             return None
-        if text[after : after + 1] != "(":
+        if text[after] != "(":
             del self._open[begun]
             return after
         end = self._link(text, after)
-        if end is None:
-            return None if not is_over else after
-        del self._open[begun:]
+        if end is not None:
+            del self._open[begun:]
         return end
 
     def _link(self, text: str, begin: int) -> int | None:
@@ -232,24 +233,22 @@ class Settled:
         self._sought = max(self._sought, begin)
         return None
 
-    def _tag(self, text: str, *, is_over: bool) -> int | None:
+    def _tag(self, text: str) -> int | None:
         after = self._at + 1
         if after == len(text):
-            return after if is_over else None
+            return None
         if not _OF_TAG.match(text, after):
             return after
-        end = text.find(">", after)
-        if end < 0:
-            return after if is_over else None
-        return end + 1
+        whole = _TAG.match(text, after)
+        return None if whole is None else whole.end()  # what else it may be is seen at the end of the line
 
-    def _address(self, text: str, *, is_over: bool) -> int | None:
+    def _address(self, text: str) -> int | None:
         if not is_address(text, self._at):
             return self._at + 1
         address = ADDRESS.match(text, self._at)
         if address is None:
-            return self._at + 1 if is_over or _has_blank(text, self._at) else None
-        return address.end() if is_over or _has_blank(text, address.end()) else None
+            return self._at + 1 if _has_blank(text, self._at) else None
+        return address.end() if _has_blank(text, address.end()) else None
 
     def _run(self, text: str, mark: str) -> int:
         end = self._at

@@ -22,7 +22,7 @@ _NARROWEST: Final = 6
 _FEW: Final = 100
 """Between so many rows lines are drawn where cells are folded."""
 _DELIMITERS: Final = re.compile(r"\|[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
-_DELIMITER: Final = re.compile(r"-+")
+_BORDER: Final = re.compile(r"(?<!\\)\|")
 
 
 class Rows:
@@ -54,9 +54,15 @@ class Rows:
 
     def drawn(self, screen: Screen, pens: Pens, width: int) -> list[str] | None:
         """Return the table in lines of at most so many columns; None if it is none, or does not fit."""
-        if not self.is_table or len(self._rows) <= 1 or len(_DELIMITER.findall(self._rows[1])) * _NARROWEST >= width:
+        if not self.is_table or not self._rows:
             return None
-        table = _table(markdown().parse("\n".join(self._rows)))
+        cells = [_cells_in(row) for row in self._rows]
+        if cells[0] != cells[1] or max(cells) * _NARROWEST >= width:
+            return None
+        missing = max(cells) - cells[0]  # columns without a head would be dropped
+        head, delimiters, *rows = self._rows
+        head, delimiters = _closed(head) + " |" * missing, _closed(delimiters) + "-|" * missing
+        table = _table(markdown().parse("\n".join((head, delimiters, *rows))))
         if table is None:
             return None
         options = screen.options.update(width=width, height=None)
@@ -69,6 +75,16 @@ class Rows:
             parts = [(pens.of(segment.style), segment.text) for segment in line]
             drawn.append("".join(f"{before}{text}{after}" for (before, after), text in parts))
         return drawn
+
+
+def _cells_in(row: str) -> int:
+    return len(_BORDER.findall(_closed(row))) - 1
+
+
+def _closed(row: str) -> str:
+    """Return the row with the border at its end, which may be left out."""
+    row = row.strip()
+    return row if _BORDER.search(row, max(len(row) - 1, 1)) else f"{row}|"
 
 
 def _table(tokens: list[Token]) -> Table | None:

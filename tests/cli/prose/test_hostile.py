@@ -1,0 +1,115 @@
+"""Text that is made to take long, or much memory: both grow as the text does, and no faster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from enum import Enum
+
+import pytest
+from rich.console import Console
+
+from reenact.cli.prose.prose import Prose
+
+
+class Nowhere:
+    """Takes what is written, and forgets it."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise OSError
+
+
+def prose() -> Prose:
+    """Return where Markdown is shown to nobody."""
+    return Prose(Console(file=Nowhere(), force_terminal=True, width=80, _environ={}))  # type: ignore[arg-type]
+
+
+def seconds(text: str) -> float:
+    """Return how long a text takes that comes in pieces of a few characters."""
+    shown, began = prose(), time.process_time()
+    for place in range(0, len(text), 6):
+        shown.write(text[place : place + 6])
+    shown.end()
+    return time.process_time() - began
+
+
+HOSTILE = {
+    "stars": "*",
+    "opened emphasis": "*a ",
+    "emphasis that never fits": "_a *b ",
+    "brackets": "[",
+    "images": "![",
+    "links": "[a](",
+    "backticks": "`",
+    "backticks of many lengths": "` `` ``` ```` ",
+    "tags": "<a ",
+    "quotes": ">",
+    "quotes with blanks": "> ",
+    "dashes": "- ",
+    "numbers": "1. ",
+    "blanks": " ",
+    "line ends": "\n",
+    "hashes": "#",
+    "pipes": "|",
+    "rows": "| a\n",
+    "backslashes": "\\",
+    "one word": "x",
+    "addresses": "http://a.b/",
+}
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
+def test_twice_the_text_takes_about_twice_the_time(unit: str) -> None:
+    size = 6000
+    seconds(unit * 100)  # what is imported
+
+    once = min(seconds(unit * (size // len(unit))) for _ in range(2))
+    fourfold = seconds(unit * (4 * size // len(unit)))
+
+    assert fourfold < 10 * once + 0.2  # 16 times, if it were quadratic
+
+
+def held(thing: object) -> int:
+    """Return how many characters a part of this package holds on to, and how many things in lists."""
+    match thing:
+        case str():
+            return len(thing)
+        case list() | tuple() | dict():
+            values: Iterable[object] = thing.values() if isinstance(thing, dict) else thing
+            return len(thing) + sum(map(held, values))
+        case _ if type(thing).__module__.startswith("reenact.cli.prose") and not isinstance(thing, Enum):
+            return sum(map(held, vars(thing).values())) if hasattr(thing, "__dict__") else 1
+        case _ if type(thing).__module__.startswith("pygments"):
+            return held(vars(thing).get("stack", ""))
+        case _:
+            return 0
+
+
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [
+        *((unit, 10_000) for unit in ("x", "*a ", " ", "\n", "[", "> ", "```\n", "a `b\n", "- a\n  ", "a\\\n", "#", "-")),
+        *((unit, 110_000) for unit in ("| a | b |\n", "|---|\n", "| a\n", "|a")),
+        ("```js\n" + "x = `${ {\n" * 100, 10_000),
+    ],
+)
+def test_what_is_held_back_does_not_grow_with_the_text(unit: str, most: int) -> None:
+    shown = prose()
+    shown.write("| a | b |\n" if "|" in unit else "a")
+
+    most_held = 0
+    for _ in range(most // 2500):
+        shown.write(unit * (3000 // len(unit)))
+        most_held = max(most_held, held(shown))
+
+    assert 0 < most_held < most
