@@ -7,9 +7,7 @@ import importlib
 import os
 import pwd
 import resource
-import signal
 import socket
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -90,17 +88,6 @@ def broken() -> None:
     conversation: Any = importlib.import_module("reenact.cli.conversation")
 
     def fail(*_: object, **__: object) -> None:
-        raise ZeroDivisionError(f"with {os.environ['ANTHROPIC_API_KEY']}\n{{}}")
+        raise ZeroDivisionError(f"with {os.environ['ANTHROPIC_API_KEY']}")
 
     conversation.Conversation.ask = fail
-
-
-def interrupted() -> None:
-    """Be interrupted as soon as the log is open."""
-    talk: Any = importlib.import_module("reenact.cli.talk")
-
-    def ctrl_c(*_: object, **__: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(60)
-
-    talk.Script.ask = ctrl_c

@@ -120,14 +120,14 @@ LOG = Section(
             happens=asks("--db", "."),
             code=2,
             type="log_unusable",
-            says=error("…"),
+            says=error("… cannot be opened here: Is a directory; choose another place"),
         ),
         Row(
             what="an address of another kind, with a password",
             happens=asks("--db", "postgresql://me:secret@host/base"),
             code=2,
             type="invalid_configuration",
-            says=error("…"),
+            says=error("a postgresql URL names no file; give one, or a sqlite:/// URL"),
         ),
         Row(
             what="a file that is no database",
@@ -143,7 +143,7 @@ LOG = Section(
             happens=of_others,
             code=2,
             type="log_unusable",
-            says=error("…log.db…"),
+            says=error("…log.db is the database of something else; choose another file"),
         ),
         Row(
             what="a log that was cut off",
@@ -164,7 +164,7 @@ LOG = Section(
             happens=spoiled(of_the_future),
             code=2,
             type="log_too_new",
-            says=error("…log.db…"),
+            says=error("…log.db has format …, newer than …; upgrade to read it"),
         ),
         Row(
             what="a log that another process writes",
@@ -185,7 +185,7 @@ LOG = Section(
             happens=sealed(0o400),
             code=2,
             type="log_unusable",
-            says=error("…log.db cannot be opened here …"),
+            says=error("…log.db cannot be opened here (…); check that file and directory are writable"),
         ),
         Row(
             what="a directory in which no log may be made",
