@@ -106,7 +106,7 @@ _USAGE: Final = (
     WaitsForPersonError,
 )
 
-_OF_KINDS: Final = {
+_OF_KINDS: Final[Mapping[type[ReenactError], ExitCode]] = {
     AuthenticationError: ExitCode.AUTHENTICATION,
     ServerUnreachableError: ExitCode.NETWORK,
     RequestTimeoutError: ExitCode.TIMEOUT,

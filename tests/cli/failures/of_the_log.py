@@ -96,13 +96,13 @@ def nearly_full(stage: Stage) -> Call:
     small = stage.exits.enter_context(mounted(stage.directory / "small", "-t", "tmpfs", "-o", "size=2m", "tmpfs"))
     Path(small, "ballast").write_bytes(b"x" * 900_000)
     stage.api.reply(deltas=["This much", *[LARGE] * 8])
-    return Call(arguments=("-p", "Hello", "--db", "small/log.db"))
+    return Call(arguments=("-p", "Hello", "--db", "small/log.db"), before=("attentive",))
 
 
 def filling(stage: Stage) -> Call:
     """Ask for an answer that is larger than the log may become."""
     stage.api.reply(deltas=["This much", *[LARGE] * 2])
-    return Call(arguments=("-p", "Hello", *DB), before=("cramped",))
+    return Call(arguments=("-p", "Hello", *DB), before=("cramped", "attentive"))
 
 
 LOG = Section(
@@ -208,7 +208,7 @@ LOG = Section(
             type="storage_full",
             says=(
                 Said("warning", "the write-ahead log of …log.db stays beside it", TRACEBACK),
-                *error("no space is left for …log.db; free some and try again"),
+                *error("…no space is left for …log.db; free some and try again"),
             ),
             out="This much…",
             begun=True,
