@@ -28,6 +28,7 @@ from reenact.cli.history import FileHistory, NoHistoryError
 from reenact.cli.interrupts import leaving_first
 from reenact.cli.keyboard import be_quiet_again
 from reenact.cli.logs import FOR_LATER
+from reenact.cli.menu import place_menu
 from reenact.cli.plain_editor import PlainEditor, is_dumb
 from reenact.cli.settings import state_directory
 from reenact.cli.typed import forget, typed_input
@@ -39,8 +40,6 @@ _PROMPT: Final = "> "
 _MARGIN: Final = "· "
 _NARROW: Final = 8
 """Columns below which all of them are for the text."""
-_MENU: Final = 8
-"""Rows that what is offered may take."""
 _ESCAPE: Final = 0.1
 """Seconds after which Esc is no more the beginning of what another key sends."""
 _GONE: Final = frozenset({errno.EIO, errno.ENXIO, errno.EBADF, errno.EPIPE})
@@ -54,7 +53,7 @@ _STYLE: Final = Style(
         ("completion-menu.meta.completion", "bg:default fg:default dim"),
         ("completion-menu.meta.completion.current", "bg:default fg:default reverse"),
         ("scrollbar.background", "bg:default"),
-        ("scrollbar.button", "bg:default reverse"),
+        ("scrollbar.button", "bg:ansibrightblack"),
         ("validation-toolbar", "bg:default fg:ansiyellow"),
         ("control-character", "fg:default reverse"),
         ("aborting", "fg:default dim"),
@@ -117,11 +116,7 @@ def lines_editor(
     )
     editor.app.ttimeoutlen = _ESCAPE
     close_on_escape(editor.app.key_processor, editor.default_buffer)
-
-    def make_room(_: object) -> None:
-        _make_room(editor)
-
-    editor.default_buffer.on_completions_changed += make_room
+    place_menu(editor, len(_PROMPT))
     return editor
 
 
@@ -207,12 +202,6 @@ def _margin(editor: PromptSession[str], wraps: int) -> str:
     if editor.output.get_size().columns < _NARROW:
         return ""
     return " " * len(_MARGIN) if wraps else _MARGIN
-
-
-def _make_room(editor: PromptSession[str]) -> None:
-    """Let no more rows be taken from what stands above than what is offered needs."""
-    offered = editor.default_buffer.complete_state
-    editor.reserve_space_for_menu = 0 if offered is None else 1 + min(_MENU, len(offered.completions))
 
 
 def _history(console: Console) -> History:
