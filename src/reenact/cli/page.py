@@ -81,6 +81,8 @@ class Page:
         self._open: _Sink | None = None
         self._last: object = None
         self._calls: dict[str, _Call] = {}
+        self._asked: dict[str, tuple[str, object]] = {}
+        """What was asked for by these names, and has not begun."""
         self._running: set[str] = set()
         self._under: tuple[str | None, int] | None = None
         """The call of which the line is the last that is shown, and how much was logged before."""
@@ -153,9 +155,12 @@ class Page:
         match event:
             case ToolCall():
                 self._show_call(event.id, event.name, event.input)
+                if event.id is not None:
+                    self._asked[event.id] = event.name, event.input
             case ToolStarted():
-                if event.id not in self._calls:
+                if event.id not in self._calls and not self._is_begun_as_another(event):
                     self._show_call(event.id, event.name, event.input)
+                self._asked.pop(event.id, None)
                 self._running.add(event.id)
                 self._tell_what_is_done()
             case ToolEdited():
@@ -171,6 +176,18 @@ class Page:
                 self._note(event.message, "yellow")
             case _:
                 pass
+
+    def _is_begun_as_another(self, event: ToolStarted) -> bool:
+        """Return whether the call is one that is shown: who answers may name calls as earlier ones, and is not heeded."""
+        shown = (id_ for id_, asked in self._asked.items() if asked == (event.name, event.input))
+        named = next(shown, None)
+        if named is None:
+            return False
+        del self._asked[named]
+        self._calls[event.id] = self._calls[named]
+        if self._under is not None and self._under[0] == named:
+            self._under = event.id, self._under[1]
+        return True
 
     def _show_call(self, call_id: str | None, name: str, arguments: object) -> None:
         self._begin_block(_CALLS)
