@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.insertion import Insertion
@@ -70,7 +70,7 @@ _LOOKS_EVERY = 1.0
 def _file_at(path: str) -> tuple[int, int] | None:
     """Return which file the path names, None if there is none, or none that can be seen."""
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -8,7 +8,7 @@ from reenact.terminal import SpecialKey, TerminalEmulator
 from tests.cli.conftest import PROMPT, Chat, Run
 from tests.cli.tools import MAIL, Office
 
-QUESTION = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn:"
+QUESTION = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn:"
 CTRL_U = "\x15"
 
 
@@ -175,7 +175,7 @@ def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Off
     terminal.send_line("Write to Ann\ry")
     terminal.wait_for(QUESTION)
     terminal.send_line("maybe")
-    terminal.wait_for("Type y, n, e or q")
+    terminal.wait_for("Type y, n, a, e or q")
 
     assert office.sent == ""
 

@@ -226,7 +226,7 @@ def test_a_paste_that_is_still_coming_answers_no_question_of_approval(chat: Chat
     terminal.write("\x1b[200~" + "y\r" * 5000 + "\x1b[201~" + "y\r")  # more than a terminal takes at once
     terminal.wait_for("Run it?")
     terminal.send_line("maybe")
-    terminal.wait_for("Type y, n, e or q")
+    terminal.wait_for("Type y, n, a, e or q")
 
     assert office.sent == ""
 

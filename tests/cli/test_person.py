@@ -103,7 +103,7 @@ def test_anything_else_decides_nothing(terminal: Terminal, keys: str) -> None:
     decisions = terminal.ask(MAIL, typed=keys + CTRL_C)
 
     assert decisions is None
-    assert "Type y, n, e or q" in terminal.shown
+    assert "Type y, n, a, e or q" in terminal.shown
 
 
 @pytest.mark.parametrize("stop", [CTRL_C, CTRL_D])

@@ -21,7 +21,7 @@ ROWS: Final = 34
 _PATIENCE: Final = 20.0
 _ID: Final = re.compile(r"(?<=ses_)[0-9a-z]{26}")
 _AN_ID: Final = "01k6r0t3e8vd5mzq4xw2yh9n7c"
-_QUESTION: Final = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn:"
+_QUESTION: Final = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn:"
 _TOOLS: Final = '''
 from reenact import tool
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console as Screen
 
+from reenact.cli.calls import call_line
 from reenact.cli.decisions import Answered, Approved, Decision, Rejected
 from reenact.cli.editing import Editor, forget_what_was_typed, read_line
 from reenact.cli.exact import (
@@ -29,7 +31,10 @@ from reenact.domain.people import PendingCall, check_arguments
 _SHOWN: Final = 20
 """So many lines of arguments are shown without being asked for."""
 _MARGIN: Final = "  "
-_QUESTION: Final = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn: "
+_QUESTION: Final = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn: "
+_ALWAYS: Final = "earlier, with [a]lways"
+"""What is recorded of who approved a call without being asked about it."""
+_APPROVED: Final = "(approved for this chat)"
 _ARGUMENTS: Final = "Arguments: "
 _WHY: Final = "Why not? The model is told; Enter gives no reason: "
 _DECLINES: Final = "/no"
@@ -46,12 +51,20 @@ class Person:
         self._editor = editor
         self._screen = screen
         self._by = _user()
+        self._always: set[str] = set()
+
+    def forget(self) -> None:
+        """Ask about every tool again."""
+        self._always.clear()
 
     def __call__(self, pending: Sequence[PendingCall]) -> list[Decision] | None:
         """Return a decision about each call, or none but that which ends the turn; None leaves them all waiting."""
         decisions: list[Decision] = []
         try:
             for number, call in enumerate(pending, start=1):
+                if call.kind == "approval" and call.name in self._always:
+                    decisions.append(self._approved_already(call))
+                    continue
                 forget_what_was_typed(self._editor)
                 self._say(f"{number} of {len(pending)}:" if len(pending) > 1 else "")
                 decision = self._approval(call) if call.kind == "approval" else self._question(call)
@@ -66,13 +79,20 @@ class Person:
             return None
         return decisions
 
+    def _approved_already(self, call: PendingCall) -> Approved:
+        line = call_line(call.name, call.arguments, max(1, self._screen.width - cell_len(_APPROVED) - 1))
+        self._say(f"{line} {_APPROVED}", "dim")
+        return Approved(call=call, by=f"{self._by or 'a person'}, {_ALWAYS}")
+
     def _approval(self, call: PendingCall) -> Approved | Rejected:
         arguments = call.arguments
         self._say(f"{plain_or_quoted(call.name)} may run only if you approve{_because(call.reason)}", "bold")
         self._show(arguments, _SHOWN)
         while True:
             match read_line(self._editor, _QUESTION).casefold():
-                case "y" | "yes":
+                case "y" | "yes" | "a" | "always" as said:
+                    if said.startswith("a"):
+                        self._always.add(call.name)
                     return Approved(
                         call=call, arguments=None if arguments is call.arguments else arguments, by=self._by
                     )
@@ -87,7 +107,7 @@ class Person:
                 case "v" | "view":
                     self._show(arguments, None)
                 case _:
-                    self._say("Type y, n, e or q, or v to see all of the arguments; Ctrl+C decides nothing.")
+                    self._say("Type y, n, a, e or q, or v to see all of the arguments; Ctrl+C decides nothing.")
 
     def _edited(self, arguments: _Arguments) -> _Arguments:
         """Return the arguments as the person wants them."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final
 
-from rich.cells import cell_len
 from rich.console import Console as Screen
 from rich.text import Text
 
@@ -22,12 +20,12 @@ from reenact.cli.failures import ExitCode, TerminatedError, problem_of
 from reenact.cli.here import Here, settle
 from reenact.cli.interrupts import interrupting
 from reenact.cli.keyboard import is_hung_up, quiet_keyboard
+from reenact.cli.rows import in_rows
 from reenact.cli.talking import Talking
 from reenact.cli.version import version
 from reenact.domain.errors import ReenactError
 
 _KEYS: Final = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
-_WORD: Final = re.compile(r"\s*\S+")
 _ONCE_MORE: Final = "Ctrl+C again, or Ctrl+D, leaves."
 
 
@@ -38,7 +36,7 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
         KeyboardInterrupt: they pressed Ctrl+C twice during an answer.
         TerminatedError: the terminal is gone; likewise when a request to end comes.
     """
-    screen = Screen(file=console.err, highlight=False, markup=False, soft_wrap=True)
+    screen = console.screen(console.err)
     with _ending_with_terminal(console), quiet_keyboard(console):
         _welcome(current, screen, who)
         talking = Talking(current, console, screen, extending, timeout)
@@ -46,7 +44,7 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
             current=current,
             talking=talking,
             extending=extending,
-            say=lambda line: screen.print(_in_rows(harmless(line), screen.width), style="dim"),
+            say=lambda line: screen.print(in_rows(harmless(line), screen.width), style="dim"),
             width=lambda: screen.width,
         )
         try:
@@ -145,23 +143,12 @@ def _welcome(current: Current, screen: Screen, who: str) -> None:
     if not conversation.is_new:
         so_far = f", {len(current.runtime.sessions.messages(conversation.session_id))} messages so far"
     named = f"Reenact {version()}"
-    welcome = Text(_in_rows(f"{named} · {harmless(who)}", screen.width))
+    welcome = Text(in_rows(f"{named} · {harmless(who)}", screen.width))
     welcome.stylize("bold", 0, len(named))
     screen.print(welcome)
     for line in (f"Session {harmless(conversation.session_id)}{so_far}", _KEYS):
-        screen.print(_in_rows(line, screen.width), style="dim")
+        screen.print(in_rows(line, screen.width), style="dim")
     screen.print()
-
-
-def _in_rows(line: str, width: int) -> str:
-    """Return the line, broken between words only: what no row has room for, such as an id, can be copied whole."""
-    rows = [""]
-    for word in _WORD.findall(line):
-        if rows[-1] and cell_len(f"{rows[-1]}{word}") > width >= cell_len(word.lstrip()):
-            rows.append(word.lstrip())
-        else:
-            rows[-1] += word
-    return "\n".join(rows)
 
 
 def _say_how_to_come_back(current: Current, screen: Screen) -> None:

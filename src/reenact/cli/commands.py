@@ -21,6 +21,15 @@ _TINY: Final = 30
 """One with fewer columns has none for a margin."""
 _MARK: Final = "/"
 _EXIT: Final = "/exit"
+_KEYS: Final = (
+    ("Enter", "send it; choose what is marked"),
+    ("Alt+Enter, Ctrl+J", "begin a line; so does \\ Enter"),
+    ("Tab", "complete a command, or its ID"),
+    ("Up, Ctrl+R", "what was said before; look for it"),
+    ("Ctrl+X Ctrl+E", "write it in your own editor"),
+    ("Ctrl+C", "interrupt the answer or clear the line"),
+    ("Ctrl+D", "leave, where nothing is typed"),
+)
 _Choice: TypeAlias = tuple[str, str]
 
 
@@ -49,7 +58,7 @@ def _help(here: Here, _: str) -> None:
     known += [*here.extending.help().items()]
     known += [
         ("//TEXT", "send /TEXT to the model, though it looks like a command"),
-        ("Ctrl+C", "interrupt the answer or clear the line"),
+        *_KEYS,
     ]
     width = None if here.width is None else here.width()
     for usage, what in known:

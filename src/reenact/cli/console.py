@@ -11,13 +11,17 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from logging import LogRecord
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from reenact.cli.failures import OutputLostError, Problem
 from reenact.cli.floor import FLOOR, Between
 from reenact.cli.hints import hint_of
 from reenact.cli.logs import FOR_LATER, Lines, Tracebacks, Whole, Words
+from reenact.cli.settings import is_dumb
 from reenact.domain.errors import StorageError
+
+if TYPE_CHECKING:
+    from rich.console import Console as Screen
 
 logger: Final = logging.getLogger("reenact.cli")
 _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
@@ -48,6 +52,13 @@ class Console:
     def err(self) -> TextIO:
         """Where everything else goes."""
         return sys.stderr or self._nowhere
+
+    def screen(self, stream: TextIO) -> Screen:
+        """Return what shows texts in styles on the stream; without them where it is no terminal that knows any."""
+        from rich.console import Console as Screen  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        plain = False if is_dumb(self.environ) else None
+        return Screen(file=stream, highlight=False, markup=False, soft_wrap=True, force_terminal=plain)
 
     @property
     def has_person(self) -> bool:

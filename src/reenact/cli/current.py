@@ -19,13 +19,15 @@ from reenact.cli.extending import Extending
 from reenact.cli.listing import reading
 from reenact.cli.options import TalkOptions
 from reenact.cli.settings import given
-from reenact.domain.errors import ConfigurationError, ReenactError, SessionNotFoundError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.image import Definition, Image, ImageRegistered
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.messages import check_text
 
 Reading: TypeAlias = Callable[[], AbstractContextManager[SqliteJournal | None]]
 """Opens the log beside the runtime that writes it."""
+_LONGEST: Final = 200
+"""Bytes that the name of a model may have."""
 _IN_THE_PLACE: Final = "in the place of the model that the session was created with"
 
 
@@ -127,7 +129,9 @@ class Current:
             ConfigurationError: what the session costs has a limit, and the model no price.
         """
         if model is not None:
-            check_text("the model", model)
+            check_text("the model", model, limit=_LONGEST)
+            if len(model.split()) > 1 or model != model.strip():
+                raise InvalidInputError(f"the name of a model has no blanks in it, as {model!r} has")
             self._must_have_price(model, self.conversation)
         self.conversation.rest()  # the next agent asks the other model
         self._answerer.model = model

@@ -29,8 +29,8 @@ from reenact.cli.interrupts import leaving_first
 from reenact.cli.keyboard import be_quiet_again
 from reenact.cli.logs import FOR_LATER
 from reenact.cli.menu import place_menu
-from reenact.cli.plain_editor import PlainEditor, is_dumb
-from reenact.cli.settings import state_directory
+from reenact.cli.plain_editor import PlainEditor
+from reenact.cli.settings import is_dumb, state_directory
 from reenact.cli.typed import forget, typed_input
 
 Editor: TypeAlias = PromptSession[str] | PlainEditor
@@ -65,7 +65,7 @@ _STYLE: Final = Style(
 def editor_of_questions(console: Console, choices: Choices | None = None) -> Editor:
     """Return an editor of many lines whose history outlives it, and which offers the choices."""
     terminal, history = console.terminal or console.err, _history(console)
-    if is_dumb(console):
+    if is_dumb(console.environ):
         return PlainEditor(typed_input(), terminal, history)
     drawing = Drawing.at(terminal, console)
     editor = lines_editor(typed_input(), drawing, history, console.environ, choices)
@@ -76,7 +76,7 @@ def editor_of_questions(console: Console, choices: Choices | None = None) -> Edi
 def editor_of_decisions(console: Console) -> Editor:
     """Return an editor for answers of a line that are to be given anew each time."""
     terminal = console.terminal or console.err
-    if is_dumb(console):
+    if is_dumb(console.environ):
         return PlainEditor(typed_input(), terminal, DummyHistory())
     drawing = Drawing.at(terminal, console)
     editor: PromptSession[str] = PromptSession(

@@ -18,7 +18,7 @@ from prompt_toolkit.key_binding import KeyPress
 
 from reenact.cli.console import Console
 from reenact.cli.interrupts import around_stops
-from reenact.cli.plain_editor import is_dumb
+from reenact.cli.settings import is_dumb
 
 _INPUT, _LOCAL, _CHARACTERS = 0, 3, 6
 _PASTES_ARE_MARKED: Final = b"\x1b[?2004h"
@@ -28,14 +28,13 @@ _quiet: Final[list[_Keyboard]] = []
 
 @contextlib.contextmanager
 def quiet_keyboard(console: Console) -> Generator[None]:
-    """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay, and take
-    nothing with them.
+    """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay.
 
-    What is typed is found by the editor that reads next. A paste keeps its marks, so that it stays one. All is as it
+    What is typed is found by the editor that reads next, whatever Ctrl+C has ended meanwhile. A paste keeps its marks, so that it stays one. All is as it
     was at the end, whatever happened, and while the process is stopped (Ctrl+Z). Nothing is done without a terminal,
     and at one that edits lines itself because it understands no sequences.
     """
-    if sys.stdin is None or not sys.stdin.isatty() or is_dumb(console):
+    if sys.stdin is None or not sys.stdin.isatty() or is_dumb(console.environ):
         yield
         return
     keyboard = _Keyboard(sys.stdin.fileno(), console.terminal)

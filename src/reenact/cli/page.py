@@ -23,6 +23,7 @@ from reenact.cli.output import limit_of
 from reenact.cli.prose.plain import Plain
 from reenact.cli.prose.prose import Prose
 from reenact.cli.prose.screens import can_be_styled, can_show, width_of
+from reenact.cli.rows import in_rows
 from reenact.cli.spinner import Spinner
 from reenact.domain.events import (
     ContextCompressed,
@@ -73,7 +74,7 @@ class Page:
         self._console = console
         self._screen = screen
         is_styled = can_be_styled(screen) and not console.in_ci
-        answers = Screen(file=console.out, highlight=False, markup=False, soft_wrap=True)
+        answers = console.screen(console.out)
         self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else _Raw(console.write)
         self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
         self._spinner = Spinner(screen, [console.out, console.err]) if is_styled else None
@@ -116,6 +117,8 @@ class Page:
 
         def ask(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
             self._end_block()
+            if self._last is not None:
+                self._screen.print()
             self._last = None
             if self._spinner is None:
                 return decide(pending)
@@ -149,7 +152,9 @@ class Page:
         elif answer.problem.code == ExitCode.INTERRUPTED:
             self._screen.print("Interrupted.\n", style="yellow")
         else:
-            self._screen.print(f"{visible(self._console.told(answer.problem))}\n", style="red")
+            for line in visible(self._console.told(answer.problem)).split("\n"):
+                self._screen.print(in_rows(line, width_of(self._screen)), style="red")
+            self._screen.print()
 
     def _hear_of_calls(self, event: EventData) -> None:
         match event:
@@ -178,7 +183,7 @@ class Page:
                 pass
 
     def _is_begun_as_another(self, event: ToolStarted) -> bool:
-        """Return whether the call is one that is shown: who answers may name calls as earlier ones, and is not heeded."""
+        """Return whether it is shown under another name: calls that are named as earlier ones get names of their own."""
         shown = (id_ for id_, asked in self._asked.items() if asked == (event.name, event.input))
         named = next(shown, None)
         if named is None:

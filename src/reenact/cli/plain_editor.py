@@ -8,16 +8,8 @@ from typing import TextIO
 from prompt_toolkit.history import History
 from prompt_toolkit.input.base import Input
 
-from reenact.cli.console import Console
-
-_DUMB = frozenset({"", "dumb", "unknown"})
 _MORE = "… "
 _AT_ONCE = 64 * 1024
-
-
-def is_dumb(console: Console) -> bool:
-    """Return whether the terminal understands no sequences, as far as `TERM` says."""
-    return console.environ.get("TERM", "") in _DUMB
 
 
 class PlainEditor:

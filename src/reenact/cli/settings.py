@@ -25,6 +25,7 @@ _CI: Final = (
     "TRAVIS",
 )
 
+_DUMB: Final = frozenset({"", "dumb", "unknown"})
 SETTINGS: Final = Path(".reenact", "settings.json")
 """Where settings are, from a home or a project on."""
 
@@ -39,6 +40,11 @@ def in_ci(environ: Mapping[str, str]) -> bool:
 def is_on(value: str | None) -> bool:
     """Return whether a variable is set to something other than nothing, `0` and `false`."""
     return (value or "").strip().casefold() not in ("", "0", "false")
+
+
+def is_dumb(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal understands no sequences, as far as `TERM` says."""
+    return environ.get("TERM", "") in _DUMB
 
 
 def default_database(environ: Mapping[str, str]) -> Path:

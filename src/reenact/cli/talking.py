@@ -17,6 +17,7 @@ from reenact.cli.exact import harmless
 from reenact.cli.extending import Extending
 from reenact.cli.failures import ExitCode
 from reenact.cli.page import Page
+from reenact.cli.rows import in_rows
 from reenact.domain.errors import ReenactError
 from reenact.domain.messages import check_message
 from reenact.domain.people import PendingCall
@@ -35,14 +36,15 @@ class Talking:
         self._extending = extending
         self._timeout = timeout
         self._person = Person(editor_of_decisions(console), screen)
+        self._talked_in = current.conversation
 
     def ask(self, question: str) -> None:
         """Ask the agent."""
-        self._show(lambda attending: self._extending.ask(attending, check_message(question)))
+        self._answer(lambda attending: self._extending.ask(attending, check_message(question)))
 
     def ask_as_it_is(self, text: str) -> None:
         """Ask the agent, also if the text calls a command."""
-        self._show(lambda attending: self._extending.ask_as_it_is(attending, check_message(text)))
+        self._answer(lambda attending: self._extending.ask_as_it_is(attending, check_message(text)))
 
     def take_up(self, turn_ids: Sequence[str]) -> None:
         """Show how turns are answered that were waiting."""
@@ -50,7 +52,7 @@ class Talking:
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Ask the person about what waits, and show what follows."""
-        decisions = self._person(pending) if pending else None
+        decisions = self._asking()(pending) if pending else None
         if decisions is not None:
             self._show(lambda attending: attending.carry_out(decisions))
 
@@ -61,13 +63,24 @@ class Talking:
     def fail(self, error: ReenactError) -> None:
         """Tell why there is no answer, or why a command did nothing."""
         for line in self._console.without_key(str(error)).split("\n"):
-            self._screen.print(harmless(line), style="red")
+            self._screen.print(in_rows(harmless(line), self._screen.width), style="red")
         self._screen.print()
+
+    def _asking(self) -> Person:
+        """Return who is asked; what they have approved for good holds in this session only."""
+        if self._talked_in is not self._current.conversation:
+            self._talked_in = self._current.conversation
+            self._person.forget()
+        return self._person
+
+    def _answer(self, act: Callable[[Attending], Answer]) -> None:
+        self._screen.print()  # apart from what was typed
+        self._show(act)
 
     def _show(self, act: Callable[[Attending], Answer]) -> None:
         try:
             with Page(self._console, self._screen) as page:
-                person = page.asking(self._person)
+                person = page.asking(self._asking())
                 answer = act(Attending(self._current.conversation, page.hear, person, timeout=self._timeout))
                 page.end(answer)
         except ReenactError as error:
