@@ -6,7 +6,7 @@ import pytest
 
 from reenact.terminal import SpecialKey, TerminalEmulator
 from tests.cli.conftest import PROMPT, Chat, Run
-from tests.cli.tools import MAIL, Office
+from tests.cli.tools import BOB, MAIL, Office
 
 QUESTION = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn:"
 CTRL_U = "\x15"
@@ -275,3 +275,27 @@ def test_calls_and_results_are_shown_while_the_turn_runs(chat: Chat, office: Off
     assert "line 4" not in terminal.get_stripped_output()
     assert "… 6 more lines" in terminal.get_stripped_output()
     assert "error: FileNotFoundError: no such file" in terminal.get_stripped_output()
+
+
+def test_what_is_always_approved_is_asked_about_again_in_another_session_and_the_log_says_how_it_was(
+    asked: TerminalEmulator, office: Office, run: Run
+) -> None:
+    asked.send_line("a")
+    asked.wait_for("Hello from the fake API!")
+    office.model_asks_for(BOB)
+    asked.send_line("And to Bob")
+    asked.wait_for("(approved for this chat)")
+    asked.wait_for("Hello from the fake API!")
+    sent = office.sent
+    office.model_asks_for(MAIL)
+    asked.send_line("/new")
+    asked.send_line("Once more")
+    asked.wait_for(QUESTION)
+    asked.send_line("q")
+    asked.wait_for(PROMPT)
+    asked.send_key(SpecialKey.CTRL_D)
+    asked.wait_for_exit()
+
+    assert sent == office.sent == "ann@example.org: Hello\nbob@example.org: Hi\n"
+    by = [one["data"]["by"] for one in run("log", "--type", "tool_approved", "--output-format", "json").objects]
+    assert [one.endswith("earlier, with [a]lways") for one in by] == [False, True]

@@ -309,6 +309,44 @@ def test_the_way_back_is_told_only_where_there_is_something_to_come_back_to(chat
     assert "To come back" not in terminal.get_stripped_output()
 
 
+def test_a_log_that_is_deleted_in_the_middle_is_told_of_and_no_way_back_is_promised(
+    chat: Chat, environ: dict[str, str], tmp_path: Path
+) -> None:
+    terminal = chat("--db", "log.db")
+    terminal.send_line("One")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    for file in tmp_path.glob("log.db*"):
+        file.unlink()
+
+    terminal.send_key(SpecialKey.CTRL_D)
+    terminal.wait_for("this conversation is not in the log any more")
+
+    assert terminal.wait_for_exit().code == 0
+    assert "To come back" not in terminal.get_stripped_output()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("/branch 0", "POSITION is a whole number from 1 on"),
+        ('/model "a b"', "has no blanks"),
+        ("/help", "Ctrl+X Ctrl+E"),
+    ],
+)
+def test_what_is_wrong_with_a_command_is_said_in_its_own_words(
+    chat: Chat, office: Office, typed: str, said: str
+) -> None:
+    terminal = chat(**office.claude)
+    terminal.send_line("Hello")
+    terminal.wait_for("Hello from the fake API!")
+    terminal.wait_for(PROMPT)
+
+    terminal.send_line(typed)
+
+    terminal.wait_for(said)
+
+
 def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> None:
     terminal = chat()
 

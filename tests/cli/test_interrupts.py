@@ -13,7 +13,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from reenact.cli.editing import read_line
-from reenact.cli.failures import TerminatedError
+from reenact.cli.failures import TerminatedError, problem_of
 from reenact.cli.interrupts import (
     around_stops,
     cleaning_up,
@@ -35,11 +35,12 @@ def test_the_first_ctrl_c_calls_and_the_second_raises() -> None:
     assert calls == ["called"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_request_to_end_is_heard_once(number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGQUIT, 131)])
+def test_a_request_to_end_is_heard_once(number: signal.Signals, code: int) -> None:
     with ending_on_request():
-        with pytest.raises(TerminatedError):
+        with pytest.raises(TerminatedError) as ended:
             signal.raise_signal(number)
+        assert problem_of(ended.value).code == code
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGHUP)
 

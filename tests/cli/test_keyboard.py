@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import pty
 import select
+import subprocess
 import sys
 import termios
 import threading
@@ -217,6 +219,72 @@ def test_what_is_typed_while_an_answer_streams_is_not_in_it_and_is_sent_in_order
 
     asked = [request.body["messages"][-1]["content"][-1]["text"] for request in office.api.requests]
     assert asked == ["Speak", "first", "second", "third\nof two lines"]
+
+
+def test_ctrl_c_ends_an_answer_and_takes_nothing_of_what_was_typed_ahead(chat: Chat, office: Office) -> None:
+    pace = Pace("What I ", "have to ", "say.")
+    office.api.script([pace.reply])
+    terminal = chat(**office.claude)
+    terminal.send_line("Speak")
+    pace.say()
+    terminal.wait_for("What I")
+
+    terminal.write("second\r")
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("Interrupted.")
+    pace.end()
+    terminal.wait_for("Hello from the fake API!")
+
+    assert office.api.requests[-1].body["messages"][-1]["content"][-1]["text"] == "second"
+
+
+def test_ctrl_backslash_ends_the_chat_and_leaves_the_terminal_as_it_was(chat: Chat) -> None:
+    terminal = chat(MOCK_SCENARIO="long-stream")
+    terminal.send_line("Tell me everything")
+    terminal.wait_for("chunk-1")
+
+    terminal.write("\x1c")
+
+    assert terminal.wait_for_exit().code == 131
+    assert terminal.screen.cursor.visible
+    assert terminal.get_output().rindex("\x1b[?2004l") > terminal.get_output().rindex("\x1b[?2004h")
+
+
+@pytest.mark.parametrize("until", [b"/help lists", b"chunk-1"], ids=["at the prompt", "in mid-answer"])
+def test_a_window_that_is_closed_ends_the_chat_quietly(
+    command: list[str], environ: dict[str, str], tmp_path: Path, until: bytes
+) -> None:
+    person, program = pty.openpty()
+    chat = subprocess.Popen(
+        command,
+        stdin=program,
+        stdout=program,
+        stderr=program,
+        env={**environ, "MOCK_SCENARIO": "long-stream"},
+        cwd=tmp_path,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - it calls the system only
+    )
+    os.close(program)
+    os.write(person, b"Tell me everything\r" if until == b"chunk-1" else b"")
+    read = b""
+    while until not in read:
+        read += os.read(person, 4096)
+
+    os.close(person)
+
+    assert chat.wait(PATIENCE) == 143
+    assert not (Path(environ["HOME"]) / ".local/state/reenact/errors.log").exists()
+
+
+@pytest.mark.parametrize("name", ["", "dumb", "unknown"])
+def test_a_terminal_that_understands_no_sequences_gets_none(chat: Chat, name: str) -> None:
+    terminal = chat(TERM=name, MOCK_SCENARIO="with-thinking")
+    terminal.send_line("Think")
+    terminal.wait_for("Answer")
+    terminal.wait_for(PROMPT)
+
+    assert "\x1b" not in terminal.get_output()
 
 
 def test_a_paste_that_is_still_coming_answers_no_question_of_approval(chat: Chat, office: Office) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -88,7 +90,7 @@ def shown(
     monkeypatch.setattr(sys, "stderr", err)
     for name, value in {"TERM": "xterm", **variables}.items():
         monkeypatch.setenv(name, value)
-    console = Console({"ANTHROPIC_API_KEY": KEY}, in_ci=in_ci)
+    console = Console({"ANTHROPIC_API_KEY": KEY, "TERM": variables.get("TERM", "xterm")}, in_ci=in_ci)
     screen = Screen(file=err, highlight=False, markup=False, soft_wrap=True, width=50)
     return Shown(Page(console, screen), out, err)
 
@@ -285,7 +287,7 @@ def test_whoever_is_asked_has_a_line_of_their_own(monkeypatch: pytest.MonkeyPatc
         seen.hear(TextDelta(text="May I **do"))
         decided = page.asking(decide)([MAIL])
 
-    assert (decided, asked) == (None, ["May I **do\n"])
+    assert (decided, asked) == (None, ["May I **do\n\n"])
 
 
 def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,3 +337,41 @@ def test_what_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         wait_until(lambda: "waiting" in seen.err.getvalue())
 
     assert screen_of(seen.err.getvalue(), 50).text == "→ f()\n  │ x"
+
+
+def test_a_call_that_is_named_as_one_of_an_earlier_turn_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(ToolCall(id="c1", name="look", input={"at": 1}), ToolCall(id="c2", name="look", input={"at": 2}))
+    seen.hear(
+        ToolStarted(id="c1~2", name="look", input={"at": 1}), ToolStarted(id="c2~2", name="look", input={"at": 2})
+    )
+    seen.hear(ToolResult(id="c2~2", name="look", result="two"), ToolResult(id="c1~2", name="look", result="one"))
+
+    assert seen.text.count("\u2192") == 2
+    assert seen.text.splitlines()[2:] == ["  \u2502 two", "  look(at: 1)", "  \u2502 one"]
+
+
+def test_what_is_logged_stands_between_the_texts_and_never_in_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen = shown(monkeypatch)
+    library = logging.getLogger("a.library")
+
+    with Console({}, in_ci=False).logging(tmp_path), seen.page:
+        seen.hear(TextDelta(text="I will "))
+        library.warning("beware")
+        logging.getLogger("reenact.tools").warning("tool look has failed", extra={"tool": "look"})
+        seen.hear(TextDelta(text="look."), ToolCall(id="c1", name="look", input={}))
+        library.warning("again")
+        seen.hear(ToolResult(id="c1", name="look", result="seen"))
+
+    lines = [line for line in seen.text.replace("\r", "").splitlines() if line]
+    assert lines == [
+        "I will look.",
+        "reenact: warning: beware",
+        "\u2192 look()",
+        "reenact: warning: again",
+        "  look()",
+        "  \u2502 seen",
+    ]

@@ -258,3 +258,20 @@ def test_who_has_no_name_may_decide_all_the_same(
     (decision,) = terminal.ask(MAIL, typed="y" + ENTER) or []
 
     assert decision.by is None
+
+
+def test_always_approves_every_further_call_of_this_tool_and_of_no_other_and_says_who_did(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.cli.asking._user", lambda: "ann")
+    other = msgspec.structs.replace(MAIL, name="send_fax")
+
+    decisions = terminal.ask(MAIL, mail(to="bob"), other, question(), typed=f"a{ENTER}y{ENTER}blue{ENTER}")
+
+    assert decisions == [
+        Approved(call=MAIL, by="ann"),
+        Approved(call=mail(to="bob"), by="ann, earlier, with [a]lways"),
+        Approved(call=other, by="ann"),
+        Answered(call=question(), value="blue", by="ann"),
+    ]
+    assert 'send_mail(to: "bob") (approved for this chat)' in terminal.told

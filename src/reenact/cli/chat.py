@@ -26,6 +26,7 @@ from reenact.cli.version import version
 from reenact.domain.errors import ReenactError
 
 _KEYS: Final = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
+_NO_WAY_BACK: Final = "There is no way back: this conversation is not in the log any more."
 _ONCE_MORE: Final = "Ctrl+C again, or Ctrl+D, leaves."
 
 
@@ -153,6 +154,13 @@ def _welcome(current: Current, screen: Screen, who: str) -> None:
 
 def _say_how_to_come_back(current: Current, screen: Screen) -> None:
     conversation = current.conversation
-    with contextlib.suppress(ReenactError):  # whoever leaves a log that is gone knows
-        if not conversation.is_new and current.runtime.sessions.messages(conversation.session_id):
-            screen.print(harmless(f"To come back: {current.way_back}"), style="dim")
+    try:
+        if conversation.is_new or not current.runtime.sessions.messages(conversation.session_id):
+            return
+        is_found = current.is_found
+    except ReenactError:
+        is_found = False
+    if is_found:
+        screen.print(harmless(f"To come back: {current.way_back}"), style="dim")
+    else:
+        screen.print(_NO_WAY_BACK, style="red")

@@ -6,19 +6,22 @@ import contextlib
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Final, TypeAlias
 
-from reenact._runtime import Runtime
+from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
 from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.session import SessionActor
 from reenact.cli.answering import Answering
 from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation, new_session_id
 from reenact.cli.extending import Extending
 from reenact.cli.listing import reading
 from reenact.cli.options import TalkOptions
-from reenact.cli.settings import given
+from reenact.cli.settings import default_database, given
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.image import Definition, Image, ImageRegistered
 from reenact.domain.loop.ledger import Price, price_of
@@ -87,6 +90,18 @@ class Current:
     def reading(self) -> AbstractContextManager[SqliteJournal | None]:
         """Open the log for reading, beside the runtime."""
         return reading(self._options.database, self._console)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the session stands in the log that is where `way_back` looks for it."""
+        named = self._options.database or given(self._console.environ, "REENACT_DB")
+        if named is not None and is_postgres(named):
+            return True
+        path = default_database(self._console.environ) if named is None else Path(file_of(named))
+        if not path.exists():
+            return False
+        with SqliteJournal.open(path, codec(), read_only=True) as journal:
+            return bool(journal.read_until(SessionActor.stream(self.conversation.session_id), 1))
 
     def introduce(self) -> str:
         """Return who answers, and warn of what is not as the session was created."""

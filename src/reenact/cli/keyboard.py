@@ -30,9 +30,9 @@ _quiet: Final[list[_Keyboard]] = []
 def quiet_keyboard(console: Console) -> Generator[None]:
     """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay.
 
-    What is typed is found by the editor that reads next, whatever Ctrl+C has ended meanwhile. A paste keeps its marks, so that it stays one. All is as it
-    was at the end, whatever happened, and while the process is stopped (Ctrl+Z). Nothing is done without a terminal,
-    and at one that edits lines itself because it understands no sequences.
+    What is typed is found by the editor that reads next, whatever Ctrl+C has ended meanwhile. A paste keeps its marks,
+    so that it stays one. All is as it was at the end, whatever happened, and while the process is stopped (Ctrl+Z).
+    Nothing is done without a terminal, and at one that edits lines itself because it understands no sequences.
     """
     if sys.stdin is None or not sys.stdin.isatty() or is_dumb(console.environ):
         yield

@@ -183,7 +183,7 @@ class Page:
                 pass
 
     def _is_begun_as_another(self, event: ToolStarted) -> bool:
-        """Return whether it is shown under another name: calls that are named as earlier ones get names of their own."""
+        """Return whether it is shown by another name: calls that are named as earlier ones get names of their own."""
         shown = (id_ for id_, asked in self._asked.items() if asked == (event.name, event.input))
         named = next(shown, None)
         if named is None:

@@ -37,6 +37,7 @@ from tests.cli.prose.kit import plain, shown, style_of, styles, written
         ("the end\\\n\nnext", "the end\\\n\nnext"),
         ("docker run \\\n  --rm x", "docker run \\\n  --rm x"),
         ("a\n\n\nb\n\n", "a\n\n\nb"),
+        ("> \tcode\n>\t- item", "│     code\n│ • item"),
     ],
 )
 def test_what_is_shown(markdown: str, text: str) -> None:

@@ -141,7 +141,10 @@ class _Reading:
                 return self._empty(blanks)
             is_deep = not is_item and self._lines.is_deep(self._quotes, self._column)
             if is_deep and not self._lines.is_in_paragraph:
-                self._at = begun
+                if self._quotes:  # a tab would go on from where the bar stands
+                    self._add(" " * blanks)
+                else:
+                    self._at = begun
                 return self._told(Kind.CODE)
             self._add(" " * blanks)
             if is_deep:
