@@ -54,7 +54,7 @@ _APPENDIX: Final[Sequence[Section]] = (
             ("3", "Authentication: no key, or one that is refused."),
             ("4", "The network, or the service behind it."),
             ("5", "--timeout is over."),
-            ("130, 141, 143", "Ctrl+C; nobody reads the output; terminated."),
+            ("130, 131, 141, 143", "Ctrl+C; Ctrl+\\; nobody reads the output; terminated."),
         ),
     ),
     (
