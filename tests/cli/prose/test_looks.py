@@ -109,7 +109,7 @@ def test_a_rule_is_drawn(rule: str) -> None:
         "name\tsize\nfoo\t12",
         "drwxr-xr-x  2 root root  4096 Nov 21 20:46 .ci",
         "    indented *as it is*\n      and more",
-        "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()",
+        'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()',
         "a = b\n=====",
     ],
 )

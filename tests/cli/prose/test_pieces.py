@@ -1,4 +1,4 @@
-"""The same text gives the same screen, however it is split; nothing of it is lost; each word comes as soon as it can."""
+"""The same text gives the same screen, however it is split; nothing is lost; each word comes as soon as it can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,24 @@ MARKS = [
     *("word", "a", "日", "本", "。", "e\u0301", "http://a_b/", "-", "1"),
 ]
 BLOCKS = [
-    *("\n", "\n\n", "    ", "\t", "# ", "#", "- ", "1. ", "> ", "---", "===", "```", "~~~", "python\n", "| a |\n", "|-|\n"),
+    *(
+        "\n",
+        "\n\n",
+        "    ",
+        "\t",
+        "# ",
+        "#",
+        "- ",
+        "1. ",
+        "> ",
+        "---",
+        "===",
+        "```",
+        "~~~",
+        "python\n",
+        "| a |\n",
+        "|-|\n",
+    ),
     *("|", "[ ] ", "[x]", "/*", "*/", "'", "\r", "\ud83d", "\ude00", "\U0001f600", "x" * 30),
 ]
 LINES = st.lists(st.sampled_from([*MARKS, " ", " ", " "]), max_size=20).map("".join)

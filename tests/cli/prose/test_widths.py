@@ -7,6 +7,7 @@ import os
 import pty
 import termios
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
@@ -28,7 +29,7 @@ def test_no_line_is_wider_than_the_terminal_and_none_is_shorter_than_it_need_be(
     lines = plain(written("x " + " ".join(words), width)).split("\n")[:-1]
 
     assert all(cell_len(line) <= width for line in lines)
-    for line, after in zip(lines, lines[1:], strict=False):
+    for line, after in pairwise(lines):
         first = after.split(" ")[0]
         assert cell_len(line) + 1 + cell_len(first) > width or len(first) > 1
 

@@ -1,0 +1,337 @@
+"""Where a person reads an answer: its text, what the model thinks, its calls, and why it is not whole."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from rich.console import Console as Screen
+
+from reenact.cli.answer import unasked
+from reenact.cli.console import Console
+from reenact.cli.decisions import Decision
+from reenact.cli.failures import INTERRUPTED, Problem
+from reenact.cli.page import Page
+from reenact.domain.events import (
+    Context,
+    ContextCompressed,
+    Envelope,
+    EventData,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCall,
+    ToolEdited,
+    ToolResult,
+    ToolStarted,
+    Warned,
+)
+from reenact.domain.people import PendingCall
+from reenact.domain.turns import MAX_STEPS
+from reenact.terminal import Screen as Seen
+from reenact.testing import wait_until
+from tests.cli.prose.kit import plain, screen_of, style_of
+from tests.cli.test_person import MAIL
+
+KEY = "sk-ant-this-is-a-secret"
+
+
+class Terminal(io.StringIO):
+    """A terminal in memory, or a file."""
+
+    def __init__(self, *, is_terminal: bool = True) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@dataclass
+class Shown:
+    """A page, and what is seen of it."""
+
+    page: Page
+    out: Terminal
+    err: Terminal
+
+    def hear(self, *events: EventData) -> None:
+        """Let the page hear of events."""
+        for event in events:
+            context = Context(session_id="s")
+            now = datetime.now(UTC)
+            envelope = Envelope(
+                id="e", type="t", timestamp=now, source="agent", category="stream", intent="notification",
+                context=context, data=event,
+            )  # fmt: skip
+            self.page.hear(envelope, is_own=True)
+
+    @property
+    def text(self) -> str:
+        """All that was shown, without styles."""
+        return plain(self.err.getvalue())
+
+
+def shown(
+    monkeypatch: pytest.MonkeyPatch, *, file: Terminal | None = None, in_ci: bool = False, **variables: str
+) -> Shown:
+    """Return a page on a terminal, or one of which the answers go to a file."""
+    err = Terminal()
+    out = err if file is None else file
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    for name, value in {"TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    console = Console({"ANTHROPIC_API_KEY": KEY}, in_ci=in_ci)
+    screen = Screen(file=err, highlight=False, markup=False, soft_wrap=True, width=50)
+    return Shown(Page(console, screen), out, err)
+
+
+def test_an_answer_on_a_terminal_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(TextDelta(text="This is **bo"), TextDelta(text="ld**."))
+    seen.page.end(unasked("s", INTERRUPTED))
+
+    assert seen.text == "This is bold.\nInterrupted.\n\n"
+    assert style_of("bold", seen.err.getvalue()).bold
+
+
+def test_an_answer_in_a_file_is_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Terminal(is_terminal=False)
+    seen = shown(monkeypatch, file=file, FORCE_COLOR="1")
+
+    seen.hear(TextDelta(text="# This is **bo"), TextDelta(text="ld**\n\n| a |\n\x1b[2J"), TextDelta(text="\t- b"))
+    seen.page.end(unasked("s", INTERRUPTED))
+
+    assert file.getvalue() == "# This is **bold**\n\n| a |\n[2J\t- b\n"
+    assert seen.text == "Interrupted.\n\n"
+
+
+@pytest.mark.parametrize(("in_ci", "term"), [(True, "xterm"), (False, "dumb")])
+def test_a_terminal_that_is_dumb_or_a_builds_gets_the_text_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+    in_ci: bool,  # noqa: FBT001
+    term: str,
+) -> None:
+    seen = shown(monkeypatch, in_ci=in_ci, TERM=term)
+
+    with seen.page:
+        seen.hear(TextDelta(text="# This is **bo"), TextDelta(text="ld**"))
+
+    assert seen.err.getvalue() == "# This is **bold**\n"
+
+
+def test_thoughts_are_dim_and_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(ThinkingDelta(text="Is it **th"), ThinkingDelta(text="is**?"), ThinkingEnd(), TextDelta(text="It is.\n"))
+
+    assert seen.text == "Is it **this**?\n\nIt is.\n"
+    assert style_of("**this**?", seen.err.getvalue()).dim
+    assert style_of("**this**?", seen.err.getvalue()).italic
+
+
+def test_text_thoughts_and_calls_are_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(
+        TextDelta(text="I look."),
+        ToolCall(id="1", name="look", input={"at": "it"}),
+        ToolStarted(id="1", name="look", input={"at": "it"}),
+        ToolResult(id="1", name="look", result="a thing\nand more"),
+        TextDelta(text="I saw."),
+    )
+    seen.page.end(unasked("s", INTERRUPTED))
+
+    assert seen.text.split("\n") == [
+        "I look.",
+        "",
+        '→ look(at: "it")',
+        "  │ a thing",
+        "  │ and more",
+        "",
+        "I saw.",
+        "Interrupted.",
+        "",
+        "",
+    ]
+
+
+def test_the_name_of_a_call_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(ToolCall(id="1", name="look", input={"at": "it"}))
+
+    assert style_of("look", seen.err.getvalue()).bold
+    assert style_of('(at:"it")', seen.err.getvalue()).dim
+
+
+def test_of_calls_that_run_at_once_each_result_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(
+        ToolCall(id="1", name="look", input={"at": "one"}),
+        ToolCall(id="2", name="look", input={"at": "two"}),
+        ToolResult(id="2", name="look", result="second"),
+        ToolResult(id="1", name="look", result="first"),
+    )
+
+    assert seen.text.split("\n") == [
+        '→ look(at: "one")',
+        '→ look(at: "two")',
+        "  │ second",
+        '  look(at: "one")',
+        "  │ first",
+        "",
+    ]
+
+
+def test_an_error_is_red_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(ToolCall(id="1", name="f"), ToolResult(id="1", name="f", result="it burns", is_error=True))
+
+    assert "  │ error: it burns\n" in seen.text
+    assert style_of("error:", seen.err.getvalue()).foreground == "red"
+
+
+def test_calls_and_results_fit_on_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(
+        ToolCall(id="1", name="f", input={"x": "long " * 50}),
+        ToolResult(id="1", name="f", result="long " * 50, is_error=True),
+        ToolResult(id="1", name="f", result="again"),
+    )
+
+    assert all(len(line) <= 50 for line in seen.text.split("\n"))
+
+
+def test_a_call_that_a_person_changed_is_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(ToolCall(id="1", name="f", input={"x": 1}), ToolEdited(id="1", original={"x": 1}, edited={"x": 2}))
+
+    assert "→ f(x: 1)\n→ f(x: 2)\n" in seen.text
+
+
+def test_notes_do_not_stand_in_the_middle_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(
+        TextDelta(text="One"),
+        Warned(reason="r", message="watch\x1b[2Jout"),
+        TextDelta(text="Two"),
+        ContextCompressed(summary="s", kept=1),
+    )
+
+    assert seen.text == "One\nwatch[2Jout\nTwo\n(What was said earlier was summarised.)\n"
+
+
+def test_the_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(
+        ToolCall(id="1", name="f", input={"key": KEY}),
+        ToolResult(id="1", name="f", result=KEY),
+        ToolResult(id="1", name="f", result=KEY),
+        Warned(reason="r", message=KEY),
+    )
+    seen.page.end(unasked("s", Problem(1, "unexpected", f"no {KEY}")))
+
+    assert KEY not in seen.text
+    assert seen.text.count("…") == 6
+
+
+@pytest.mark.parametrize(
+    ("problem", "stop_reason", "told"),
+    [
+        (None, "end_turn", ""),
+        (None, MAX_STEPS, "--max-turns"),
+        (INTERRUPTED, None, "Interrupted."),
+        (Problem(4, "connection_lost", "the line\x1b[2J broke"), None, "the line[2J broke"),
+    ],
+)
+def test_why_an_answer_is_not_whole_is_said_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, problem: Problem | None, stop_reason: str | None, told: str
+) -> None:
+    seen = shown(monkeypatch)
+    answer = msgspec.structs.replace(unasked("s", INTERRUPTED), problem=problem, stop_reason=stop_reason)
+
+    seen.hear(TextDelta(text="Some of it"))
+    seen.page.end(answer)
+
+    assert seen.text.startswith("Some of it\n")
+    assert told in seen.text
+    assert seen.text.endswith("\n\n")
+
+
+def test_whoever_is_asked_has_a_line_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+    asked: list[str] = []
+
+    def decide(pending: Sequence[PendingCall]) -> list[Decision] | None:
+        asked.append(plain(seen.err.getvalue()))
+        return None
+
+    with seen.page as page:
+        seen.hear(TextDelta(text="May I **do"))
+        decided = page.asking(decide)([MAIL])
+
+    assert (decided, asked) == (None, ["May I **do\n"])
+
+
+def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    def interrupted() -> None:
+        with seen.page:
+            seen.hear(TextDelta(text="One\n"))
+            wait_until(lambda: "waiting" in seen.err.getvalue())
+            seen.hear(TextDelta(text="Two thr"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    screen = screen_of(seen.err.getvalue(), 50)
+    assert screen.text == "One\nTwo thr"
+    assert (screen.cursor.visible, screen.cursor.column) == (True, 0)
+
+
+def test_nothing_goes_on_while_a_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+    asked: list[Seen] = []
+
+    def decide(pending: Sequence[PendingCall]) -> list[Decision] | None:
+        asked.append(screen_of(seen.err.getvalue(), 50))
+        assert not [thread for thread in threading.enumerate() if thread.name == "reenact-spinner"]
+        return None
+
+    with seen.page as page:
+        wait_until(lambda: "waiting" in seen.err.getvalue())
+        page.asking(decide)([MAIL])
+        shows = seen.err.getvalue().count("?25l")
+        wait_until(lambda: seen.err.getvalue().count("?25l") > shows, what="the spinner again")
+
+    (screen,) = asked
+    assert (screen.text, screen.cursor.visible) == ("", True)
+
+
+def test_what_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    with seen.page:
+        seen.hear(ToolStarted(id="1", name="f", input={}))
+        wait_until(lambda: "running" in seen.err.getvalue())
+        seen.hear(ToolResult(id="1", name="f", result="x"))
+        wait_until(lambda: "waiting" in seen.err.getvalue())
+
+    assert screen_of(seen.err.getvalue(), 50).text == "→ f()\n  │ x"
