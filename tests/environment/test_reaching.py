@@ -39,7 +39,9 @@ def test_any_key_of_ascii_is_taken_as_it_is(key: str) -> None:
     assert checked_key(key) == key
 
 
-@pytest.mark.parametrize("url", ["https://api.example", "http://localhost:8080/v1", "http://[::1]:80", "http://me:it@h/"])
+@pytest.mark.parametrize(
+    "url", ["https://api.example", "http://localhost:8080/v1", "http://[::1]:80", "http://me:it@h/"]
+)
 def test_an_address_is_taken_as_it_is(url: str) -> None:
     assert checked_url(url) == url
 
