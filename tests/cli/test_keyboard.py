@@ -164,7 +164,7 @@ def test_what_is_typed_while_an_answer_streams_is_not_in_it_and_is_sent_in_order
     terminal = chat(**office.claude)
     terminal.send_line("Speak")
     pace.say()
-    terminal.wait_for("What I ")
+    terminal.wait_for("What I")
 
     terminal.write("first\rsecond\r\x1b[200~third\rof two lines\x1b[201~")
     pace.end()
