@@ -94,9 +94,10 @@ def _reason(chain: list[BaseException]) -> str:
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield the error, and what it came from; of several that came together, the first."""
-    one: BaseException | None = error
     seen: set[int] = set()
+    one: BaseException | None = error
     while one is not None and id(one) not in seen:
         seen.add(id(one))
         yield one
-        one = one.exceptions[0] if isinstance(one, BaseExceptionGroup) else one.__cause__ or one.__context__
+        several: tuple[BaseException, ...] = getattr(one, "exceptions", ())
+        one = several[0] if several else one.__cause__ or one.__context__

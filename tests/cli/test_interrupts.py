@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 
 import pytest
@@ -13,7 +14,14 @@ from prompt_toolkit.output import DummyOutput
 
 from reenact.cli.editing import read_line
 from reenact.cli.failures import TerminatedError
-from reenact.cli.interrupts import cleaning_up, ending_on_request, interrupting, leaving_first
+from reenact.cli.interrupts import (
+    around_stops,
+    cleaning_up,
+    ending_on_request,
+    interrupting,
+    interrupts_are_for_others,
+    leaving_first,
+)
 
 
 def test_the_first_ctrl_c_calls_and_the_second_raises() -> None:
@@ -86,6 +94,33 @@ def test_a_request_to_end_is_passed_on_when_what_it_would_have_hurt_has_been_lef
         signal.raise_signal(signal.SIGHUP)  # the first one was heard
 
     assert left == ["left", "went on"]
+
+
+def test_a_process_that_goes_on_after_a_stop_is_told() -> None:
+    told: list[str] = []
+
+    with around_stops(lambda: told.append("left"), lambda: told.append("back")):
+        signal.raise_signal(signal.SIGCONT)
+    signal.raise_signal(signal.SIGCONT)
+
+    assert told == ["back"]
+
+
+def test_ctrl_c_is_for_the_program_that_has_the_terminal_and_no_event_loop_hears_of_it() -> None:
+    hears, wakes = socket.socketpair()
+    with hears, wakes:
+        wakes.setblocking(False)  # noqa: FBT003 - its own form
+        hears.setblocking(False)  # noqa: FBT003
+        before = signal.set_wakeup_fd(wakes.fileno())
+        try:
+            with interrupts_are_for_others():
+                signal.raise_signal(signal.SIGINT)
+            with pytest.raises(BlockingIOError):
+                hears.recv(1)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.set_wakeup_fd(before)
 
 
 @pytest.mark.parametrize("moment", ["_pre_run", "_redraw", "_on_resize"])

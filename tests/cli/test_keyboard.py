@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import sys
 import termios
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +18,12 @@ import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
+from prompt_toolkit.key_binding import KeyPress
 
 from reenact.cli.console import Console
 from reenact.cli.failures import TerminatedError
 from reenact.cli.keyboard import quiet_keyboard
-from reenact.cli.typed import forget
+from reenact.cli.typed import forget, typed_input
 from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
 from tests.cli.conftest import PATIENCE, PROMPT, Chat
@@ -39,7 +42,7 @@ class Keyboard:
     stdin: io.TextIOWrapper
 
     def type(self, keys: bytes) -> None:
-        """Type, and wait until the program could read it."""
+        """Type this."""
         os.write(self.person, keys)
 
     @property
@@ -144,16 +147,52 @@ def test_a_terminal_that_has_gone_is_no_failure(keyboard: Keyboard) -> None:
     assert reached
 
 
-def test_what_follows_without_a_pause_is_forgotten_with_what_was_typed(keyboard: Keyboard) -> None:
-    typed = Vt100Input(keyboard.stdin)
+@pytest.mark.parametrize("begun", ["", "\x1b[200~the beginning of a paste, "])
+def test_what_follows_without_a_pause_is_forgotten_with_what_was_typed(keyboard: Keyboard, begun: str) -> None:
     with quiet_keyboard(XTERM):
-        typed.vt100_parser.feed("\x1b[200~the beginning of a paste, ")
-        keyboard.type(b"y\r" * 1000 + b"\x1b[201~")
+        typed = typed_input()
+        assert isinstance(typed, Vt100Input)
+        typed.vt100_parser.feed(begun)
+        keyboard.type(b"y\r" * 1000 + b"\x1b[201~\x1b")
         forget(typed)
         keyboard.type(b"n")
-        keys = [key for key in typed.read_keys() if key.data]
+        keys = typed.read_keys()
 
     assert [key.data for key in keys] == ["n"]
+
+
+def test_the_rest_of_a_paste_is_waited_for_and_forgotten_however_long_it_pauses(keyboard: Keyboard) -> None:
+    rest = threading.Timer(0.15, keyboard.type, [b"y\r\x1b[201~"])
+    with quiet_keyboard(XTERM):
+        typed = typed_input()
+        keyboard.type(b"\x1b[200~y\r")
+        rest.start()
+        forget(typed)
+        rest.join()
+        keyboard.type(b"n")
+        keys = typed.read_keys()
+
+    assert [key.data for key in keys] == ["n"]
+
+
+def test_a_key_that_is_stuck_holds_up_nobody_for_ever(keyboard: Keyboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.cli.typed._LONGEST", 0.1)
+    typed = typed_input()
+    assert isinstance(typed, Vt100Input)
+    read_keys = typed.read_keys
+
+    def read_and_press_again() -> list[KeyPress]:
+        keys = read_keys()
+        keyboard.type(b"y")
+        return keys
+
+    monkeypatch.setattr(typed, "read_keys", read_and_press_again)
+    with quiet_keyboard(XTERM):
+        keyboard.type(b"y")
+        forget(typed)
+        is_stuck = bool(select.select([keyboard.program], [], [], 0)[0])
+
+    assert is_stuck
 
 
 def test_what_is_typed_while_an_answer_streams_is_not_in_it_and_is_sent_in_order_then(

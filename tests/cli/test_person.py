@@ -75,6 +75,11 @@ class Terminal:
         """All that was shown besides what is typed."""
         return self.seen.getvalue()
 
+    @property
+    def told(self) -> str:
+        """The same, on one line."""
+        return " ".join(self.shown.split())
+
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
@@ -143,7 +148,7 @@ def test_arguments_can_be_changed_as_often_as_is_needed(terminal: Terminal) -> N
 
     assert isinstance(decision, Approved)
     assert decision.arguments == {"to": "bob"}
-    assert "That cannot be used: the arguments of a call are a JSON object, not list" in terminal.shown
+    assert "That cannot be used: the arguments of a call are a JSON object, not list" in terminal.told
     assert "no arguments" in terminal.shown
 
 
@@ -179,7 +184,7 @@ def test_arguments_with_lines_without_end_are_shown_whole_when_they_are_viewed(t
 def test_text_from_right_to_left_is_shown_in_ascii_as_well(terminal: Terminal) -> None:
     terminal.ask(mail(to=["\u05d0\u05d1/../etc"]), typed=CTRL_C)
 
-    assert "may be shown in another order" in terminal.shown
+    assert "may be shown in another order" in terminal.told
     assert r'- "\u05d0\u05d1/../etc"' in terminal.shown
 
 

@@ -14,10 +14,12 @@ from reenact.projections.audit.lines import schema as lines_schema
 from reenact.server.openapi import frames_schema
 from reenact.testing import CrashPoint
 from tests.docs import requirements
+from tests.docs.failures import with_failures
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CATALOGUE_PAGE = ROOT / "docs" / "events.md"
 RECOVERY_PAGE = ROOT / "docs" / "recovery.md"
+FAILURES_PAGE = ROOT / "docs" / "exit-codes.md"
 SCHEMA_FILE = ROOT / "docs" / "schema" / "events.json"
 FRAMES_FILE = ROOT / "docs" / "schema" / "frames.json"
 EXPORT_FILE = ROOT / "docs" / "schema" / "export.json"
@@ -28,6 +30,7 @@ def main() -> None:
     """Write the tables into their pages, and the schemas into their files."""
     CATALOGUE_PAGE.write_text(with_catalogue(CATALOGUE_PAGE.read_text()))
     RECOVERY_PAGE.write_text(with_crash_points(RECOVERY_PAGE.read_text()))
+    FAILURES_PAGE.write_text(with_failures(FAILURES_PAGE.read_text()))
     SCHEMA_FILE.write_text(schema())
     FRAMES_FILE.write_text(frames())
     EXPORT_FILE.write_text(export())

@@ -15,10 +15,13 @@ from reenact import Image, Runtime, SessionNotFoundError
 from reenact.audit import export_log
 from reenact.events import CATALOGUE, Envelope
 from reenact.testing import MockEnvironmentFactory
+from tests.cli.failures.table import ROWS
 from tests.docs import requirements
+from tests.docs.failures import types, with_failures
 from tests.docs.generated import (
     CATALOGUE_PAGE,
     EXPORT_FILE,
+    FAILURES_PAGE,
     FRAMES_FILE,
     RECOVERY_PAGE,
     SCHEMA_FILE,
@@ -93,6 +96,18 @@ def test_the_crash_points_in_the_documentation_are_those_of_the_kit() -> None:
     page = RECOVERY_PAGE.read_text()
 
     assert page == with_crash_points(page), HOW
+
+
+def test_the_failures_in_the_documentation_are_those_that_tests_show() -> None:
+    page = FAILURES_PAGE.read_text()
+
+    assert page == with_failures(page), HOW
+
+
+def test_the_documentation_names_the_type_of_every_failure_that_is_shown() -> None:
+    shown = {row.type for row in ROWS} - {None}
+
+    assert shown - types() == {"something_new"}
 
 
 def test_the_tests_that_the_documentation_names_are_those_that_there_are() -> None:

@@ -61,7 +61,8 @@ class Person:
         except (KeyboardInterrupt, EOFError):
             what = "It goes on waiting" if len(pending) == 1 else "They all go on waiting"
             resume = f"reenact --resume {pending[0].session_id}"
-            self._say(f"\n{what}, and so does the agent. /pending asks again, and later so does: {resume}\n")
+            self._say(f"\n{what}, and so does the agent. /pending asks again, and later so does:")
+            self._screen.print(f"{resume}\n")
             return None
         return decisions
 
@@ -126,13 +127,13 @@ class Person:
         lines = lines_of(arguments, self._screen.width - len(_MARGIN), escape)
         shown = lines if most is None or len(lines) <= most + 1 else lines[:most]
         for line in shown:
-            self._say(f"{_MARGIN}{line}")
+            self._screen.print(f"{_MARGIN}{line}")
         if len(shown) < len(lines):
             self._say(f"… {len(lines) - len(shown)} more lines, press v to view", "yellow")
 
     def _say(self, line: str, style: str | None = None) -> None:
         if line:
-            self._screen.print(line, style=style)
+            self._screen.print(line, style=style, soft_wrap=False)
 
 
 def _because(reason: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -10,13 +11,16 @@ from typer import TyperException
 
 from reenact.domain.errors import (
     AlreadyExistsError,
+    AuthenticationError,
     ConfigurationError,
     InvalidInputError,
+    LLMError,
     LogLockedError,
     LogUnusableError,
     NotFoundError,
     ReenactError,
     RequestTimeoutError,
+    ServerUnreachableError,
 )
 
 
@@ -102,7 +106,13 @@ _USAGE: Final = (
     WaitsForPersonError,
 )
 
-_OF_TURNS: Final = {
+_OF_KINDS: Final[Mapping[type[ReenactError], ExitCode]] = {
+    AuthenticationError: ExitCode.AUTHENTICATION,
+    ServerUnreachableError: ExitCode.NETWORK,
+    RequestTimeoutError: ExitCode.TIMEOUT,
+}
+
+OF_TURNS: Final[Mapping[str, ExitCode]] = {
     "authentication_error": ExitCode.AUTHENTICATION,
     "permission_error": ExitCode.AUTHENTICATION,
     "api_connection_error": ExitCode.NETWORK,
@@ -118,6 +128,7 @@ _OF_TURNS: Final = {
     "request_too_large": ExitCode.USAGE,
 }
 
+"""The types of failed turns, as `error` events have them; any other is unexpected."""
 UNEXPECTED: Final = "internal_error"
 """The type of a failure that nobody has thought of."""
 INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
@@ -134,7 +145,7 @@ def problem_of_turn(error_type: str, message: str) -> Problem:
     A silence of the network or a 504 is a failure of the network: the exit code for time says that the caller's own
     patience, `--timeout`, has ended.
     """
-    return Problem(_OF_TURNS.get(error_type, ExitCode.UNEXPECTED), error_type, printable(message))
+    return Problem(OF_TURNS.get(error_type, ExitCode.UNEXPECTED), error_type, printable(message))
 
 
 def problem_of(error: BaseException) -> Problem:
@@ -146,8 +157,10 @@ def problem_of(error: BaseException) -> Problem:
             return INTERRUPTED
         case TerminatedError():
             return Problem(ExitCode.TERMINATED, "terminated", "terminated")
+        case LLMError():
+            return problem_of_turn(error.type, error.message)
         case ReenactError():
-            return Problem(_code_of(error), error.code, printable(str(error)))
+            return Problem(code_of_kind(type(error)), error.code, printable(str(error)))
         case _:
             return Problem(ExitCode.UNEXPECTED, UNEXPECTED, printable(f"{type(error).__name__}: {error}"))
 
@@ -162,7 +175,8 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _code_of(error: ReenactError) -> ExitCode:
-    if isinstance(error, _USAGE):
+def code_of_kind(kind: type[ReenactError]) -> ExitCode:
+    """Return the exit code that errors of this kind have."""
+    if issubclass(kind, _USAGE):
         return ExitCode.USAGE
-    return ExitCode.TIMEOUT if isinstance(error, RequestTimeoutError) else ExitCode.UNEXPECTED
+    return next((code for known, code in _OF_KINDS.items() if issubclass(kind, known)), ExitCode.UNEXPECTED)

@@ -1,4 +1,4 @@
-"""What to do about a failure of the model's API: words for whoever called the command, by the type of the failure."""
+"""What to do about a failure: words for whoever called the command, by the type of the failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _HINTS: Final = {
     "permission_error": "the key in {key} may not do this: ask for the permission, or choose another --model",
     "billing_error": "see to the account that the key in {key} belongs to: its credit, or its plan",
     "not_found_error": "is there a model of this name (--model, ANTHROPIC_MODEL), and is it asked for at {where}?",
-    "invalid_request_error": "the API does not take the request as it is: see --model, --system-prompt and --tools",
+    "invalid_request_error": (
+        "the API does not take the request as it is: see --model, --system-prompt, --tools and {url}"
+    ),
     "request_too_large": "the conversation is too large for a request: begin a new one, or say less at once",
     "rate_limit_error": "more was asked than the account allows for now: try again later",
     "rate_limit_exceeded": "more was asked than the account allows for now: try again later",
@@ -24,7 +26,8 @@ _HINTS: Final = {
     "api_error": _LATER,
     "timeout_error": _LATER,
     "incomplete_stream": "what came is kept: ask again, with --continue",
-    "api_connection_error": "is the network there, and {variables} right?",
+    "session_not_found": "`reenact sessions` lists those that there are",
+    "api_connection_error": "see to the network, and to {variables}",
 }
 
 
@@ -35,4 +38,4 @@ def hint_of(error_type: str, environ: Mapping[str, str]) -> str | None:
         return None
     where = f"the API that {_URL} names" if given(environ, _URL) else "the API"
     set_ones = [name for name in (_URL, *_PROXIES) if given(environ, name)]
-    return hint.format(key=_KEY, where=where, variables=", ".join(set_ones) or _URL)
+    return hint.format(key=_KEY, url=_URL, where=where, variables=", ".join(set_ones) or _URL)

@@ -37,7 +37,10 @@ def light(parameters: list[Parameter]) -> list[Parameter]:
     """
     for one in parameters:
         if isinstance(one, TyperOption | TyperArgument) and _ASKED not in vars(one):
-            setattr(one, _ASKED, partial(_Light, one.get_runtime_param, one.type_descriptor.annotation))
+            as_typer_does = getattr(one, _ASKED, None)
+            described = getattr(one, "type_descriptor", None)
+            if as_typer_does is not None and described is not None:  # another typer may do it in another way
+                setattr(one, _ASKED, partial(_Light, as_typer_does, described.annotation))
     return parameters
 
 

@@ -22,9 +22,10 @@ from prompt_toolkit.keys import Keys
 NEW_LINE: Final = (Keys.Escape, Keys.ControlM)
 """The keys of a new line: Alt+Enter, as which Enter with Shift or Ctrl is read."""
 _ENTER_WITH_MORE: Final = frozenset({"\x1b[13;2u", "\x1b[13;5u", "\x1b[27;2;13~", "\x1b[27;5;13~"})
+_LOCAL: Final = 3
 _AT_ONCE: Final = 64 * 1024
 _SILENCE: Final = 0.05
-"""Seconds without a key after which somebody has stopped typing, and a paste is over."""
+"""Seconds without a key after which somebody has stopped typing."""
 _LONGEST: Final = 2.0
 """Seconds after which what still comes is taken for an answer: a key may be stuck."""
 
@@ -43,20 +44,34 @@ def understood(typed: Input) -> Input:
 
 
 def forget(typed: Input) -> None:
-    """Drop what was typed until now, and what comes without a pause: the rest of a paste, which is long in coming."""
+    """Drop what was typed until now, and what still comes without a pause, or belongs to a paste that has begun."""
     clear_typeahead(typed)
+    if not isinstance(typed, Vt100Input):
+        return
+    until = time.monotonic() + _LONGEST
     with contextlib.suppress(OSError, termios.error):
-        until = time.monotonic() + _LONGEST
-        termios.tcflush(typed.fileno(), termios.TCIFLUSH)
-        while time.monotonic() < until and select.select([typed.fileno()], [], [], _SILENCE)[0]:
-            if not os.read(typed.fileno(), _AT_ONCE):
-                break
-    if isinstance(typed, Vt100Input):
-        typed.vt100_parser.reset()
+        if termios.tcgetattr(typed.fileno())[_LOCAL] & termios.ICANON:
+            termios.tcflush(typed.fileno(), termios.TCIFLUSH)  # of a line without an end nothing can be read
+        while (pause := _pause(typed, until)) > 0 and select.select([typed.fileno()], [], [], pause)[0]:
+            typed.read_keys()
+    typed.flush_keys()
+    typed.vt100_parser.reset()
+
+
+def _pause(typed: Vt100Input, until: float) -> float:
+    """Return for how many seconds the next key is waited for; 0 if it is not."""
+    left = 0.0 if typed.closed else max(0.0, until - time.monotonic())
+    parser = typed.vt100_parser
+    return left if isinstance(parser, _Parser) and parser.is_in_paste else min(_SILENCE, left)
 
 
 class _Parser(Vt100Parser):
     """Knows Enter with Shift or Ctrl from Enter alone, where the terminal does."""
+
+    @property
+    def is_in_paste(self) -> bool:
+        """Whether a paste has begun whose end is still to come."""
+        return self._in_bracketed_paste
 
     def _get_match(self, prefix: str) -> Keys | tuple[Keys, ...] | None:
         return NEW_LINE if prefix in _ENTER_WITH_MORE else super()._get_match(prefix)

@@ -7,11 +7,10 @@ import importlib
 import os
 import pwd
 import resource
-import signal
 import socket
-import time
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 HERE: Final = __name__
@@ -22,17 +21,26 @@ _CAPABILITIES_VERSION: Final = 0x20080522
 """Of the header that the system call takes, the third and last."""
 
 
+def replace(module: ModuleType, name: str, value: object) -> None:
+    """Put something in the place of what a module has under this name, as it must have."""
+    assert hasattr(module, name)
+    setattr(module, name, value)
+
+
 def at_once() -> None:
     """Ask again without a pause."""
     claude = importlib.import_module("reenact.actors.environment.claude")
-    vars(claude)["backoff"] = lambda *_: 0.0
+
+    def none(*_: object) -> float:
+        return 0.0
+
+    replace(claude, "backoff", none)
 
 
 def impatient() -> None:
     """Take a short silence of the API for its end; the limit is ten minutes otherwise."""
     answering = importlib.import_module("reenact.cli.answering")
-    module = vars(answering)
-    module["LLMConfig"] = partial(module["LLMConfig"], timeout=IDLE_SECONDS, max_retries=0)
+    replace(answering, "LLMConfig", partial(answering.LLMConfig, timeout=IDLE_SECONDS, max_retries=0))
 
 
 def patient() -> None:
@@ -45,7 +53,8 @@ def patient() -> None:
         def monotonic() -> float:
             return AGES if log.exists() and b"This much" in log.read_bytes() else 0.0
 
-    vars(conversation).update(time=Clock, LOOK_AROUND=0.01)
+    replace(conversation, "time", Clock)
+    replace(conversation, "LOOK_AROUND", 0.01)
 
 
 def unresolved() -> None:
@@ -54,7 +63,13 @@ def unresolved() -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    vars(socket)["getaddrinfo"] = unknown
+    replace(socket, "getaddrinfo", unknown)
+
+
+def attentive() -> None:
+    """Look often for what is wrong with the log, which is not tried again meanwhile."""
+    replace(importlib.import_module("reenact.cli.conversation"), "LOOK_AROUND", 0.01)
+    replace(importlib.import_module("reenact.actors.runtime"), "SHORTEST", 60.0)
 
 
 def powerless() -> None:
@@ -74,7 +89,11 @@ def homeless() -> None:
     """Let the system know no home in which anything can be made."""
     user = pwd.getpwuid(os.getuid())
     nowhere = pwd.struct_passwd((*user[:5], "/dev/null/home", user[6]))
-    vars(pwd)["getpwuid"] = lambda _: nowhere
+
+    def of_nobody(_: int) -> pwd.struct_passwd:
+        return nowhere
+
+    replace(pwd, "getpwuid", of_nobody)
 
 
 def nowhere() -> None:
@@ -90,17 +109,6 @@ def broken() -> None:
     conversation: Any = importlib.import_module("reenact.cli.conversation")
 
     def fail(*_: object, **__: object) -> None:
-        raise ZeroDivisionError(f"with {os.environ['ANTHROPIC_API_KEY']}\n{{}}")
+        raise ZeroDivisionError(f"with {os.environ['ANTHROPIC_API_KEY']}")
 
     conversation.Conversation.ask = fail
-
-
-def interrupted() -> None:
-    """Be interrupted as soon as the log is open."""
-    talk: Any = importlib.import_module("reenact.cli.talk")
-
-    def ctrl_c(*_: object, **__: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(60)
-
-    talk.Script.ask = ctrl_c

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.cli.failures.rows import ANYTHING, Call, Row, Said, Section, asks, calls, error, misused
+from tests.cli.failures.rows import Call, Row, Said, Section, asks, calls, error, misused
 from tests.cli.failures.stage import Stage
 
 HELLO = "Hello from the fake API!\n"
@@ -44,7 +44,7 @@ OPTIONS = Section(
             happens=calls("-p"),
             code=2,
             type="invalid_arguments",
-            says=misused("…-p…requires an argument…"),
+            says=misused("Option '-p' requires an argument."),
         ),
         Row(
             what="a value that an option does not take",
@@ -58,7 +58,7 @@ OPTIONS = Section(
             happens=asks("--timeout", "0"),
             code=2,
             type="invalid_arguments",
-            says=misused("…--timeout is a number of seconds above 0, not 0"),
+            says=misused("--timeout is a number of seconds above 0, not 0"),
         ),
         Row(
             what="a subcommand that there is not",
@@ -72,7 +72,7 @@ OPTIONS = Section(
             happens=asks("--continue", "--resume", "ses_1"),
             code=2,
             type="invalid_arguments",
-            says=misused("…--continue and --resume name two sessions; give one of them"),
+            says=misused("--continue and --resume name two sessions; give one of them"),
         ),
         Row(
             what="an option of a new session for one that goes on",
@@ -93,7 +93,7 @@ OPTIONS = Section(
             happens=calls("-p", " "),
             code=2,
             type="invalid_message",
-            says=error(ANYTHING),
+            says=error("the message is empty; say something"),
         ),
         Row(
             what="a prompt that is not UTF-8",
@@ -114,7 +114,7 @@ OPTIONS = Section(
             happens=asks("--resume", "ses_none"),
             code=2,
             type="session_not_found",
-            says=error("session 'ses_none' does not exist…"),
+            says=error("session 'ses_none' does not exist", "`reenact sessions` lists those that there are"),
         ),
         Row(
             what="`--continue` with nothing to continue",

@@ -14,7 +14,9 @@ SOME: Final = "This much\n"
 _KEY: Final = "the API that ANTHROPIC_BASE_URL names refuses the key in ANTHROPIC_API_KEY: …"
 _LATER: Final = "the trouble is on the side of the API, or on the way to it: try again later"
 _TOO_MUCH: Final = "more was asked than the account allows for now: try again later"
-_AS_IT_IS: Final = "the API does not take the request as it is: see --model, --system-prompt and --tools"
+_AS_IT_IS: Final = (
+    "the API does not take the request as it is: see --model, --system-prompt, --tools and ANTHROPIC_BASE_URL"
+)
 HINTS: Final = {
     "authentication_error": _KEY,
     "permission_error": "the key in ANTHROPIC_API_KEY may not do this: ask for the permission, …",

@@ -96,13 +96,13 @@ def nearly_full(stage: Stage) -> Call:
     small = stage.exits.enter_context(mounted(stage.directory / "small", "-t", "tmpfs", "-o", "size=2m", "tmpfs"))
     Path(small, "ballast").write_bytes(b"x" * 900_000)
     stage.api.reply(deltas=["This much", *[LARGE] * 8])
-    return Call(arguments=("-p", "Hello", "--db", "small/log.db"))
+    return Call(arguments=("-p", "Hello", "--db", "small/log.db"), before=("attentive",))
 
 
 def filling(stage: Stage) -> Call:
     """Ask for an answer that is larger than the log may become."""
     stage.api.reply(deltas=["This much", *[LARGE] * 2])
-    return Call(arguments=("-p", "Hello", *DB), before=("cramped",))
+    return Call(arguments=("-p", "Hello", *DB), before=("cramped", "attentive"))
 
 
 LOG = Section(
@@ -120,14 +120,14 @@ LOG = Section(
             happens=asks("--db", "."),
             code=2,
             type="log_unusable",
-            says=error("…"),
+            says=error("… cannot be opened here: Is a directory; choose another place"),
         ),
         Row(
             what="an address of another kind, with a password",
             happens=asks("--db", "postgresql://me:secret@host/base"),
             code=2,
             type="invalid_configuration",
-            says=error("…"),
+            says=error("a postgresql URL names no file; give one, or a sqlite:/// URL"),
         ),
         Row(
             what="a file that is no database",
@@ -143,7 +143,7 @@ LOG = Section(
             happens=of_others,
             code=2,
             type="log_unusable",
-            says=error("…log.db…"),
+            says=error("…log.db is the database of something else; choose another file"),
         ),
         Row(
             what="a log that was cut off",
@@ -164,7 +164,7 @@ LOG = Section(
             happens=spoiled(of_the_future),
             code=2,
             type="log_too_new",
-            says=error("…log.db…"),
+            says=error("…log.db has format …, newer than …; upgrade to read it"),
         ),
         Row(
             what="a log that another process writes",
@@ -185,7 +185,7 @@ LOG = Section(
             happens=sealed(0o400),
             code=2,
             type="log_unusable",
-            says=error("…log.db cannot be opened here …"),
+            says=error("…log.db cannot be opened here (…); check that file and directory are writable"),
         ),
         Row(
             what="a directory in which no log may be made",
@@ -208,7 +208,7 @@ LOG = Section(
             type="storage_full",
             says=(
                 Said("warning", "the write-ahead log of …log.db stays beside it", TRACEBACK),
-                *error("no space is left for …log.db; free some and try again"),
+                *error("…no space is left for …log.db; free some and try again"),
             ),
             out="This much…",
             begun=True,

@@ -6,14 +6,16 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.cli.failures.beforehand import IDLE_SECONDS
 from tests.cli.failures.of_the_api import SOME, TRIES
 from tests.cli.failures.rows import Call, Row, Section, error
 from tests.cli.failures.stage import Stage, http
 
 PAGE: Final = "<html>\n<h1>502 Bad Gateway: success, timed out, 401 Unauthorized</h1>\n</html>"
-_REACHED: Final = "is the network there, and ANTHROPIC_BASE_URL right?"
+_REACHED: Final = "see to the network, and to ANTHROPIC_BASE_URL"
 _LATER: Final = "the trouble is on the side of the API, or on the way to it: try again later"
+_AS_IT_IS: Final = (
+    "the API does not take the request as it is: see --model, --system-prompt, --tools and ANTHROPIC_BASE_URL"
+)
 _KEPT: Final = "what came is kept: ask again, with --continue"
 _LIMIT: Final = "0.15"
 
@@ -141,7 +143,7 @@ NETWORK = Section(
             says=error(
                 "http://127.0.0.1:… answered with status 307 and sends requests on to http://127.0.0.1:1/elsewhere, "
                 "where the key is not sent",
-                "…",
+                _AS_IT_IS,
             ),
             asked=True,
         ),
@@ -214,7 +216,7 @@ TIME = Section(
             happens=replies(before=("impatient",), stall_after=0),
             code=4,
             type="timeout_error",
-            says=error(f"nothing came from http://127.0.0.1:… for {IDLE_SECONDS:g} s", _LATER),
+            says=error("nothing came from http://127.0.0.1:… for … s", _LATER),
             asked=True,
         ),
         Row(
@@ -222,7 +224,7 @@ TIME = Section(
             happens=replies(before=("impatient",), stall_after=3),
             code=4,
             type="timeout_error",
-            says=error(f"nothing came from http://127.0.0.1:… for {IDLE_SECONDS:g} s", _LATER),
+            says=error("nothing came from http://127.0.0.1:… for … s", _LATER),
             out=SOME,
             asked=True,
         ),

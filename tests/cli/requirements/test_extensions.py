@@ -10,7 +10,7 @@ import pytest
 from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Json
 from tests.cli.requirements.conftest import At
-from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, colours, shown, squeezed, wait_for_prompt
+from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, colours, shown, squeezed, torn, wait_for_prompt
 from tests.cli.tools import MAIL, WEATHER, Office
 from tests.extensions.written import Written
 
@@ -165,10 +165,11 @@ def test_requirement_7_4_a_call_that_a_person_approves_is_still_seen_by_the_hook
     terminal = talk(NARROW, *office.tools, **office.claude)
 
     terminal.send_line("Write to Ann")
-    terminal.wait_for("Run it?")
+    asked_about = terminal.wait_for("Run it?").partition("send_mail may run")[2]
     terminal.wait_for("turn:")
     terminal.send_line("y")
     terminal.wait_for("API!")
 
+    assert torn(asked_about, terminal.screen) == []
     assert office.sent == ""
     assert "the post is closed" in office.results[0]["content"]
