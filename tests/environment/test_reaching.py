@@ -20,12 +20,18 @@ from reenact.actors.environment.reaching import (
 SECRET = "sk-ant-secret"  # noqa: S105 - it opens nothing
 
 
-@pytest.mark.parametrize("wrong", ["\n", " ", "\t", "é", "\x00", "\x7f", "\u200b", "“"])
+@pytest.mark.parametrize("wrong", ["\n", "\t", "é", "\x00", "\x7f", "\u200b", "“"])
 def test_a_key_that_no_header_takes_is_refused_and_not_told(wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="at place 14 of 17") as refused:
         checked_key(f"{SECRET}{wrong}abc")
 
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", [f" {SECRET}", f"{SECRET} "])
+def test_a_key_neither_begins_nor_ends_with_a_blank(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="has a blank"):
+        checked_key(key)
 
 
 @pytest.mark.parametrize("none", [None, "", " \t"])
