@@ -125,7 +125,10 @@ def test_no_project_changes_what_is_counted_for_a_limit_of_the_user(
     run: Run, home: Path, office: Office, user: Json, line: tuple[str, ...]
 ) -> None:
     put(home, {"model": "m", **user})
-    put(office.directory, {"model": "free", "maxCost": 1e6, "prices": {"m": [0, 0], "m-20250929": [0, 0], "free": [0, 0]}})
+    put(
+        office.directory,
+        {"model": "free", "maxCost": 1e6, "prices": {"m": [0, 0], "m-20250929": [0, 0], "free": [0, 0]}},
+    )
     office.api.reply(text="Hi", usage={"input_tokens": 1_000_000, "output_tokens": 1_000_000})
 
     done = run("-p", "Hello", "--output-format", "json", *line, **office.claude)
