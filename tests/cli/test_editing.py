@@ -401,7 +401,7 @@ def test_what_an_approval_asks_is_whole_on_thirty_columns(chat: Chat, office: Of
 
     for columns, asked in (
         (30, ["Run it? [y]es, [n]o, [a]lways, [e]dit,", "[q]uit the turn:"]),
-        (12, ["Run it?", "[y]es,", "[n]o,", "[e]dit,", "[q]uit the", "turn:"]),
+        (12, ["Run it?", "[y]es,", "[n]o,", "[a]lways,", "[e]dit,", "[q]uit the", "turn:"]),
     ):
         terminal.resize(columns, 24)
         assert wait_for_rows(terminal, asked).count("Runit?") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import fcntl
 import os
 import sys
@@ -23,6 +24,7 @@ from reenact.cli.settings import is_dumb
 _INPUT, _LOCAL, _CHARACTERS = 0, 3, 6
 _PASTES_ARE_MARKED: Final = b"\x1b[?2004h"
 _PASTES_ARE_NOT_MARKED: Final = b"\x1b[?2004l"
+_GONE: Final = frozenset({errno.EIO, errno.ENXIO})
 _quiet: Final[list[_Keyboard]] = []
 
 
@@ -60,8 +62,10 @@ def is_hung_up() -> bool:
         return False
     try:
         termios.tcgetattr(sys.stdin.fileno())
-    except (termios.error, OSError, ValueError):
-        return True
+    except termios.error as error:
+        return error.args[0] in _GONE
+    except (OSError, ValueError):  # it is no file
+        return False
     return False
 
 
