@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
@@ -10,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from rich.console import Console as Screen
 
-from reenact.cli.decisions import Answered, Approved, Decision, Rejected
+from reenact.cli.decisions import Answered, Approved, Decision, Rejected, user_name
 from reenact.cli.editing import Editor, forget_what_was_typed, read_line
 from reenact.cli.exact import escaped, harmless, on_one_line, plain_or_quoted
 from reenact.cli.showing import MARGIN, SHOWN, show
@@ -33,7 +32,7 @@ class Person:
     def __init__(self, editor: Editor, screen: Screen) -> None:
         self._editor = editor
         self._screen = screen
-        self._by = _user()
+        self._by = user_name()
 
     def __call__(self, pending: Sequence[PendingCall]) -> list[Decision] | None:
         """Return a decision about each call, or none but that which ends the turn; None leaves them all waiting."""
@@ -146,11 +145,3 @@ def _answer(call: PendingCall, said: str) -> Any:  # noqa: ANN401 - the values o
         msg = "Only one of them can be selected."
         raise InvalidInputError(msg)
     return picked[0]
-
-
-def _user() -> str | None:
-    """Return who sits at the terminal, as the system names them."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return None

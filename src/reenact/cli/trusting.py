@@ -119,11 +119,13 @@ def _hook(hook: Hook) -> dict[str, Any]:
 
 def why_not(withheld: Withheld) -> str:
     """Return that something does not run, why not, and what to do about it."""
+    return f"{not_in_force(withheld)}; `reenact extensions` lists them, `reenact extensions trust` trusts them"
+
+
+def not_in_force(withheld: Withheld) -> str:
+    """Return that something does not run, and why not."""
     what = " and ".join(name for name, some in (("hooks", withheld.hooks), ("commands", withheld.commands)) if some)
-    return (
-        f"the {what} in {harmless(withheld.project)} do not run, for nobody has trusted them; "
-        "`reenact extensions` lists them, `reenact extensions trust` trusts them"
-    )
+    return f"the {what} in {harmless(withheld.project)} do not run, for nobody has trusted them"
 
 
 def untrusted(name: str, withheld: Withheld) -> Problem:
