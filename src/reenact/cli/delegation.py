@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from reenact.cli.answer import Answer, unasked
+from reenact.cli.asked_agents import usage_of_agents
 from reenact.cli.attending import Attending
 from reenact.cli.configuration import read_prices
 from reenact.cli.console import Console
@@ -31,6 +32,8 @@ class Delegation:
     def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
         self.desk = Desk()
         self.model: Callable[[], str | None] = lambda: None
+        self.asked: dict[str, list[str]] = {}
+        """The sessions of agents that were asked in this run, by those in which they were."""
         self._options = options
         self._console = console
         self._skills = tuple(skills.values())
@@ -50,6 +53,7 @@ class Delegation:
         with Conversation.beside(conversation, image, container=AGENTS) as own:
             self._console.say(f"@{agent.name} answers in session {own.session_id}")
             self.desk.children.add(own.session_id)
+            self.asked.setdefault(conversation.session_id, []).append(own.session_id)
             answer = attending.in_conversation(own).ask(message)
         if answer.problem is not None or answer.waits:
             return answer
@@ -72,9 +76,10 @@ class Delegation:
         limit = session.cost_limit
         if limit is None:
             return None
-        spent = 0.0 if conversation.is_new else conversation.runtime.sessions.usage(conversation.session_id).cost
+        spent = 0.0 if conversation.is_new else self._spent(conversation)
         if limit.is_exceeded(spent) and limit.on_exceeded != "warn":
-            what = f"the session has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
+            who = "the session, with the agents asked from it,"
+            what = f"{who} has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
             return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
         if agent.model is not None and price_of(read_prices(self._options.prices), agent.model) is None:
             what = (
@@ -82,6 +87,12 @@ class Delegation:
             )
             return Problem(ExitCode.USAGE, ConfigurationError.code, f"@{agent.name} is not asked: {what}")
         return None
+
+    def _spent(self, conversation: Conversation) -> float:
+        """Return what the session and the agents asked from it have cost."""
+        session_id, runtime = conversation.session_id, conversation.runtime
+        others = usage_of_agents(runtime, session_id, self.asked.get(session_id, ()))
+        return runtime.sessions.usage(session_id).cost + sum(usage.cost for _, usage in others)
 
     def _definition(self, conversation: Conversation) -> Definition:
         """Return what the session was created with, but for the model of this run."""

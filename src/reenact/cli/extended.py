@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -172,6 +172,10 @@ class Extended(Extending):
         elif answer.problem is not None and answer.problem.code == ExitCode.TIMEOUT:
             answer = msgspec.structs.replace(answer, problem=self._patience.over())
         return answer
+
+    def asked_from(self, session_id: str) -> Sequence[str]:
+        """Return the sessions of agents that were asked from this session in this run."""
+        return tuple(self._delegation.asked.get(session_id, ()))
 
     def is_command(self, line: str) -> bool:
         """Return whether the line calls one of the commands."""
