@@ -24,7 +24,10 @@ def checked_key(key: str | None) -> str:
     if key is None or not key.strip():
         msg = "Claude needs an API key: LLMConfig(api_key=…), or ANTHROPIC_API_KEY on the command line"
         raise ConfigurationError(msg)
-    wrong = next((place for place, one in enumerate(key, start=1) if one not in _OF_KEYS), None)
+    ends = {1, len(key)}
+    wrong = next(
+        (at for at, one in enumerate(key, start=1) if one not in _OF_KEYS and (one != " " or at in ends)), None
+    )
     if wrong is not None:
         what = "a blank or a line end" if key[wrong - 1].isspace() else "a character that is not ASCII, or is invisible"
         msg = f"the API key has {what} at place {wrong} of {len(key)}, as no key has; copy it again (ANTHROPIC_API_KEY)"

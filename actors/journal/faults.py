@@ -14,7 +14,9 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 def fault(error: Exception, path: str) -> StorageError:
-    """Return our error for what was raised while the log at `path` was used; the original is its cause."""
+    """Return our error for what was raised while the log at `path` was used; the original is its cause. One of ours stays."""
+    if isinstance(error, StorageError):
+        return error
     translation = _translate(error, path)
     translation.__cause__ = error
     return translation
@@ -63,7 +65,7 @@ def _translate_sqlite(error: sqlite3.Error, path: str) -> StorageError:
         return _damaged(error, path)
     if primary in _CLOSED_TO_US:
         return LogUnusableError(f"{path} cannot be opened here ({error}); check that file and directory are writable")
-    return StorageError(f"{path} cannot be used now ({error}); see whether its disk is full, or fails")
+    return StorageError(f"{path} cannot be used now ({error})")
 
 
 def _full(path: str) -> StorageFullError:

@@ -590,5 +590,5 @@ def _fail(context: ActorContext, envelope: Envelope, error: BaseException) -> No
     if envelope.reply_to is not None:
         envelope.reply_to.fail(error)
     else:
-        _log.error("%s, which was told to an actor, has failed", type(envelope.message).__name__, exc_info=error)
+        _log.error("a command that was told has failed: %.200r", envelope.message, exc_info=error)
         context.dead_letter(envelope.message, error)

@@ -206,7 +206,10 @@ def directory(tmp_path: Path, environ: dict[str, str]) -> Path:
 STARTED = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], 'eval "$(reenact completion bash)"'),
     "zsh": (["zsh", "-f", "-i"], 'eval "$(reenact completion zsh)"'),
-    "fish": (["fish", "--no-config", "-i"], "reenact completion fish | source"),
+    "fish": (
+        ["fish", "--no-config", "-i", "-C", "function fish_prompt; echo -n '$ '; end"],
+        "reenact completion fish | source",
+    ),
 }
 READY, PROMPT = "ready to complete", "$ "
 

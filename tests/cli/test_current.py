@@ -235,7 +235,7 @@ def test_where_costs_have_a_limit_a_model_must_have_a_price(begin: Begin) -> Non
 def test_a_model_without_a_price_does_not_come_to_a_session_whose_costs_have_a_limit(begin: Begin) -> None:
     current = begin(prices={"claude-one": Price(1, 1)})
     current.runtime.containers.create(container_id="default")
-    current.runtime.images.register(Image(id="limited", cost_limit=1.0))
+    current.runtime.images.register(Image(id="limited", model="claude-one", cost_limit=1.0))
     current.runtime.sessions.create("default", "limited", session_id="other")
     current.use("claude-three")
 

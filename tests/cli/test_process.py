@@ -20,13 +20,6 @@ def test_requirement_3_1_a_prompt_is_answered_and_the_command_exits(start: Run) 
     assert (done.code, done.out) == (0, "Hello from mock!\n")
 
 
-def test_bad_arguments_reach_the_caller_as_an_object(start: Run) -> None:
-    done = start("--output-format", "json", "--nonsense")
-
-    assert done.code == 2
-    assert done.result["error"]["type"] == "invalid_arguments"
-
-
 def test_json_is_utf_8_whatever_the_locale_is(start: Run) -> None:
     done = start("--output-format", "json", "--resume", "sés", "-p", "x", PYTHONIOENCODING="ascii")
 

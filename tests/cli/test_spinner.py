@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import signal
 import threading
 from collections.abc import Iterator
 
 import pytest
 from rich.console import Console as Screen
 
+from reenact.cli.interrupts import around_stops
 from reenact.cli.spinner import Spinner
 from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.terminal.screen.engines import engine_named
@@ -266,3 +268,20 @@ def slow() -> str:
     print("printed")
     return "done"
 '''
+
+
+def test_it_is_gone_while_the_process_is_stopped(terminal: Terminal, spinner: Spinner) -> None:
+    stopped: list[str] = []
+    before = signal.signal(signal.SIGTSTP, lambda _number, _frame: stopped.append(terminal.getvalue()))
+    try:
+        with around_stops(spinner.pause, spinner.go_on):
+            spinner.start()
+            for number in (1, 2):
+                wait_until(lambda number=number: terminal.getvalue().count(HIDDEN) == number)  # type: ignore[misc]
+                signal.raise_signal(signal.SIGTSTP)
+            spinner.stop()
+    finally:
+        signal.signal(signal.SIGTSTP, before)
+
+    assert len(stopped) == 2
+    assert all(shown.endswith(ERASED) for shown in stopped)

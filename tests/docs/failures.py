@@ -11,6 +11,7 @@ from reenact.cli import failures
 from reenact.cli.failures import ExitCode, code_of_kind
 from reenact.domain import errors
 from reenact.domain.errors import ReenactError
+from reenact.domain.turns import COST_LIMIT
 from reenact.projections import errors as errors_of_projections
 from tests.cli.failures.rows import Row, Said
 from tests.cli.failures.table import SECTIONS
@@ -52,6 +53,8 @@ OF_THE_COMMAND: Final = {
     "refused_by_hook": (ExitCode.USAGE, "A hook refuses the prompt."),
     "terminated": (ExitCode.TERMINATED, "The process was asked to end."),
     "timeout": (ExitCode.TIMEOUT, "There was no whole answer within `--timeout`."),
+    COST_LIMIT: (ExitCode.USAGE, "An agent is not asked, for the session has spent what it may."),
+    "untrusted_command": (ExitCode.USAGE, "A command of a project that nobody has trusted."),
     "unapproved_tool_calls": (ExitCode.USAGE, "The model asked on and on for calls that nobody is there to approve."),
 }
 """Types that are those of no exception of ours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, ReenactError
-from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.tools import MCPServer, is_object
 
@@ -65,6 +66,15 @@ def read_prices(texts: Sequence[str]) -> Mapping[str, Price]:
         ConfigurationError: one is not.
     """
     return dict(map(_price, texts))
+
+
+def check_price(model: str, prices: Mapping[str, Price], why: str) -> None:
+    """Raise `ConfigurationError`, which says `why` it matters, if the model has no price."""
+    if price_of(prices, model) is not None:
+        return
+    near = difflib.get_close_matches(model, prices, 1)
+    known = f" (there is one for {near[0]})" if near else ""
+    raise ConfigurationError(f"{why}, and {model} has no price{known}: --price {model}=IN,OUT, per million tokens")
 
 
 def _price(text: str) -> tuple[str, Price]:

@@ -6,27 +6,28 @@ import contextlib
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from reenact._runtime import Runtime
 from reenact.actors.container import ImageActor
 from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.answering import Answering
+from reenact.cli.configuration import check_price
 from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation, new_session_id
+from reenact.cli.exact import harmless
 from reenact.cli.extending import Extending
 from reenact.cli.listing import reading
 from reenact.cli.options import TalkOptions
 from reenact.cli.settings import given
-from reenact.domain.errors import ConfigurationError, ReenactError, SessionNotFoundError
+from reenact.domain.errors import ReenactError, SessionNotFoundError
 from reenact.domain.image import Definition, Image, ImageRegistered
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.messages import check_text
 
 Reading: TypeAlias = Callable[[], AbstractContextManager[SqliteJournal | None]]
 """Opens the log beside the runtime that writes it."""
-_IN_THE_PLACE: Final = "in the place of the model that the session was created with"
 
 
 class Current:
@@ -54,6 +55,7 @@ class Current:
         self._options = options
         self._console = console
         self._model = DEFAULT_MODEL
+        self._told: set[str] = set()
 
     @property
     def runtime(self) -> Runtime:
@@ -87,8 +89,13 @@ class Current:
         return reading(self._options.database, self._console)
 
     def introduce(self) -> str:
-        """Return who answers, and warn of what is not as the session was created."""
+        """Return who answers, and warn of what is not as the session was created.
+
+        Raises:
+            ConfigurationError: what the session costs has a limit, and the model no price.
+        """
         conversation = self.conversation
+        self._must_have_price(conversation, self.model)  # before its agent goes on with what waits
         if not conversation.is_new:
             self.waiting = conversation.waiting()
             conversation.run()  # whoever answers learns what the session was created with
@@ -128,9 +135,25 @@ class Current:
         """
         if model is not None:
             check_text("the model", model)
-            self._must_have_price(model, self.conversation)
+        self._must_have_price(self.conversation, model)
         self.conversation.rest()  # the next agent asks the other model
         self._answerer.model = model
+
+    def warn_of_unpriced(self) -> None:
+        """Warn, once of each, of models that have answered here under names without a price, if there is a limit.
+
+        An API may answer under another name than that of the model that was asked.
+        """
+        conversation = self.conversation
+        if self.is_mocked or conversation.is_new or not self.prices or self.definition().cost_limit is None:
+            return
+        for name in self.runtime.sessions.usage(conversation.session_id).models:
+            if name and not name.startswith("@") and price_of(self.prices, name) is None and name not in self._told:
+                self._told.add(name)
+                self._console.warn(
+                    f"answers came from {harmless(name)}, which has no price, so that the limit of the costs "
+                    f"(--max-cost) does not count them: --price {harmless(name)}=IN,OUT"
+                )
 
     def definition(self) -> Definition:
         """Return what the session was, or is to be, created with.
@@ -143,8 +166,7 @@ class Current:
     def _go_to(self, there: Conversation) -> None:
         here = self.conversation
         try:
-            if self.model is not None:
-                self._must_have_price(self.model, there)
+            self._must_have_price(there, self.model)
             waiting = there.waiting()
             if not there.is_new:
                 there.run()
@@ -168,15 +190,17 @@ class Current:
             configured = given(self._console.environ, "ANTHROPIC_MODEL")
             self._model = conversation.created.model or configured or DEFAULT_MODEL
 
-    def _must_have_price(self, model: str, conversation: Conversation) -> None:
-        """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what the model costs."""
-        if self.is_mocked or price_of(self.prices, model) is not None:
+    def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
+        """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what is to be paid.
+
+        The `model` is the one of this run, if there is one.
+        """
+        if self.is_mocked:
             return
-        if self._definition_of(conversation).cost_limit is not None:
-            raise ConfigurationError(
-                f"what session {conversation.session_id} costs has a limit (--max-cost), and {model}, "
-                f"{_IN_THE_PLACE}, has no price: --price {model}=IN,OUT"
-            )
+        created = self._definition_of(conversation)
+        if created.cost_limit is not None:
+            asked = model or created.model or given(self._console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+            check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
     def _definition_of(self, conversation: Conversation) -> Definition:
         if conversation.created is not None:

@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.cli.answer import Answer, unasked
 from reenact.cli.asked_agents import usage_of_agents
 from reenact.cli.attending import Attending
-from reenact.cli.configuration import read_prices
+from reenact.cli.configuration import check_price, read_prices
 from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.delegating import AGENTS, Brought, Desk
 from reenact.cli.failures import ExitCode, Problem
 from reenact.cli.listing import reading
 from reenact.cli.options import TalkOptions
+from reenact.cli.settings import given
 from reenact.domain.errors import ConfigurationError, SessionNotFoundError
 from reenact.domain.image import Definition
-from reenact.domain.loop.ledger import price_of
 from reenact.domain.turns import COST_LIMIT
 from reenact.extensions import agents
 from reenact.extensions.agents import Agent
@@ -34,6 +35,7 @@ class Delegation:
         self.model: Callable[[], str | None] = lambda: None
         self.asked: dict[str, list[str]] = {}
         """The sessions of agents that were asked in this run, by those in which they were."""
+        self.is_mocked: Callable[[], bool] = lambda: False
         self._options = options
         self._console = console
         self._skills = tuple(skills.values())
@@ -81,11 +83,13 @@ class Delegation:
             who = "the session, with the agents asked from it,"
             what = f"{who} has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
             return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
-        if agent.model is not None and price_of(read_prices(self._options.prices), agent.model) is None:
-            what = (
-                f"what its session costs has a limit (--max-cost), and its model no price: --price {agent.model}=IN,OUT"
-            )
-            return Problem(ExitCode.USAGE, ConfigurationError.code, f"@{agent.name} is not asked: {what}")
+        asked = agent.model or session.model or given(self._console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+        if agent.model is None and self.is_mocked():
+            return None
+        try:
+            check_price(asked, read_prices(self._options.prices), "what its session costs has a limit (--max-cost)")
+        except ConfigurationError as error:
+            return Problem(ExitCode.USAGE, ConfigurationError.code, f"@{agent.name} is not asked: {error}")
         return None
 
     def _spent(self, conversation: Conversation) -> float:

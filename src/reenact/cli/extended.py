@@ -103,6 +103,7 @@ class Extended(Extending):
     def environment(self, answerer: Answering) -> EnvironmentFactory:
         """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
         self._delegation.model = lambda: answerer.model
+        self._delegation.is_mocked = lambda: answerer.mock is not None
         return _Factory(answerer, self._hooks, self._delegation.desk)
 
     def begin(self, conversation: Conversation) -> None:

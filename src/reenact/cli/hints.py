@@ -26,6 +26,7 @@ _HINTS: Final = {
     "api_error": _LATER,
     "timeout_error": _LATER,
     "incomplete_stream": "what came is kept: ask again, with --continue",
+    "storage_error": "see whether the disk that the log is on is full, or fails",
     "session_not_found": "`reenact sessions` lists those that there are",
     "api_connection_error": "see to the network, and to {variables}",
 }

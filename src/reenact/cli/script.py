@@ -79,5 +79,6 @@ class Script:
 
     def _end(self, answer: Answer) -> int:
         self._output.end(answer)
+        self._current.warn_of_unpriced()
         self.code = self.code or (answer.problem.code if answer.problem else ExitCode.SUCCESS)
         return self.code

@@ -11,7 +11,7 @@ from reenact._runtime import Runtime
 from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.feed.retention import Retention
 from reenact.cli.answering import answering
-from reenact.cli.configuration import read_prices
+from reenact.cli.configuration import check_price, read_prices
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode, ServerEndedError
 from reenact.cli.interrupts import stopping
@@ -35,7 +35,10 @@ def serve(options: ServeOptions, console: Console) -> int:
     with console.guarding_output():
         image, prices = image_of(options.talk), read_prices(options.talk.prices)
         answerer, llm = answering(_environ(options, console.environ))
+        model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
         try:
+            if image.cost_limit is not None and answerer.mock is None:
+                check_price(model, prices, "what sessions cost has a limit (--max-cost)")
             runtime = Runtime.open(
                 database_of(options.talk.database, console),
                 environment=answerer,
@@ -61,7 +64,6 @@ def serve(options: ServeOptions, console: Console) -> int:
                 host_names=options.host_names,
             ) as server,
         ):
-            model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
             console.say(answerer.name(model))
             # What is there now stays: the collector, which holds up everybody, has less to look at without it.
             gc.collect()

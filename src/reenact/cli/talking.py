@@ -70,6 +70,7 @@ class Talking:
                 person = page.asking(self._person)
                 answer = act(Attending(self._current.conversation, page.hear, person, timeout=self._timeout))
                 page.end(answer)
+            self._current.warn_of_unpriced()
         except ReenactError as error:
             self.fail(error)
         else:

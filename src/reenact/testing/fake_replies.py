@@ -40,6 +40,8 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str | None = "end_turn"
     usage: Mapping[str, Any] = MappingProxyType({"input_tokens": 10, "output_tokens": 5})
     message_id: str = "msg_fake"
+    model: str | None = None
+    """The name to answer under, if it is another than that of the model that was asked."""
     container: Mapping[str, Any] | None = None
     """Where code was run for the message: an `id`, and when it `expires_at`."""
     whole: bool = False
@@ -82,7 +84,7 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
             "id": self.message_id,
             "type": "message",
             "role": "assistant",
-            "model": model,
+            "model": self.model or model,
             "content": self.blocks(),
             "stop_reason": self.stop_reason,
             "stop_sequence": None,

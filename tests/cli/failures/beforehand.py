@@ -66,10 +66,9 @@ def unresolved() -> None:
     replace(socket, "getaddrinfo", unknown)
 
 
-def attentive() -> None:
-    """Look often for what is wrong with the log, which is not tried again meanwhile."""
-    replace(importlib.import_module("reenact.cli.conversation"), "LOOK_AROUND", 0.01)
-    replace(importlib.import_module("reenact.actors.runtime"), "SHORTEST", 60.0)
+def calm() -> None:
+    """Give the runtime the time to find out by itself how things stand, also on a machine that is busy."""
+    replace(importlib.import_module("reenact.cli.conversation"), "LOOK_AROUND", 15.0)
 
 
 def powerless() -> None:

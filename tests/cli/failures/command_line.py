@@ -89,6 +89,17 @@ OPTIONS = Section(
             says=error("--max-cost needs what the model costs: --price MODEL=IN,OUT, per million tokens"),
         ),
         Row(
+            what="`--max-cost` without a price of the model that is asked",
+            happens=asks("--max-cost", "1", "--price", "claude-x=3,15", "--model", "claude-y"),
+            code=2,
+            type="invalid_configuration",
+            says=error(
+                "what session ses_… costs has a limit (--max-cost), and claude-y has no price (there is one for "
+                "claude-x): --price claude-y=IN,OUT, per million tokens"
+            ),
+            requests=0,
+        ),
+        Row(
             what="a blank prompt",
             happens=calls("-p", " "),
             code=2,

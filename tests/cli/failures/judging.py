@@ -38,7 +38,7 @@ def judge(row: Row, done: Outcome, form: str, *, build: bool) -> None:
     """
     assert done.code == row.code, f"{done.code}: {done.err}"
     if form == "text":
-        assert fits(done.out, row.out)
+        assert fits(done.out, row.out), done.out[:300]
     elif not row.told:
         assert done.out == "" or form == "stream-json"
     else:
@@ -63,7 +63,7 @@ def judge_objects(row: Row, printed: str, form: str) -> None:
         assert result["error"] is None
     else:
         assert result["error"].keys() == {"code", "type", "message"}
-        assert (result["error"]["code"], result["error"]["type"]) == (row.code, row.type)
+        assert (result["error"]["code"], result["error"]["type"]) == (row.code, row.type), result["error"]
         assert any(fits(result["error"]["message"], said.message) for said in row.says if said.level == "error")
     assert fits(result["result"] or "", row.out.removesuffix("\n") if row.asked else "")
     assert (result["session_id"] is not None) == (row.asked or row.begun)

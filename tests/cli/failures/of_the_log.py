@@ -11,12 +11,13 @@ from typing import Final
 from reenact import Runtime
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.failures.command_line import HELLO
-from tests.cli.failures.rows import TRACEBACK, Call, Row, Said, Section, asks, error
+from tests.cli.failures.rows import Call, Row, Section, asks, error
 from tests.cli.failures.stage import Stage
 from tests.started.disks import mounted
 
 DB: Final = ("--db", "log.db")
-LARGE: Final = "x" * 100_000
+LARGE: Final = "x" * 1_200_000
+"""At once, so that it is what the log has no room for, and nothing that follows from it."""
 
 
 def spoiled(spoil: Callable[[Path], None]) -> Callable[[Stage], Call]:
@@ -91,18 +92,10 @@ def full(stage: Stage) -> Call:
     return Call(arguments=("-p", "Hello", "--db", "small/log.db"))
 
 
-def nearly_full(stage: Stage) -> Call:
-    """Ask for an answer that is larger than what is left of the disk."""
-    small = stage.exits.enter_context(mounted(stage.directory / "small", "-t", "tmpfs", "-o", "size=2m", "tmpfs"))
-    Path(small, "ballast").write_bytes(b"x" * 900_000)
-    stage.api.reply(deltas=["This much", *[LARGE] * 8])
-    return Call(arguments=("-p", "Hello", "--db", "small/log.db"), before=("attentive",))
-
-
 def filling(stage: Stage) -> Call:
     """Ask for an answer that is larger than the log may become."""
-    stage.api.reply(deltas=["This much", *[LARGE] * 2])
-    return Call(arguments=("-p", "Hello", *DB), before=("cramped", "attentive"))
+    stage.api.reply(deltas=["This much", LARGE])
+    return Call(arguments=("-p", "Hello", *DB), before=("cramped", "calm"))
 
 
 LOG = Section(
@@ -202,25 +195,16 @@ LOG = Section(
             says=error("no space is left for …log.db; free some and try again"),
         ),
         Row(
-            what="a disk that is full before the answer is whole",
-            happens=nearly_full,
-            code=1,
-            type="storage_full",
-            says=(
-                Said("warning", "the write-ahead log of …log.db stays beside it", TRACEBACK),
-                *error("…no space is left for …log.db; free some and try again"),
-            ),
-            out="This much…",
-            begun=True,
-        ),
-        Row(
-            what="a log that may not grow any more",
+            what="a disk, or a quota, that has no room for the answer",
             happens=filling,
             code=1,
             type="storage_error",
-            says=error("…log.db cannot be used now (disk I/O error); see whether its disk is full, or fails"),
-            out="This much…",
-            begun=True,
+            says=error(
+                "the log could not be written; the rest of the answer is lost",
+                "see whether the disk that the log is on is full, or fails",
+            ),
+            out="…",
+            asked=True,
         ),
     ),
 )

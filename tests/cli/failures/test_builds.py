@@ -24,7 +24,7 @@ NAMES: Final = (
     "a tool that raises: the model is told, and answers",
     "a log that another process writes",
     "a log that may not be written",
-    "a log that may not grow any more",
+    "a disk, or a quota, that has no room for the answer",
     "Ctrl+C during the answer",
     "SIGTERM during the answer",
     "nobody reads standard output any more",

@@ -6,6 +6,7 @@ import io
 import time
 from collections.abc import Sequence
 from enum import Enum
+from typing import TypeGuard
 
 import pytest
 from rich.console import Console
@@ -70,13 +71,17 @@ def test_twice_the_text_takes_about_twice_the_time(unit: str) -> None:
     assert fourfold < 10 * once + 0.2  # 16 times, if it were quadratic
 
 
+def is_several(thing: object) -> TypeGuard[Sequence[object]]:
+    """Return whether it is a list or a tuple."""
+    return isinstance(thing, list | tuple)
+
+
 def held(thing: object) -> int:
     """Return how many characters a part of this package holds on to, and how many things in lists."""
     if isinstance(thing, str):
         return len(thing)
-    if isinstance(thing, list | tuple):
-        things: Sequence[object] = thing
-        return len(things) + sum(map(held, things))
+    if is_several(thing):
+        return len(thing) + sum(map(held, thing))
     module = type(thing).__module__
     if isinstance(thing, Enum) or not module.startswith(("reenact.cli.prose", "pygments.lexer")):
         return 0

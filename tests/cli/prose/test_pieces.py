@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given, settings
@@ -150,3 +152,21 @@ def test_what_is_written_next_begins_anew() -> None:
 
 def test_nothing_is_written_for_nothing() -> None:
     assert written("") == written("\n \n\n") == ""
+
+
+def test_the_first_words_of_an_answer_wait_for_no_parser() -> None:
+    program = """
+import io, sys
+from rich.console import Console
+from reenact.cli.prose.prose import Prose
+prose = Prose(Console(file=io.StringIO(), force_terminal=True, width=80))
+prose.write("Plain words, (some) of them with a snake_case name; - and so on.\\n- item\\n")
+prose.end()
+print([name for name in ("markdown_it", "pygments", "rich.table", "rich.markdown") if name in sys.modules])
+prose.write("**bold**")
+prose.end()
+print("markdown_it" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+
+    assert done.stdout == "[]\nTrue\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias
 
 from reenact.cli.prose.flow import Run
@@ -132,25 +131,25 @@ def _lexer(info: str) -> _Lexer | None:
 
 @cache
 def _languages() -> frozenset[str]:
-    known: Iterable[tuple[str, tuple[str, ...], object, object]] = _pygments("lexers").get_all_lexers(plugins=False)
+    known: Iterable[tuple[str, tuple[str, ...], object, object]] = _lexers().get_all_lexers(plugins=False)
     return frozenset(alias for _, aliases, _, _ in known for alias in aliases)
 
 
 @cache
 def _lexer_of(language: str) -> _Lexer:
-    lexer: _Lexer = _pygments("lexers").get_lexer_by_name(language)
+    lexer: _Lexer = _lexers().get_lexer_by_name(language)
     return lexer
 
 
 def _context_for(lexer: _Lexer) -> Any:  # noqa: ANN401 - its class has no types
     """Return what the states of a lexer are kept in from line to line, or None if it has none."""
-    module = _pygments("lexer")
+    module = _grammars()
     return module.LexerContext("", 0) if isinstance(lexer, module.RegexLexer) else None
 
 
 def _with_states(lexer: _Lexer, context: object) -> Iterable[_Token]:
     """Read on in the context. What reads with a context works on the rules of any lexer that is made of rules."""
-    tokens: Iterable[_Token] = _pygments("lexer").ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)
+    tokens: Iterable[_Token] = _grammars().ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)
     return tokens
 
 
@@ -163,6 +162,16 @@ def _style_of(kind: object) -> str:
     return _STYLES.get(name, "")
 
 
-def _pygments(module: str) -> Any:  # noqa: ANN401 - it has no types
-    """Return a module of Pygments, which is slow to import and needed for source alone."""
-    return import_module(f"pygments.{module}")
+def _grammars() -> Any:  # noqa: ANN401 - it has no types
+    """Return the module that lexers are made of; Pygments is slow to import and needed for source alone."""
+    from pygments import lexer  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    found: Any = lexer
+    return found
+
+
+def _lexers() -> Any:  # noqa: ANN401 - it has no types
+    from pygments import lexers  # noqa: PLC0415
+
+    found: Any = lexers
+    return found

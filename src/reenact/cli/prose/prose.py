@@ -11,25 +11,21 @@ from rich.console import Console as Screen
 from reenact.cli.listing import visible
 from reenact.cli.prose.code import MOST as MOST_OF_SOURCE
 from reenact.cli.prose.fences import Fence
-from reenact.cli.prose.flow import WIDE, Flow, cells_of
+from reenact.cli.prose.flow import Flow, cells_of
 from reenact.cli.prose.lines import BAR, BULLET, DONE, TO_DO, Beginning, Kind, Lines
 from reenact.cli.prose.masks import styled, unmasked
 from reenact.cli.prose.screens import Pens, can_show, width_of
-from reenact.cli.prose.settled import MOST, PLAIN, Settled
-from reenact.cli.prose.spans import runs_of
 from reenact.cli.prose.tables import Rows
+from reenact.cli.prose.text import TELLING, Text
 
 _PIECE: Final = 4096
 """So many characters are looked at at a time: cutting words off a text takes as long as the text is."""
 _UNTOLD: Final = 500
 """So many characters without a blank are waited for before they are looked at."""
-_TELLING: Final = re.compile(rf"[ \t\n{WIDE}]")
-"""Without any of these, little can be written that could not be written before."""
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _FIRST_HALF: Final = re.compile("[\ud800-\udbff]$")
 _UNKNOWN: Final = "\ufffd"
-_BREAK: Final = "\\"
 _LINE: Final = "─"
 _LONGEST_RULE: Final = 40
 _HEADINGS: Final = ("", "bold underline magenta", "bold magenta", "bold bright_blue", "bold cyan", "bold", "bold")
@@ -72,7 +68,7 @@ class Prose:
         self._flow.width = width_of(self._screen)
         self._advance(is_over=True)
         self._end_rows()
-        self._end_break(is_kept=True)
+        self._text.end_break(is_kept=True)
         self._restart()
         self._send()
 
@@ -80,16 +76,11 @@ class Prose:
         self._ahead = ""
         self._half = ""
         self._lines = Lines(in_ascii=self._in_ascii)
-        self._settled = Settled()
+        self._text = Text(self._flow)
         self._mode: _Mode | None = None
         self._fence: Fence | None = None
         self._rows: Rows | None = None
         self._head: Beginning | None = None
-        self._style = ""
-        self._is_heading = False
-        self._hashes = ""
-        self._is_joined = False
-        self._breaks = False
         self._blanks = 0
         self._stands_apart = False
         self._is_empty = True
@@ -106,7 +97,7 @@ class Prose:
 
     def _add(self, piece: str) -> None:
         self._ahead += piece
-        if _TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
+        if TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
             self._flow.width = width_of(self._screen)
             self._advance(is_over=False)
 
@@ -143,7 +134,7 @@ class Prose:
         if beginning is None:
             return line
         self._lines.take(beginning)
-        self._end_break(is_kept=beginning.kind is Kind.BLANK)
+        self._text.end_break(is_kept=beginning.kind is Kind.BLANK)
         rest = line[beginning.at :]
         if beginning.kind is Kind.ROW:
             self._row(beginning, rest)
@@ -171,8 +162,7 @@ class Prose:
                 return self._pass_on(rest, is_over=is_over)
             case _:
                 self._start(beginning)
-                self._is_heading = beginning.kind is Kind.HEADING
-                self._style = _HEADINGS[beginning.level]
+                self._text.begin(_HEADINGS[beginning.level], is_heading=beginning.kind is Kind.HEADING)
                 return self._go_on(rest, is_over=is_over)
         return ""
 
@@ -190,56 +180,8 @@ class Prose:
 
     def _go_on(self, line: str, *, is_over: bool) -> str:
         """Write what is settled of the text of a line."""
-        self._mode = _Mode.TEXT
-        while line:
-            if self._settled.is_fresh and not (self._is_joined or self._hashes):
-                words = PLAIN.match(line)
-                if words is not None:
-                    self._flow.put_words(words[0], self._style)
-                    line = line[words.end() :]
-            if not is_over and len(line) < MOST and not _TELLING.search(line, 1):
-                break
-            length = self._settled.next(line, is_over=is_over)
-            if not length:
-                break
-            self._put(line[:length], is_last=is_over and length == len(line))
-            line = line[length:]
-        if is_over:
-            self._end_line()
-            return ""
-        return line
-
-    def _put(self, piece: str, *, is_last: bool) -> None:
-        """Write a piece of a line that is settled."""
-        if is_last:
-            self._breaks = not self._is_heading and _ends_with_break(piece)
-            piece = piece.removesuffix(_BREAK) if self._breaks else piece.rstrip(" \t")
-        words = piece.strip(" \t")
-        if not words:
-            return
-        if self._is_heading and not words.strip("#"):
-            self._hashes += piece  # which are no part of the heading if they are its end
-            return
-        if self._hashes:
-            self._flow.put([(self._hashes, self._style)])
-            self._hashes = ""
-        self._flow.put(runs_of(piece, self._style), joined=self._is_joined)
-        self._is_joined = len(piece) == MOST
-
-    def _end_line(self) -> None:
-        self._mode = None
-        self._is_heading = self._is_joined = False
-        self._style = self._hashes = ""
-        self._settled = Settled()
-        if not self._breaks:
-            self._flow.end()
-
-    def _end_break(self, *, is_kept: bool) -> None:
-        """End a line that ends with a backslash, which means a line end, if it does not end the paragraph."""
-        if self._breaks:
-            self._breaks = False
-            self._flow.raw(_BREAK if is_kept else "")
-            self._flow.end()
+        self._mode = None if is_over else _Mode.TEXT
+        return self._text.go_on(line, is_over=is_over)
 
     def _pass_on(self, line: str, *, is_over: bool) -> str:
         """Write what is shown as it is."""
@@ -312,10 +254,5 @@ class Prose:
         """Write rows as text."""
         for row in rows.take():
             self._start(head)
+            self._text.begin("", is_heading=False)
             self._go_on(row, is_over=True)
-
-
-def _ends_with_break(piece: str) -> bool:
-    """Return whether a line ends with a backslash that means a line end; behind a blank it is one of a shell."""
-    before = piece.rstrip(_BREAK)
-    return (len(piece) - len(before)) % 2 == 1 and before[-1:].strip(" \t") != ""
