@@ -90,7 +90,11 @@ def trust(options: TrustOptions, console: Console) -> int:
         return ExitCode.SUCCESS
     _trust(console).add(project, withheld.digest)
     console.say(_TRUSTED.format(harmless(str(project))) + ":")
-    show(_content(withheld), _WIDTH, None, write=console.say, say=lambda line, _style=None: console.say(line))
+
+    def say(line: str, _style: str | None = None) -> None:
+        console.say(line)
+
+    show(_content(withheld), _WIDTH, None, write=say, say=say)
     return ExitCode.SUCCESS
 
 

@@ -82,12 +82,15 @@ class Trust:
         """Let nobody else change the file between reading and writing it, who would lose what the other has added."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = self._path.with_suffix(".lock").open("w", encoding="ascii")
+            folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:
+            self._kept()  # which may say more
             raise ConfigurationError(f"{self._path} cannot be written: {error.strerror or error}") from error
-        with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # until it is closed
             yield
+        finally:
+            os.close(folder)
 
     def _write(self, kept: dict[str, str]) -> None:
         """Put another file in the place of the one that is there, so that nobody ever reads half of one."""
