@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any, Final
@@ -23,12 +24,19 @@ from reenact.domain.events import (
     ToolCall,
 )
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.tools import is_array, is_object
 
 PAUSED: Final = "pause_turn"
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
 _TOLD: Final = frozenset({"text", "thinking", "tool_use"})
 """The types of blocks that are reported as they come; others stand only in the whole message."""
+_LONG: Final = re.compile(r"[0-9]{19}")
+"""What an integer of more than 64 bits has at least."""
+_LEAST: Final = -(2**63)
+_GREATEST: Final = 2**64 - 1
+_WRITTEN: Final = 10_000
+"""Bits of a number of which Python writes all the digits."""
 _OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
 
 
@@ -73,7 +81,11 @@ class _OpenBlock:
             value: object = msgspec.json.decode(written) if written else self.fields.get("input") or {}
         except msgspec.DecodeError:
             return None
-        return value if is_json_object(value) else None
+        if not is_json_object(value):
+            return None
+        if not written or _LONG.search(written):
+            _hold_integers(value)
+        return value
 
     def _opaque(self) -> OpaqueBlock | None:
         fields = dict(self.fields)
@@ -86,6 +98,30 @@ class _OpenBlock:
         if self.text:
             fields["content"] = f"{_optional_text(fields.get('content')) or ''}{''.join(self.text)}"
         return OpaqueBlock(fields)
+
+
+def _hold_integers(value: dict[str, Any]) -> None:
+    """Put something that a log can hold in the place of integers of more than 64 bits, which are valid JSON.
+
+    That is the number as a float where no digit is lost, else its digits as a text: a tool that is to have a number
+    refuses it, and the model reads why.
+    """
+    left: list[Any] = [value]
+    while left:
+        one = left.pop()
+        parts = [*one.items()] if is_object(one) else [*enumerate(one)] if is_array(one) else []
+        for place, part in parts:
+            if type(part) is int and not _LEAST <= part <= _GREATEST:
+                one[place] = _held(part)
+            else:
+                left.append(part)
+
+
+def _held(number: int) -> float | str:
+    try:
+        return float(number) if int(float(number)) == number else str(number)
+    except OverflowError:
+        return str(number) if number.bit_length() < _WRITTEN else hex(number)
 
 
 class MessageDecoder:

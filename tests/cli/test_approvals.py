@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+
 import pytest
 
 from reenact.terminal import SpecialKey, TerminalEmulator
@@ -16,7 +19,7 @@ CTRL_U = "\x15"
 def asked(chat: Chat, office: Office) -> TerminalEmulator:
     """A chat in which the person is asked about one mail."""
     office.model_asks_for(MAIL)
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools, **office.claude, LOGNAME="somebody", USER="somebody")
     terminal.send_line("Write to Ann")
     terminal.wait_for(QUESTION)
     return terminal
@@ -38,7 +41,7 @@ def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: TerminalEmula
     (result,) = office.results
     assert (result["content"], result["is_error"]) == ("sent to ann@example.org", False)
     (approved,) = run("log", "--type", "tool_approved", "--output-format", "json").objects
-    assert approved["data"]["by"], "who was at the terminal"
+    assert approved["data"]["by"] == pwd.getpwuid(os.getuid()).pw_name
 
 
 def test_a_rejection_tells_the_model_why(asked: TerminalEmulator, office: Office) -> None:
@@ -225,7 +228,7 @@ def test_one_option_is_selected_by_its_number(chat: Chat, office: Office) -> Non
     assert [result["content"] for result in office.results] == ["green"]
 
 
-def test_commands_decide_about_what_waits(asked: TerminalEmulator, office: Office) -> None:
+def test_commands_decide_about_what_waits(asked: TerminalEmulator, office: Office, run: Run) -> None:
     asked.send_key(SpecialKey.CTRL_C)
     asked.wait_for(PROMPT)
     asked.send_line("/approve nonsense")
@@ -237,8 +240,12 @@ def test_commands_decide_about_what_waits(asked: TerminalEmulator, office: Offic
     asked.wait_for(PROMPT)
     asked.send_line("/approve")
     asked.wait_for("Nothing waits for you.")
+    asked.send_key(SpecialKey.CTRL_D)
+    asked.wait_for_exit()
 
     assert office.sent == "ann@example.org: Hello\n"
+    (approved,) = run("log", "--type", "tool_approved", "--output-format", "json").objects
+    assert approved["data"]["by"] == pwd.getpwuid(os.getuid()).pw_name
 
 
 def test_of_several_calls_a_command_must_name_one(chat: Chat, office: Office) -> None:

@@ -510,3 +510,19 @@ def test_a_new_session_in_a_run_that_went_on_is_created_with_what_options_say(
     for request in api.requests[1:]:
         assert (request.system or "").startswith("Be brief.")
         assert "- review: Reviews" in (request.system or "")
+
+
+def test_a_session_is_resumed_by_as_much_of_its_id_as_no_other_begins_with(run: Run) -> None:
+    first = run("-p", "Hello", "--output-format", "json").result["session_id"]
+    alone = run("-p", "Hello", "--resume", first.removeprefix("ses_")[:6], "--output-format", "json")
+    second = run("-p", "Hello", "--output-format", "json").result["session_id"]
+
+    more = run("-p", "Hello", "--resume", second[:-1])
+    several = run("-p", "Hello", "--resume", "ses_")
+    none = run("-p", "Hello", "--resume", f"{first}x")
+
+    assert alone.result["session_id"] == first
+    assert f"--resume goes on with session {first}" in alone.err
+    assert f"--resume goes on with session {second}" in more.err
+    assert (several.code, none.code) == (2, 2)
+    assert "2 sessions begin with 'ses_'; type more of the id" in several.err

@@ -149,18 +149,30 @@ def test_requirement_7_5_what_cannot_be_loaded_is_told_of_and_stops_nothing(
 
     assert (done.code, done.result["success"]) == (0, True)
     assert asked(api) == ["Say hello to Ann"]
-    assert f"passed over: {bad}:2: the front matter cannot be read" in done.err
-    assert done.err.count("passed over") == 3
+    assert "3 extensions are passed over; `reenact extensions` says why" in done.err
+    assert done.err.count("passed over") == 1
+    assert f"{bad}:2: the front matter cannot be read" in run("extensions").out
 
 
-def test_of_many_problems_only_the_first_are_told_one_by_one(run: Run, project: Written) -> None:
+def test_of_many_problems_only_the_first_are_told_one_by_one(chat: Chat, project: Written) -> None:
     for number in range(8):
         project.agent(f"a{number}", b"\xff")
 
-    err = run("-p", "Hello").err
+    terminal = chat(until="Ctrl+D leaves")
 
+    err = terminal.get_stripped_output()
     assert err.count("passed over: ") == 5
     assert "3 more are passed over" in err
+
+
+def test_a_script_is_told_of_all_that_is_not_in_force_on_one_line(run: Run, project: Written) -> None:
+    project.agent("a", b"\xff")
+    project.hook("Stop", "touch ran")
+
+    for done in (run("-p", "Hello"), run(stdin=b"Hello\n")):
+        (line,) = [line for line in done.err.splitlines() if "warning" in line]
+        assert "1 extension is passed over, and the hooks in" in line
+        assert "nobody has trusted them; `reenact extensions` says why" in line
 
 
 def test_nothing_is_said_and_nothing_added_where_there_are_no_extensions(
@@ -255,6 +267,21 @@ def test_what_a_session_denies_is_denied_to_its_agents_also_when_it_goes_on(
     assert done.code == 0
     assert office.results[0]["is_error"]
     assert "get_weather" in office.results[0]["content"]
+
+
+def test_a_guard_is_told_what_was_typed_and_what_is_sent(run: Run, home: Written, tmp_path: Path) -> None:
+    home.command("fix", "Fix the secret $1")
+    home.hook("UserPromptSubmit", "cat >> told; echo >> told; ! grep -q secret told || exit 2")
+
+    refused = run("-p", "/fix 7")
+    run("-p", "Hello")
+
+    told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    assert [(one["prompt"], one.get("expanded_prompt")) for one in told] == [
+        ("/fix 7", "Fix the secret 7"),
+        ("Hello", None),
+    ]
+    assert refused.code == 2
 
 
 def test_a_prompt_that_a_hook_refuses_is_not_asked(
@@ -821,6 +848,26 @@ def test_an_agent_is_not_asked_once_the_session_has_spent_what_it_may(
     assert len(api.requests) == asked_before
     assert (done.code, done.result["success"], done.result["error"]["type"]) == (2, False, "cost_limit_exceeded")
     assert "and may spend 0.001 (--max-cost)" in done.err
+
+
+def test_what_agents_cost_is_told_of_and_counts_before_another_is_asked(
+    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+) -> None:
+    project.agent("boss")
+    for _ in range(3):
+        api.reply(text="R", usage={"input_tokens": 1000, "output_tokens": 1000})
+    limited = (*PRICED, "--max-cost", "3")
+
+    first = run(*limited, stdin=b"@boss a\n/cost\n@boss b\n@boss c\n", **claude)
+    again = run("--continue", *PRICED, stdin=b"/cost\n@boss d\n", **claude)
+
+    assert (len(api.requests), first.code, again.code) == (2, 2, 2)
+    assert "@boss, in sessions of its own: 1 answer, 1,000 tokens in, 1,000 out, cost 2\n" in first.err
+    assert "With its agents: 1,000 tokens in, 1,000 out, cost 2 of at most 3 (--max-cost)" in first.err
+    assert "no prices are known" not in first.err + again.err
+    assert "no tokens are known of" not in first.err + again.err
+    assert "@boss, in sessions of its own: 2 answers, 2,000 tokens in, 2,000 out, cost 4\n" in again.err
+    assert "the session, with the agents asked from it, has spent 4, and may spend 3" in again.err
 
 
 def test_an_agent_whose_model_has_no_price_is_not_asked_where_costs_have_a_limit(

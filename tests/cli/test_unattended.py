@@ -279,3 +279,17 @@ def test_the_log_shows_what_happened_to_calls(run: Run, office: Office) -> None:
     assert not set(shown) & set("\u202e\u200b")
     (result,) = run("log", "--type", "tool-result", "--output-format", "json").objects
     assert json.dumps(result["data"]["result"])
+
+
+def test_a_number_that_no_log_can_hold_ends_no_turn(office: Office, run: Run) -> None:
+    deep = {"count": [2**70, {"a": -(10**30)}, 10**400, 2**64 - 1]}
+    office.model_asks_for(("read_lines", {"count": 10**30}), ("read_lines", deep))
+
+    done = run("-p", "Go", *office.tools, "--output-format", "json", **office.claude)
+
+    assert (done.code, done.result["success"]) == (0, True)
+    first, second = done.result["tool_calls"]
+    assert (first["input"], first["is_error"]) == ({"count": str(10**30)}, True)
+    assert second["input"]["count"] == [2.0**70, {"a": str(-(10**30))}, str(10**400), 2**64 - 1]
+    assert office.results[0]["is_error"], "the model reads why, and may send a text"
+    assert run("verify").code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,10 @@ def test_what_cannot_be_remembered_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="cannot be read: Not a directory"):
         Trust(tmp_path / "state" / "more").add(Path("/a"), "one")
+
+
+def test_of_many_who_trust_something_at_once_none_is_lost(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: Trust(tmp_path).add(Path(f"/{number}"), "one"), range(24)))
+
+    assert all(Trust(tmp_path).covers(Path(f"/{number}"), "one") for number in range(24))

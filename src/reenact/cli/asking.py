@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
@@ -12,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console as Screen
 
 from reenact.cli.calls import call_line
-from reenact.cli.decisions import Answered, Approved, Decision, Rejected
+from reenact.cli.decisions import Answered, Approved, Decision, Rejected, user_name
 from reenact.cli.editing import Editor, forget_what_was_typed, read_line
 from reenact.cli.exact import escaped, harmless, on_one_line, plain_or_quoted
 from reenact.cli.showing import MARGIN, SHOWN, show
@@ -38,7 +37,7 @@ class Person:
     def __init__(self, editor: Editor, screen: Screen) -> None:
         self._editor = editor
         self._screen = screen
-        self._by = _user()
+        self._by = user_name()
         self._always: set[str] = set()
 
     def forget(self) -> None:
@@ -166,11 +165,3 @@ def _answer(call: PendingCall, said: str) -> Any:  # noqa: ANN401 - the values o
         msg = "Only one of them can be selected."
         raise InvalidInputError(msg)
     return picked[0]
-
-
-def _user() -> str | None:
-    """Return who sits at the terminal, as the system names them."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.cli.calls import told
-from reenact.cli.decisions import Approved, Rejected
+from reenact.cli.decisions import Approved, Rejected, user_name
 from reenact.cli.exact import harmless
 from reenact.cli.here import Here
 from reenact.domain.people import PendingCall
@@ -25,7 +25,7 @@ def approve(here: Here, call_id: str) -> None:
     if call is None:
         return
     if call.kind == "approval":
-        here.talking.carry_out(Approved(call=call))
+        here.talking.carry_out(Approved(call=call, by=user_name()))
     else:
         here.say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
 
@@ -37,7 +37,7 @@ def reject(here: Here, rest: str) -> None:
         word, reason = "", [rest]
     call = _named(here, word)
     if call is not None:
-        here.talking.carry_out(Rejected(call=call, reason=" ".join(reason)))
+        here.talking.carry_out(Rejected(call=call, reason=" ".join(reason), by=user_name()))
 
 
 def calls(here: Here) -> list[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
@@ -36,6 +38,17 @@ class Answered:
     call: PendingCall
     value: Any
     by: str | None = None
+
+
+def user_name() -> str | None:
+    """Return who decides: the name that the system has for the user of this process, None if it has none.
+
+    No variable is asked, which anybody may set.
+    """
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return None
 
 
 Decision: TypeAlias = Approved | Rejected | Answered

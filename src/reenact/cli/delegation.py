@@ -8,6 +8,7 @@ import msgspec
 
 from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.cli.answer import Answer, unasked
+from reenact.cli.asked_agents import usage_of_agents
 from reenact.cli.attending import Attending
 from reenact.cli.configuration import check_price, read_prices
 from reenact.cli.console import Console
@@ -32,6 +33,8 @@ class Delegation:
     def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
         self.desk = Desk()
         self.model: Callable[[], str | None] = lambda: None
+        self.asked: dict[str, list[str]] = {}
+        """The sessions of agents that were asked in this run, by those in which they were."""
         self.is_mocked: Callable[[], bool] = lambda: False
         self._options = options
         self._console = console
@@ -52,6 +55,7 @@ class Delegation:
         with Conversation.beside(conversation, image, container=AGENTS) as own:
             self._console.say(f"@{agent.name} answers in session {own.session_id}")
             self.desk.children.add(own.session_id)
+            self.asked.setdefault(conversation.session_id, []).append(own.session_id)
             answer = attending.in_conversation(own).ask(message)
         if answer.problem is not None or answer.waits:
             return answer
@@ -74,9 +78,10 @@ class Delegation:
         limit = session.cost_limit
         if limit is None:
             return None
-        spent = 0.0 if conversation.is_new else conversation.runtime.sessions.usage(conversation.session_id).cost
+        spent = 0.0 if conversation.is_new else self._spent(conversation)
         if limit.is_exceeded(spent) and limit.on_exceeded != "warn":
-            what = f"the session has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
+            who = "the session, with the agents asked from it,"
+            what = f"{who} has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
             return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
         asked = agent.model or session.model or given(self._console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
         if agent.model is None and self.is_mocked():
@@ -86,6 +91,12 @@ class Delegation:
         except ConfigurationError as error:
             return Problem(ExitCode.USAGE, ConfigurationError.code, f"@{agent.name} is not asked: {error}")
         return None
+
+    def _spent(self, conversation: Conversation) -> float:
+        """Return what the session and the agents asked from it have cost."""
+        session_id, runtime = conversation.session_id, conversation.runtime
+        others = usage_of_agents(runtime, session_id, self.asked.get(session_id, ()))
+        return runtime.sessions.usage(session_id).cost + sum(usage.cost for _, usage in others)
 
     def _definition(self, conversation: Conversation) -> Definition:
         """Return what the session was created with, but for the model of this run."""

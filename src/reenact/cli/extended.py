@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from reenact.cli.extending import Extending, project_directory
 from reenact.cli.failures import INTERRUPTED, ExitCode, Problem
 from reenact.cli.options import TalkOptions
 from reenact.cli.telling import Patience, tell
-from reenact.cli.trusting import loaded, may_trust, untrusted, why_not
+from reenact.cli.trusting import loaded, may_trust, not_in_force, untrusted, why_not
 from reenact.domain.image import Image, define
 from reenact.extensions import agents, commands
 from reenact.extensions.firing import Hooks
@@ -40,17 +40,35 @@ _OF_TOOLS: Final = ("PreToolUse", "PostToolUse")
 def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
     """Return what the extensions add, having said what is wrong with them, and what does not run."""
     extensions = loaded(console)
+    if not asks:
+        _warn_in_a_line(extensions, console)
+        return Extended(extensions, options, console, asks=False)
     for problem in extensions.problems[:_TOLD]:
         console.warn(f"passed over: {harmless(problem.told())}")
     if len(extensions.problems) > _TOLD:
         console.warn(f"{len(extensions.problems) - _TOLD} more are passed over; `reenact extensions` lists them")
     withheld = extensions.withheld
     if withheld is not None:
-        if asks and may_trust(withheld, console):
+        if may_trust(withheld, console):
             extensions = extensions.trusted()
         else:
             console.warn(why_not(withheld))
-    return Extended(extensions, options, console, asks=asks)
+    return Extended(extensions, options, console, asks=True)
+
+
+def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
+    """Say on one line what is wrong, for a script that is run again and again."""
+    problems, withheld = extensions.problems, extensions.withheld
+    if not problems:
+        if withheld is not None:
+            console.warn(why_not(withheld))
+        return
+    if withheld is None and len(problems) == 1:
+        console.warn(f"passed over: {harmless(problems[0].told())}")
+        return
+    count = "1 extension is" if len(problems) == 1 else f"{len(problems)} extensions are"
+    beside = "" if withheld is None else f", and {not_in_force(withheld)}"
+    console.warn(f"{count} passed over{beside}; `reenact extensions` says why")
 
 
 class Extended(Extending):
@@ -135,7 +153,8 @@ class Extended(Extending):
     def _asked(self, attending: Attending, question: str, expanded: str) -> Answer:
         conversation = attending.conversation
         began = time.monotonic()
-        verdict = self._tell("UserPromptSubmit", conversation, facts={"prompt": question})
+        facts = {"prompt": question} if expanded == question else {"prompt": question, "expanded_prompt": expanded}
+        verdict = self._tell("UserPromptSubmit", conversation, facts=facts)
         self._patience.spend(time.monotonic() - began)
         if isinstance(verdict, Problem):
             return unasked(conversation.shown_id, verdict)
@@ -154,6 +173,10 @@ class Extended(Extending):
         elif answer.problem is not None and answer.problem.code == ExitCode.TIMEOUT:
             answer = msgspec.structs.replace(answer, problem=self._patience.over())
         return answer
+
+    def asked_from(self, session_id: str) -> Sequence[str]:
+        """Return the sessions of agents that were asked from this session in this run."""
+        return tuple(self._delegation.asked.get(session_id, ()))
 
     def is_command(self, line: str) -> bool:
         """Return whether the line calls one of the commands."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,10 @@ class Extending:
 
     def end(self) -> None:
         """End what runs beside the conversation, at once. Idempotent."""
+
+    def asked_from(self, session_id: str) -> Sequence[str]:
+        """Return the sessions of agents that were asked from this session in this run."""
+        return ()
 
     def is_command(self, line: str) -> bool:
         """Return whether the line calls a command that is not built in."""

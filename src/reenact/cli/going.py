@@ -11,12 +11,12 @@ from reenact.cli.calls import cut
 from reenact.cli.exact import harmless
 from reenact.cli.here import Here, settle
 from reenact.cli.looking import entries, newest_sessions, sessions
-from reenact.domain.errors import InvalidInputError, SessionNotFoundError
+from reenact.cli.named import session_named
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import Message
 from reenact.domain.tools import is_array, is_object
 
 _AS_CREATED: Final = "default"
-_PREFIX: Final = "ses_"
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
 _POSITION: Final = re.compile(r"[+-]?[0-9]+")
 _DIGITS: Final = 18
@@ -117,14 +117,7 @@ def _meant(here: Here, named: str) -> str:
         if int(named) <= len(listed):
             return listed[int(named) - 1]
         raise InvalidInputError(f"there is no session number {named}: /sessions lists {len(listed)}")
-    everywhere = [one.id for room in runtime.containers.list() for one in runtime.sessions.list_by_container(room.id)]
-    for beginning in (named, f"{_PREFIX}{named}"):
-        found = [one for one in everywhere if one.startswith(beginning)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise InvalidInputError(f"{len(found)} sessions begin with {beginning!r}; type more of the id")
-    raise SessionNotFoundError(named)
+    return session_named(runtime, named)
 
 
 def _point(rest: str) -> tuple[int | None, str | None]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from reenact.cli.asked_agents import usage_of_agents
 from reenact.cli.calls import cut
 from reenact.cli.conversation import CONTAINER
 from reenact.cli.exact import plain_or_quoted
@@ -13,7 +14,7 @@ from reenact.cli.here import Here
 from reenact.cli.listing import first_words, session_line
 from reenact.cli.log import told_of
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.history import TurnInfo
+from reenact.domain.history import TurnInfo, UsageInfo
 from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.session import SessionInfo
 from reenact.domain.session_state import plus_cost
@@ -67,20 +68,51 @@ def cost(here: Here, _: str) -> None:
         return
     runtime = here.current.runtime
     used = runtime.sessions.usage(conversation.session_id)
-    for name, spent in used.models.items():
+    others = usage_of_agents(runtime, conversation.session_id, here.extending.asked_from(conversation.session_id))
+    marks = {f"@{name}" for name, _ in others}
+    models = {name: spent for name, spent in used.models.items() if name not in marks}
+    for name, spent in models.items():
         who = plain_or_quoted(name) if name else "a model without a name"
         here.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
     for name, spent in used.tools.items():
         here.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
     whole = Spent(
-        sum(spent.calls for spent in used.models.values()),
+        sum(spent.calls for spent in models.values()),
         used.usage,
         used.cost,
-        sum(spent.unpriced for spent in used.models.values()),
+        sum(spent.unpriced for spent in models.values()),
     )
-    here.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(here)}")
-    if turns := runtime.sessions.turns(conversation.session_id):
-        here.say(f"The last answer: {_last([turn for turn in turns if turn.message_id == turns[-1].message_id])}")
+    if models or not others:
+        here.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(here)}")
+    _tell_of_agents(here, others, whole)
+    turns = runtime.sessions.turns(conversation.session_id)
+    last = [turn for turn in turns if turn.message_id == turns[-1].message_id]
+    if any(turn.usage for turn in last) or not others:
+        here.say(f"The last answer: {_last(last)}")
+
+
+def _tell_of_agents(here: Here, others: Sequence[tuple[str, UsageInfo]], own: Spent) -> None:
+    """Tell what agents have used that were asked from here, and what that comes to together."""
+    together = own
+    for name in dict.fromkeys(name for name, _ in others):
+        spent = Spent()
+        for one in (usage for agent, usage in others if agent == name):
+            calls = sum(each.calls for each in one.models.values())
+            spent = _sum(spent, Spent(calls, one.usage, one.cost, one.unpriced))
+        together = _sum(together, spent)
+        beside = _cost(spent) or f", {_NO_PRICES}"
+        here.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{beside}")
+    if others:
+        here.say(f"With its agents: {_tokens(together.usage)}, {_cost_of_all(together)}{_limit(here)}")
+
+
+def _sum(one: Spent, other: Spent) -> Spent:
+    return Spent(
+        one.calls + other.calls,
+        sum_of(one.usage, other.usage),
+        one.cost + other.cost,
+        one.unpriced + other.unpriced,
+    )
 
 
 def log(here: Here, rest: str) -> None:

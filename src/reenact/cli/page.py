@@ -20,6 +20,7 @@ from reenact.cli.floor import FLOOR
 from reenact.cli.interrupts import around_stops
 from reenact.cli.listing import visible
 from reenact.cli.output import limit_of
+from reenact.cli.prose.masks import plainly
 from reenact.cli.prose.plain import Plain
 from reenact.cli.prose.prose import Prose
 from reenact.cli.prose.screens import can_be_styled, can_show, width_of
@@ -57,11 +58,12 @@ class _Sink(Protocol):
 class _Raw:
     """Text as it comes, without what a terminal would obey."""
 
-    def __init__(self, write: Callable[[str], object]) -> None:
+    def __init__(self, write: Callable[[str], object], *, is_seen: bool = True) -> None:
         self._write = write
+        self._is_seen = is_seen
 
     def write(self, text: str) -> None:
-        self._write(visible(text))
+        self._write(plainly(visible(text)) if self._is_seen else visible(text))
 
     def end(self) -> None:
         self._write("\n")
@@ -75,7 +77,8 @@ class Page:
         self._screen = screen
         is_styled = can_be_styled(screen) and not console.in_ci
         answers = console.screen(console.out)
-        self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else _Raw(console.write)
+        raw = _Raw(console.write, is_seen=console.out.isatty())
+        self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else raw
         self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
         self._spinner = Spinner(screen, [console.out, console.err]) if is_styled else None
         self._stops = ExitStack()
@@ -152,7 +155,7 @@ class Page:
         elif answer.problem.code == ExitCode.INTERRUPTED:
             self._screen.print("Interrupted.\n", style="yellow")
         else:
-            for line in visible(self._console.told(answer.problem)).split("\n"):
+            for line in plainly(visible(self._console.told(answer.problem))).split("\n"):
                 self._screen.print(in_rows(line, width_of(self._screen)), style="red")
             self._screen.print()
 
@@ -222,7 +225,7 @@ class Page:
     def _note(self, text: str, style: str) -> None:
         self._end_block()
         self._under = None
-        self._line(visible(text), "", style)
+        self._line(plainly(visible(text)), "", style)
 
     def _line(self, text: str, head: str, style: str) -> None:
         self._screen.print(f"{head}{self._console.without_key(text)}", style=style)

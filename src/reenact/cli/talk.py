@@ -17,6 +17,7 @@ from reenact.cli.extending import Extending, extending
 from reenact.cli.failures import ExitCode, NoInputError, NothingToContinueError
 from reenact.cli.here import Here
 from reenact.cli.interrupts import cleaning_up
+from reenact.cli.named import session_named
 from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.script import Script
 from reenact.cli.settings import default_database, given
@@ -97,7 +98,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
             answerer.dispose()
             raise
         try:
-            session_id = options.resume or (_latest(runtime) if options.goes_on else new_session_id())
+            session_id = _session(options, runtime, console)
             conversation = Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on)
             warn_of_unknown(options, image, conversation, console)
             current = Current(
@@ -120,6 +121,16 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
                     runtime.close()  # the turns hear first that they are over, and then what runs for them ends
                 finally:
                     added.end()
+
+
+def _session(options: TalkOptions, runtime: Runtime, console: Console) -> str:
+    """Return the id of the session that is to be talked in; which one is meant by a part of an id is said."""
+    if options.resume is None:
+        return _latest(runtime) if options.goes_on else new_session_id()
+    session_id = session_named(runtime, options.resume)
+    if session_id != options.resume:
+        console.say(f"--resume goes on with session {session_id}")
+    return session_id
 
 
 def _image_of_new(options: TalkOptions, base: Image) -> Image:

@@ -90,7 +90,11 @@ def trust(options: TrustOptions, console: Console) -> int:
         return ExitCode.SUCCESS
     _trust(console).add(project, withheld.digest)
     console.say(_TRUSTED.format(harmless(str(project))) + ":")
-    show(_content(withheld), _WIDTH, None, write=console.say, say=lambda line, _style=None: console.say(line))
+
+    def say(line: str, _style: str | None = None) -> None:
+        console.say(line)
+
+    show(_content(withheld), _WIDTH, None, write=say, say=say)
     return ExitCode.SUCCESS
 
 
@@ -119,11 +123,13 @@ def _hook(hook: Hook) -> dict[str, Any]:
 
 def why_not(withheld: Withheld) -> str:
     """Return that something does not run, why not, and what to do about it."""
+    return f"{not_in_force(withheld)}; `reenact extensions` lists them, `reenact extensions trust` trusts them"
+
+
+def not_in_force(withheld: Withheld) -> str:
+    """Return that something does not run, and why not."""
     what = " and ".join(name for name, some in (("hooks", withheld.hooks), ("commands", withheld.commands)) if some)
-    return (
-        f"the {what} in {harmless(withheld.project)} do not run, for nobody has trusted them; "
-        "`reenact extensions` lists them, `reenact extensions trust` trusts them"
-    )
+    return f"the {what} in {harmless(withheld.project)} do not run, for nobody has trusted them"
 
 
 def untrusted(name: str, withheld: Withheld) -> Problem:

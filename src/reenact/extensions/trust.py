@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,8 @@ class Trust:
         Raises:
             ConfigurationError: it cannot be remembered.
         """
-        self._write({**self._kept(), str(project): digest})
+        with self._alone():
+            self._write({**self._kept(), str(project): digest})
 
     def remove(self, project: Path) -> bool:
         """Trust the project no more; return whether it was trusted.
@@ -51,11 +53,12 @@ class Trust:
         Raises:
             ConfigurationError: it cannot be forgotten.
         """
-        kept = self._kept()
-        if kept.pop(str(project), None) is None:
-            return False
-        self._write(kept)
-        return True
+        with self._alone():
+            kept = self._kept()
+            if kept.pop(str(project), None) is None:
+                return False
+            self._write(kept)
+            return True
 
     def _kept(self) -> dict[str, str]:
         try:
@@ -73,6 +76,21 @@ class Trust:
         if not is_object(content) or not all(isinstance(digest, str) for digest in content.values()):
             raise MalformedError("it is to be an object with texts in it")
         return content
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Let nobody else change the file between reading and writing it, who would lose what the other has added."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+        except OSError as error:
+            self._kept()  # which may say more
+            raise ConfigurationError(f"{self._path} cannot be written: {error.strerror or error}") from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # until it is closed
+            yield
+        finally:
+            os.close(folder)
 
     def _write(self, kept: dict[str, str]) -> None:
         """Put another file in the place of the one that is there, so that nobody ever reads half of one."""

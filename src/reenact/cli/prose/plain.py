@@ -8,6 +8,7 @@ from rich.console import Console as Screen
 
 from reenact.cli.listing import visible
 from reenact.cli.prose.flow import Flow
+from reenact.cli.prose.masks import styled, unmasked
 from reenact.cli.prose.screens import Pens, width_of
 
 _MOST: Final = 1000
@@ -29,7 +30,7 @@ class Plain:
     def write(self, text: str) -> None:
         """Take in a piece; write the words that are whole."""
         self._flow.width = width_of(self._screen)
-        *lines, rest = visible(text).split("\n")
+        *lines, rest = unmasked(visible(text)).split("\n")
         for line in lines:
             self._add(line)
             self._end_line()
@@ -68,6 +69,6 @@ class Plain:
 
     def _send(self) -> None:
         if self._out:
-            self._screen.file.write("".join(self._out))
+            self._screen.file.write(styled("".join(self._out)))
             self._screen.file.flush()
             self._out.clear()

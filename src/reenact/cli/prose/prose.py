@@ -13,6 +13,7 @@ from reenact.cli.prose.code import MOST as MOST_OF_SOURCE
 from reenact.cli.prose.fences import Fence
 from reenact.cli.prose.flow import Flow, cells_of
 from reenact.cli.prose.lines import BAR, BULLET, DONE, TO_DO, Beginning, Kind, Lines
+from reenact.cli.prose.masks import styled, unmasked
 from reenact.cli.prose.screens import Pens, can_show, width_of
 from reenact.cli.prose.tables import Rows
 from reenact.cli.prose.text import TELLING, Text
@@ -54,10 +55,10 @@ class Prose:
         if self._half or not text.isascii():
             text = self._whole_characters(text)
         if len(text) <= _PIECE:
-            self._add(visible(text))
+            self._add(unmasked(visible(text)))
         else:
             for begin in range(0, len(text), _PIECE):
-                self._add(visible(text[begin : begin + _PIECE]))
+                self._add(unmasked(visible(text[begin : begin + _PIECE])))
         if self._out:
             self._send()
 
@@ -101,7 +102,7 @@ class Prose:
             self._advance(is_over=False)
 
     def _send(self) -> None:
-        self._screen.file.write("".join(self._out))
+        self._screen.file.write(styled("".join(self._out)))
         self._screen.file.flush()
         self._out.clear()
 

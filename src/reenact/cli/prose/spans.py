@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from reenact.cli.listing import visible
 from reenact.cli.prose.flow import Run
+from reenact.cli.prose.masks import as_address, unmasked_again
 from reenact.cli.prose.settled import ADDRESS, is_address
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - what t
 
 def _aside(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
     """Return where a link leads, unless that is what it says."""
-    url, title = (_line(str(token.attrs.get(name, ""))) for name in (attribute, "title"))
+    url, title = (_line(as_address(str(token.attrs.get(name, "")))) for name in (attribute, "title"))
     if token.markup == "autolink" or (url == shown and not title):
         return []
     told = f'{url} "{title}"' if title else url
@@ -100,4 +101,4 @@ def _aside(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
 
 def _line(text: str) -> str:
     """Return a text, of which entities may be a part, as it can stand on a line."""
-    return visible(text).replace("\n", " ")
+    return unmasked_again(visible(text)).replace("\n", " ")
