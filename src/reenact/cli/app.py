@@ -31,7 +31,7 @@ from reenact.cli.arguments import (
 )
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
-from reenact.cli.interrupts import ending_on_request
+from reenact.cli.interrupts import cleaning_up, ending_on_request
 from reenact.cli.manual import Section
 from reenact.cli.options import OutputFormat, TalkOptions, wants_json
 from reenact.cli.parsing import Group, explained, given, help_for, options_of
@@ -319,7 +319,16 @@ def _refuse(options: frozenset[str], command: str) -> None:
 
 
 def _give_up(error: BaseException, console: Console, *, as_json: bool, hint: str | None = None) -> int:
-    """Say why there is no result, and return the exit code for it."""
+    """Say why there is no result, and return the exit code for it.
+
+    Who was told to end waits for nobody, and who is told now ends at once.
+    """
+    ends = isinstance(error, KeyboardInterrupt | TerminatedError)
+    with cleaning_up(), console.within(0.0 if ends else None):
+        return _tell_why(error, console, as_json=as_json, hint=hint)
+
+
+def _tell_why(error: BaseException, console: Console, *, as_json: bool, hint: str | None) -> int:
     try:
         console.flush()
     except BrokenPipeError:
