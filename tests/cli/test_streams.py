@@ -41,7 +41,7 @@ def noise() -> str:
     return "done"
 '''
 SAID = ("printed while it is loaded", "printed", "past everybody", "to the descriptor", "of a child")
-CALL = {"type": "tool_use", "id": "call_1", "name": "noise", "input": {}}
+CALL: Json = {"type": "tool_use", "id": "call_1", "name": "noise", "input": {}}
 Noisy: TypeAlias = Callable[..., Outcome]
 
 
@@ -118,6 +118,23 @@ def test_a_request_to_end_is_obeyed_while_nobody_reads_the_answer(
     os.kill(program.pid, number)
 
     assert program.wait(PATIENCE) == 143
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--version",), ("log", "--help"), ("completion", "bash")], ids=" ".join
+)
+def test_whatever_is_printed_a_pipe_that_nobody_reads_is_told_of_by_the_exit_code(
+    programs: Programs, environ: Mapping[str, str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with tempfile.TemporaryFile() as err, closing(os.fdopen(writing, "wb")):
+        program = programs.start(words, environ, tmp_path, (None, writing, err.fileno()))
+
+        code = program.wait(PATIENCE)
+        said = os.pread(err.fileno(), 1000, 0)
+
+    assert (code, said) == (141, b"")
 
 
 def test_what_is_overheard_is_told_line_by_line_and_who_lives_on_holds_nobody_up() -> None:

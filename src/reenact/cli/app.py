@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -121,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with console.logging(state_directory(os.environ)), ending_on_request():
         command: Command | int | None = None
         try:
-            with console.losing_output():  # help is printed here
+            with console.losing_output(), _hearing_of_closed_pipes():  # help is printed here
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
             console.flush()
@@ -290,6 +291,17 @@ class _Talk:
         from reenact.cli import talk as talking  # noqa: PLC0415 - whoever asks for help need not wait for it
 
         return talking.talk(options, console)
+
+
+@contextlib.contextmanager
+def _hearing_of_closed_pipes() -> Generator[None]:
+    """Raise `BrokenPipeError` where typer, which has put other streams in the place of the standard ones, would end."""
+    streams = sys.stdout, sys.stderr
+    try:
+        yield
+    except SystemExit as error:
+        sys.stdout, sys.stderr = streams
+        raise BrokenPipeError from error
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from typing import Final, TextIO
 from reenact.cli.failures import OutputLostError, Problem
 from reenact.cli.hints import hint_of
 from reenact.cli.logs import Lines, Told, Tracebacks, Whole, Words
-from reenact.cli.streams import forget, is_standard, moved, overheard, pieces, takes
+from reenact.cli.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
 from reenact.domain.errors import StorageError
 
 logger: Final = logging.getLogger("reenact.cli")
@@ -81,11 +81,14 @@ class Console:
         """
         before = sys.stdout
         with contextlib.ExitStack() as streams:
-            onto, self._is_apart = 2, is_standard(before, 1) and not before.isatty()
-            if self._is_apart and self.in_ci and is_standard(sys.stderr, 2):
-                onto = streams.enter_context(overheard(tools.info))
-                self._err = streams.enter_context(moved(sys.stderr, onto))
-            self._out = streams.enter_context(moved(before, onto)) if self._is_apart else self.out
+            onto, self._out = 2, self.out
+            if is_standard(before, 1) and not before.isatty():
+                self._out, self._is_apart = streams.enter_context(copied(before)), True
+                if self.in_ci and is_standard(sys.stderr, 2):
+                    self._err = streams.enter_context(copied(sys.stderr))
+                    onto = streams.enter_context(overheard(tools.info))
+                    streams.enter_context(redirected(sys.stderr, onto, self._err.fileno()))
+                streams.enter_context(redirected(before, onto, self._out.fileno()))
             sys.stdout = sys.stderr or self._nowhere
             try:
                 yield

@@ -56,24 +56,28 @@ def forget(stream: TextIO) -> None:
 
 
 @contextlib.contextmanager
-def moved(stream: TextIO, onto: int) -> Generator[TextIO]:
-    """Yield a stream that goes where this one went, while its descriptor is another name for `onto`.
-
-    Programs that are started meanwhile do not inherit the new one.
-    """
-    number = stream.fileno()
+def copied(stream: TextIO) -> Generator[TextIO]:
+    """Yield a stream that goes where this one goes, also if that goes elsewhere later; children do not inherit it."""
     stream.flush()
-    kept = os.dup(number)
-    with open(kept, "w", encoding=stream.encoding, errors=stream.errors) as own:  # noqa: PTH123 - it is no path
-        os.dup2(onto, number)
+    with open(os.dup(stream.fileno()), "w", encoding=stream.encoding, errors=stream.errors) as copy:  # noqa: PTH123
         try:
-            yield own
+            yield copy
         finally:
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()  # what others have printed, and not yet written
-            os.dup2(kept, number)
-            if not takes(own, 0):
-                forget(own)
+            if not takes(copy, 0):
+                forget(copy)
+
+
+@contextlib.contextmanager
+def redirected(stream: TextIO, onto: int, back: int) -> Generator[None]:
+    """Let the descriptor of the stream be another name for `onto`, and behind the `with` block for `back`."""
+    number = stream.fileno()
+    os.dup2(onto, number)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()  # what others have printed, and not yet written
+        os.dup2(back, number)
 
 
 @contextlib.contextmanager
