@@ -187,6 +187,14 @@ PROGRAM = Section(
             says=error("ZeroDivisionError: with …", TRACEBACK),
         ),
         Row(
+            what="a mistake in what talks to the API",
+            happens=lambda stage: Call(before=("astray",)),
+            code=1,
+            type="driver_error",
+            says=error("ZeroDivisionError: no such luck"),
+            asked=True,
+        ),
+        Row(
             what="a tool that kills the process: nobody is left to say so",
             happens=with_tools("die", apart=True),
             code=-signal.SIGKILL,
