@@ -14,7 +14,9 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 def fault(error: Exception, path: str) -> StorageError:
-    """Return our error for what was raised while the log at `path` was used; the original is its cause."""
+    """Return our error for what was raised while the log at `path` was used; the original is its cause. One of ours stays."""
+    if isinstance(error, StorageError):
+        return error
     translation = _translate(error, path)
     translation.__cause__ = error
     return translation

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.insertion import Insertion
 from reenact.actors.journal.store import Changes, End, FeedCells, Values
-from reenact.domain.errors import StorageError
+from reenact.domain.errors import LogUnusableError, StorageError
 
 _LAST_POSITION = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'stored_events'"
 _LAST_EVENT = """
@@ -61,6 +63,19 @@ _INSERT_REQUESTS = Insertion("requests", columns=5)
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
 
 
+_LOOKS_EVERY = 1.0
+"""Seconds within which it is not looked twice whether the file is where it was."""
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    """Return which file the path names, None if there is none, or none that can be seen."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class SqliteStore:
     """Keeps the promise of `store.Store` over one connection; the lock beside the file keeps other writers out."""
 
@@ -69,6 +84,8 @@ class SqliteStore:
         self.connection = connection
         self._path = path
         self._position: int | None = None
+        self._file = _file_at(path)
+        self._looked_at = -_LOOKS_EVERY
 
     @property
     def name(self) -> str:
@@ -78,6 +95,10 @@ class SqliteStore:
     def begin(self) -> tuple[int, bool]:
         """Enter a transaction, as `store.Store` promises."""
         self._leave_transaction()
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOKS_EVERY:
+            self._check_file()
+            self._looked_at = now
         self.connection.execute("BEGIN IMMEDIATE")
         position = self._position
         if position is not None:
@@ -169,6 +190,15 @@ class SqliteStore:
     def fault(self, error: Exception) -> StorageError:
         """Return our error for what was raised."""
         return fault(error, self._path)
+
+    def _check_file(self) -> None:
+        """Refuse to write what nobody would ever find: into a file that its path does not name any more."""
+        if self._file is None or _file_at(self._path) != self._file:
+            message = (
+                f"{self._path} was deleted, moved or replaced while it was written, so nothing is recorded any more; "
+                "put the file back, or begin another log"
+            )
+            raise LogUnusableError(message)
 
     def _ends(self, query: str, names: Sequence[str]) -> Iterator[End]:
         for name in names:

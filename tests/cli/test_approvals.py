@@ -275,3 +275,44 @@ def test_calls_and_results_are_shown_while_the_turn_runs(chat: Chat, office: Off
     assert "line 4" not in terminal.get_stripped_output()
     assert "… 6 more lines" in terminal.get_stripped_output()
     assert "error: FileNotFoundError: no such file" in terminal.get_stripped_output()
+
+
+def test_a_call_with_deeply_nested_arguments_is_asked_about_shown_whole_and_run(
+    chat: Chat, office: Office, run: Run
+) -> None:
+    deep: object = "#"
+    for _ in range(900):
+        deep = [deep]
+    office.model_asks_for(("send_mail", {"to": "ann@example.org", "body": deep}))
+    terminal = chat(*office.tools, **office.claude)
+    terminal.send_line("Write to Ann")
+    terminal.wait_for(QUESTION)
+    terminal.send_key(SpecialKey.CTRL_D)
+    terminal.wait_for("/pending asks again")
+    terminal.send_line("/reject 7 none of these")
+    terminal.wait_for("Hello from the fake API!")
+    terminal.wait_for(PROMPT)
+
+    office.model_asks_for(("send_mail", {"to": "bob@example.org", "body": deep}))
+    terminal.send_line("Write to Bob")
+    terminal.wait_for(QUESTION)
+    terminal.send_key(SpecialKey.CTRL_D)
+    terminal.wait_for("/pending asks again")
+    terminal.send_key(SpecialKey.CTRL_D)
+    terminal.wait_for_exit()
+    again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
+    again.send_line("v")
+    again.wait_for('"#"')
+    again.send_line("e")
+    again.wait_for("Arguments:")
+    again.send_line("")
+    again.wait_for("That cannot be used")
+    again.send_line(CTRL_U)
+    again.wait_for("It would run with:")
+    again.send_line("q")
+    again.wait_for(PROMPT)
+    again.send_key(SpecialKey.CTRL_D)
+    again.wait_for_exit()
+
+    assert (run("log", "--last", "3").code, run("verify").code) == (0, 0)
+    assert run("-p", "And?", "--continue", *office.tools, **office.claude).code == 0

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prompt_toolkit.application import Application
 from prompt_toolkit.completion import CompleteEvent, Completion
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
@@ -199,3 +201,53 @@ def test_what_is_offered_fits_into_twenty_columns_and_scrolls_no_further_than_it
 
     assert above >= 12 - 4
     assert all(len(line) <= 20 for line in terminal.screen.text.splitlines())
+
+
+_ROOMY = 20
+"""Rows in which something is offered anyhow."""
+
+
+class Small(DummyOutput):
+    """A terminal of few rows."""
+
+    def __init__(self, rows: int, columns: int = 40) -> None:
+        self._size = Size(rows=rows, columns=columns)
+
+    def get_size(self) -> Size:
+        return self._size
+
+
+def drawn(keyboard: PipeInput, output: DummyOutput, *typed: str) -> tuple[str, list[list[str]]]:
+    """Type at an editor that draws there; return what is sent, and the rows as they were each time."""
+    editor = lines_editor(keyboard, output, InMemoryHistory(), {}, Table())
+    left, screens = [*typed], list[list[str]]()
+
+    def look(application: Application[str]) -> None:
+        screen = application.renderer.last_rendered_screen
+        if screen is not None:
+            rows = [screen.data_buffer[row] for row in range(screen.height)]
+            screens.append(["".join(row[x].char for x in range(output.get_size().columns)).rstrip() for row in rows])
+        if left and (
+            output.get_size().rows < _ROOMY or not editor.default_buffer.text or editor.default_buffer.complete_state
+        ):
+            keyboard.send_text(left.pop(0))
+
+    editor.app.after_render += look
+    return read_question(editor), screens
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.integers(1, 12), columns=st.integers(1, 60))
+def test_in_the_smallest_terminal_the_text_stays_and_what_is_chosen_is_seen(rows: int, columns: int) -> None:
+    with create_pipe_input() as keyboard:
+        sent, screens = drawn(keyboard, Small(rows, columns), "/", DOWN, DOWN, ENTER, ENTER)
+
+    assert not any("too small" in "".join(screen) for screen in screens)
+    assert columns < 14 or any(sent in screen[0] for screen in screens)
+
+
+def test_what_is_offered_stands_below_what_it_goes_on_with(keyboard: PipeInput) -> None:
+    _, screens = drawn(keyboard, Small(_ROOMY), "/s", "e", ENTER)
+
+    menu = next(screen for screen in screens if len(screen) > 2 and "/sessions" in screen[1])
+    assert menu[1].index("/sessions") == len("> ") + 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.output import DummyOutput
 
+from reenact.cli.console import Console
 from reenact.cli.editing import lines_editor, read_question
 from reenact.cli.typed import understood
 from reenact.terminal import Screen, SpecialKey, TerminalEmulator
@@ -92,6 +95,45 @@ def test_what_is_sent_is_exactly_what_was_typed_and_pasted_in_whatever_pieces_it
         answer = read_question(editor)
 
     assert answer == (text if text.strip() else "")
+
+
+NOT_TYPED = st.sampled_from(
+    ["\x1b[31m", "\x1b[<0;1;1M", "\x1b[<;m", "\x1b[M\x1b\x1b\x1b", "\x1b[Mabc", "\x1b[99;1R", "\x1b[", "\x1b"]
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.one_of(NOT_TYPED, st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\x03\x04\x1a"))),
+        max_size=8,
+    )
+)
+def test_whatever_a_terminal_sends_nothing_is_raised_in_the_chat(typed: list[str]) -> None:
+    raised: list[logging.LogRecord] = []
+    with create_pipe_input() as keyboard, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reenact.cli.editing._logger.handle", raised.append)
+        keyboard.send_bytes("".join(typed).encode("latin-1"))
+        with contextlib.suppress(EOFError, KeyboardInterrupt):
+            said(keyboard, "\x1b[201~\x03")
+
+    assert [record.getMessage() for record in raised] == []
+
+
+def test_a_key_that_raises_is_told_of_in_the_log_of_errors_and_the_text_goes_on(
+    keyboard: PipeInput, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(_: Buffer) -> None:
+        keyboard.send_text(f"b{ENTER}")
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("reenact.cli.editing_keys.complete", fail)
+    with Console({}, in_ci=False).logging(tmp_path):
+        text = said(keyboard, "a\t")
+
+    assert text == "ab"
+    assert "ZeroDivisionError" in (tmp_path / "errors.log").read_text()
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("keys", NEW_LINES)

@@ -75,6 +75,30 @@ def test_every_text_of_the_arguments_can_be_put_together_again_from_its_pieces(
     assert told == list(_texts(arguments))
 
 
+@pytest.mark.parametrize("kind", [list, dict])
+@pytest.mark.parametrize("levels", [49, 60, 900, 20_000])
+def test_what_is_nested_deeply_is_shown_whole(kind: type[object], levels: int) -> None:
+    inmost = 'a" \u202e|\n ' * 40
+    value: object = inmost
+    for _ in range(levels):
+        value = [value] if kind is list else {"k": value}
+
+    lines = lines_of({"to": value}, 60)
+
+    begins, ends = ("[", "]") if kind is list else ('{"k": ', "}")
+    told = [line.strip() for line in lines if line.lstrip().startswith("|")]
+    shown = levels if not told else len(lines) - len(told) - 1
+    if told:
+        within = levels - shown
+        assert "".join(line[1:-1] for line in told) == begins * within + quoted(inmost) + ends * within
+    assert bool(told) == (levels > 50)
+    assert max(map(cell_len, lines)) < 130
+    assert on_one_line(value) == begins * levels + quoted(inmost) + ends * levels
+    assert not may_be_reordered(value)
+    assert may_be_reordered({"a": value, "b": [value, "\u05d0"]})
+    assert call_line("f", {"to": value}, 50).startswith("f(to: ")
+
+
 @given(ARGUMENTS, st.integers(20, 100))
 def test_no_line_ends_before_its_end(arguments: dict[str, object], width: int) -> None:
     lines = lines_of(arguments, width)

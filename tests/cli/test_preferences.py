@@ -25,6 +25,7 @@ from tests.cli.conftest import Json, Outcome, Run
 from tests.cli.tools import TOOLS, Office
 
 OF_PROJECTS: Final = {"model", "systemPrompt", "maxTurns", "maxCost", "prices", "timeout"}
+LIMITS: Final = {"maxTurns", "maxCost", "timeout"}
 OF_NEW: Final = {"model", "systemPrompt", "maxTurns", "maxCost", "policy", "mcpConfig"}
 Values = Mapping[str, Any]
 
@@ -73,7 +74,7 @@ def as_option(name: str, value: Any) -> Any:  # noqa: ANN401 - values of every k
 
 @settings(max_examples=50, deadline=None)
 @given(line=files, variables=files, project=files, user=files, resume=st.none() | st.just("ses_1"))
-def test_the_first_who_says_something_holds(
+def test_the_first_who_says_something_holds_and_a_project_only_lowers_limits(
     line: Values, variables: Values, project: Values, user: Values, resume: str | None
 ) -> None:
     options = TalkOptions(prompt="x", resume=resume, prices=("m=1.0,1.0",))
@@ -84,26 +85,74 @@ def test_the_first_who_says_something_holds(
         console = Console({**home, **environ}, in_ci=True)
         found = preferred(options, frozenset(KEYS[name].option for name in line), console)
 
+    is_limited = "maxCost" in user or ("maxCost" in line and not options.goes_on)
     for name in VALUES:
         said = [value[name] for value in (line,) if name in value]
         is_said_elsewhere = KEYS[name].variable in environ or (options.goes_on and name in OF_NEW)
-        files_that_count = () if is_said_elsewhere else (*([project] if name in OF_PROJECTS else []), user)
+        of_project = name in OF_PROJECTS and not (name == "model" and is_limited)  # for which the user has no price
+        files_that_count = () if is_said_elsewhere else (*([project] if of_project else []), user)
         said += [value[name] for value in files_that_count if name in value]
+        if name in LIMITS and name not in line and not is_said_elsewhere:
+            said = sorted(said)
         usual = getattr(TalkOptions(prompt="x"), KEYS[name].option)
         assert getattr(found, KEYS[name].option) == (as_option(name, said[0]) if said else usual), name
 
 
 @settings(max_examples=50, deadline=None)
 @given(line=prices, project=prices, user=prices)
-def test_each_price_is_that_of_the_first_who_says_it(line: Values, project: Values, user: Values) -> None:
+def test_a_project_adds_prices_and_changes_none_that_the_user_has(line: Values, project: Values, user: Values) -> None:
     options = TalkOptions(prompt="x", prices=tuple(f"{model}={one},{two}" for model, (one, two) in line.items()))
 
     with written(json.dumps({"prices": user}), json.dumps({"prices": project})) as environ:
         found = preferred(options, frozenset({"prices"}), Console(environ, in_ci=True))
 
     costs = dict(price.split("=") for price in found.prices)
-    expected = {**user, **project, **line}
+    expected = {**project, **user, **line}
     assert {model: tuple(map(float, cost.split(","))) for model, cost in costs.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("user", "line"),
+    [
+        ({"prices": {"m": [3, 15]}, "maxCost": 1}, ()),
+        ({"prices": {"m": [3, 15]}}, ("--max-cost", "1")),
+        ({"prices": {"m": [3, 15]}, "maxCost": 1}, ("--max-cost", "9")),
+        ({}, ("--max-cost", "1", "--price", "m=3,15")),
+    ],
+    ids=str,
+)
+def test_no_project_changes_what_is_counted_for_a_limit_of_the_user(
+    run: Run, home: Path, office: Office, user: Json, line: tuple[str, ...]
+) -> None:
+    put(home, {"model": "m", **user})
+    put(
+        office.directory,
+        {"model": "free", "maxCost": 1e6, "prices": {"m": [0, 0], "m-20250929": [0, 0], "free": [0, 0]}},
+    )
+    office.api.reply(text="Hi", usage={"input_tokens": 1_000_000, "output_tokens": 1_000_000})
+
+    done = run("-p", "Hello", "--output-format", "json", *line, **office.claude)
+
+    assert done.result["cost"] == 18
+    assert office.api.requests[0].body["model"] == "m"
+    assert "prices: a limit of yours is not counted with a project's prices" in done.err
+    assert "model: a limit of yours holds for what costs" in done.err
+
+
+def test_a_project_s_limits_hold_where_they_are_lower(run: Run, home: Path, tmp_path: Path) -> None:
+    put(home, {"maxCost": 2, "prices": {"m": [1, 2]}, "timeout": 9})
+    put(tmp_path, {"maxCost": 3, "timeout": 4, "maxTurns": 101})
+
+    listed = run("settings", "--output-format", "json")
+
+    found = effective(listed)
+    assert (found["maxCost"][:2], found["timeout"][:2]) == ((2.0, "user"), (4.0, "project"))
+    assert found["maxTurns"][:2] == (100, "default")
+    assert [(one["key"], one["why"]) for one in listed.result["passed_over"]] == [
+        ("maxTurns", "a project may only lower it, and it is 100"),
+        ("maxCost", "a project may only lower it, and it is 2"),
+    ]
+    assert "not heeded" not in run("-p", "Hello", "--model", "m").err
 
 
 @settings(max_examples=50, deadline=None)

@@ -179,7 +179,7 @@ class Toolbox:
             return failure(str(error), limit=self._max_output)
         except Exception as error:  # noqa: BLE001 - it is logged, and the model is told
             raised = error.error if isinstance(error, EscapedError) else error
-            _log.warning("tool %s has failed", call.name, exc_info=raised)
+            _log.warning("tool %s has failed", call.name, exc_info=raised, extra={"tool": call.name})
             return failure(told(raised), limit=self._max_output)
 
     async def _found(self, name: str) -> Runnable | None:

@@ -12,23 +12,11 @@ from rich.console import Console as Screen
 
 from reenact.cli.decisions import Answered, Approved, Decision, Rejected
 from reenact.cli.editing import Editor, forget_what_was_typed, read_line
-from reenact.cli.exact import (
-    Escape,
-    escaped,
-    harmless,
-    in_ascii,
-    lines_of,
-    may_be_reordered,
-    on_one_line,
-    plain_or_quoted,
-    seen,
-)
+from reenact.cli.exact import escaped, harmless, on_one_line, plain_or_quoted
+from reenact.cli.showing import MARGIN, SHOWN, show
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.people import PendingCall, check_arguments
 
-_SHOWN: Final = 20
-"""So many lines of arguments are shown without being asked for."""
-_MARGIN: Final = "  "
 _QUESTION: Final = "Run it? [y]es, [n]o, [e]dit, [q]uit the turn: "
 _ARGUMENTS: Final = "Arguments: "
 _WHY: Final = "Why not? The model is told; Enter gives no reason: "
@@ -69,7 +57,7 @@ class Person:
     def _approval(self, call: PendingCall) -> Approved | Rejected:
         arguments = call.arguments
         self._say(f"{plain_or_quoted(call.name)} may run only if you approve{_because(call.reason)}", "bold")
-        self._show(arguments, _SHOWN)
+        self._show(arguments, SHOWN)
         while True:
             match read_line(self._editor, _QUESTION).casefold():
                 case "y" | "yes":
@@ -83,7 +71,7 @@ class Person:
                 case "e" | "edit":
                     arguments = self._edited(arguments)
                     self._say("It would run with:")
-                    self._show(arguments, _SHOWN)
+                    self._show(arguments, SHOWN)
                 case "v" | "view":
                     self._show(arguments, None)
                 case _:
@@ -98,14 +86,16 @@ class Person:
                 return check_arguments(msgspec.json.decode(text))
             except (msgspec.DecodeError, InvalidInputError) as error:
                 self._say(f"That cannot be used: {harmless(str(error))}", "red")
+            except RecursionError:
+                self._say("That cannot be used: it is nested too deeply", "red")
         return arguments
 
     def _question(self, call: PendingCall) -> Answered | Rejected:
         self._say("The agent asks you:", "bold")
         for line in (call.prompt or "").splitlines():
-            self._say(f"{_MARGIN}{harmless(line)}")
+            self._say(f"{MARGIN}{harmless(line)}")
         for number, option in enumerate(call.options or (), start=1):
-            self._say(f"{_MARGIN}{number:>3}. {harmless(option.label)}")
+            self._say(f"{MARGIN}{number:>3}. {harmless(option.label)}")
         ask = _how_to_answer(call)
         while True:
             said = read_line(self._editor, ask)
@@ -118,18 +108,7 @@ class Person:
                 self._say(str(error))
 
     def _show(self, arguments: _Arguments, most: int | None) -> None:
-        self._show_as(arguments, most, seen)
-        if may_be_reordered(arguments):
-            self._say("Some of it is written from right to left, and may be shown in another order. In ASCII it is:")
-            self._show_as(arguments, most, in_ascii)
-
-    def _show_as(self, arguments: _Arguments, most: int | None, escape: Escape) -> None:
-        lines = lines_of(arguments, self._screen.width - len(_MARGIN), escape)
-        shown = lines if most is None or len(lines) <= most + 1 else lines[:most]
-        for line in shown:
-            self._screen.print(f"{_MARGIN}{line}")
-        if len(shown) < len(lines):
-            self._say(f"… {len(lines) - len(shown)} more lines, press v to view", "yellow")
+        show(arguments, self._screen.width, most, write=self._screen.print, say=self._say)
 
     def _say(self, line: str, style: str | None = None) -> None:
         if line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final
 
@@ -18,10 +18,10 @@ from reenact.cli.current import Current
 from reenact.cli.editing import editor_of_questions, read_question
 from reenact.cli.exact import harmless
 from reenact.cli.extending import Extending
-from reenact.cli.failures import ExitCode, problem_of
+from reenact.cli.failures import ExitCode, TerminatedError, problem_of
 from reenact.cli.here import Here, settle
 from reenact.cli.interrupts import interrupting
-from reenact.cli.keyboard import quiet_keyboard
+from reenact.cli.keyboard import is_hung_up, quiet_keyboard
 from reenact.cli.talking import Talking
 from reenact.cli.version import version
 from reenact.domain.errors import ReenactError
@@ -36,9 +36,10 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
 
     Raises:
         KeyboardInterrupt: they pressed Ctrl+C twice during an answer.
+        TerminatedError: the terminal is gone; likewise when a request to end comes.
     """
     screen = Screen(file=console.err, highlight=False, markup=False, soft_wrap=True)
-    with quiet_keyboard(console):
+    with _ending_with_terminal(console), quiet_keyboard(console):
         _welcome(current, screen, who)
         talking = Talking(current, console, screen, extending, timeout)
         here = Here(
@@ -55,6 +56,25 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
             raise
         _say_how_to_come_back(current, screen)
     return ExitCode.SUCCESS
+
+
+@contextlib.contextmanager
+def _ending_with_terminal(console: Console) -> Generator[None]:
+    """End as if that had been asked for when the terminal goes, whatever fails because of that."""
+    failed: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        if not is_hung_up():
+            raise
+        failed = error
+    except BaseException:
+        if is_hung_up():
+            console.abandon_terminal()
+        raise
+    if is_hung_up():
+        console.abandon_terminal()
+        raise TerminatedError from failed
 
 
 class _Chat:
@@ -110,7 +130,9 @@ class _Chat:
                 self._talking.fail(error)
             except BrokenPipeError:  # nobody reads the answers any more
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it is, the person may have more to say
+            except Exception as error:
+                if is_hung_up():  # nobody has more to say
+                    raise
                 self._console.report(problem_of(error), error)
         said = self._talking.interrupted
         self._presses = len(pressed) + said

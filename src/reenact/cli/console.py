@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import os
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from reenact.cli.failures import OutputLostError, Problem
+from reenact.cli.floor import FLOOR, Between
 from reenact.cli.hints import hint_of
-from reenact.cli.logs import Lines, Told, Tracebacks, Whole, Words
+from reenact.cli.logs import FOR_LATER, Lines, Tracebacks, Whole, Words
 from reenact.cli.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
 from reenact.domain.errors import StorageError
 
@@ -222,10 +224,17 @@ class Console:
             if err is self._err or is_standard(err, 2):
                 forget(err)
 
+    def abandon_terminal(self) -> None:
+        """Forget what nobody sees any more: the window was closed, in which these streams have ended."""
+        with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+            for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
+                if _is_gone(stream.fileno()):
+                    os.dup2(nowhere.fileno(), stream.fileno())
+
     @contextlib.contextmanager
     def logging(self, directory: Path) -> Generator[None]:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
-        stderr = Told(partial(self._tell, self.err))
+        stderr = Between(partial(self._tell, self.err))
         errors = directory / _ERRORS
         words = Words(self.without_key, errors, debug=self.debug)
         stderr.setFormatter(Lines(self.without_key) if self.in_ci else words)
@@ -254,7 +263,11 @@ class Console:
 
     def _is_news(self, record: LogRecord) -> bool:
         """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""
-        if self._session_id is None or self.debug or record.name.startswith(logger.name):
+        if self.debug:
+            return True
+        if not self.in_ci and (FLOOR.is_shown(record) or FOR_LATER.items() <= vars(record).items()):
+            return False
+        if self._session_id is None or record.name.startswith(logger.name):
             return True
         of_args = record.args if isinstance(record.args, tuple) else ()
         causes = (*of_args, record.exc_info[1] if record.exc_info else None)
@@ -269,6 +282,15 @@ def _occupy_standard_descriptors() -> None:
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)  # with the lowest number that is free, which is this one
             os.set_inheritable(opened, True)  # noqa: FBT003 - it takes no other form
+
+
+def _is_gone(descriptor: int) -> bool:
+    """Return whether it leads to a terminal that has hung up, which says so of anything that it is asked."""
+    try:
+        os.get_terminal_size(descriptor)
+    except OSError as error:
+        return error.errno == errno.EIO
+    return False
 
 
 def _bytes_of(stream: TextIO) -> io.BufferedIOBase | io.BytesIO:

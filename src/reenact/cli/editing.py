@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.filters import Condition
@@ -21,21 +23,23 @@ from reenact.cli.completing import Offering, may_offer
 from reenact.cli.console import Console
 from reenact.cli.drawing import Drawing
 from reenact.cli.editing_keys import close_on_escape, keys_of_questions
+from reenact.cli.floor import FLOOR
 from reenact.cli.history import FileHistory, NoHistoryError
 from reenact.cli.interrupts import leaving_first
 from reenact.cli.keyboard import be_quiet_again
+from reenact.cli.logs import FOR_LATER
+from reenact.cli.menu import place_menu
 from reenact.cli.plain_editor import PlainEditor, is_dumb
 from reenact.cli.settings import state_directory
 from reenact.cli.typed import forget, typed_input
 
 Editor: TypeAlias = PromptSession[str] | PlainEditor
 
+_logger: Final = logging.getLogger("reenact.cli.editing")
 _PROMPT: Final = "> "
 _MARGIN: Final = "· "
 _NARROW: Final = 8
 """Columns below which all of them are for the text."""
-_MENU: Final = 8
-"""Rows that what is offered may take."""
 _ESCAPE: Final = 0.1
 """Seconds after which Esc is no more the beginning of what another key sends."""
 _GONE: Final = frozenset({errno.EIO, errno.ENXIO, errno.EBADF, errno.EPIPE})
@@ -49,7 +53,7 @@ _STYLE: Final = Style(
         ("completion-menu.meta.completion", "bg:default fg:default dim"),
         ("completion-menu.meta.completion.current", "bg:default fg:default reverse"),
         ("scrollbar.background", "bg:default"),
-        ("scrollbar.button", "bg:default reverse"),
+        ("scrollbar.button", "bg:ansibrightblack"),
         ("validation-toolbar", "bg:default fg:ansiyellow"),
         ("control-character", "fg:default reverse"),
         ("aborting", "fg:default dim"),
@@ -112,11 +116,7 @@ def lines_editor(
     )
     editor.app.ttimeoutlen = _ESCAPE
     close_on_escape(editor.app.key_processor, editor.default_buffer)
-
-    def make_room(_: object) -> None:
-        _make_room(editor)
-
-    editor.default_buffer.on_completions_changed += make_room
+    place_menu(editor, len(_PROMPT))
     return editor
 
 
@@ -152,7 +152,8 @@ def forget_what_was_typed(editor: Editor) -> None:
 
 def _read(editor: Editor, prompt: str, default: str) -> str:
     if isinstance(editor, PlainEditor):
-        return editor.read(prompt, is_multiline=prompt == _PROMPT)
+        with FLOOR.taken():
+            return editor.read(prompt, is_multiline=prompt == _PROMPT)
     application = editor.app
     asked: list[None] = []
 
@@ -165,18 +166,28 @@ def _read(editor: Editor, prompt: str, default: str) -> str:
         if asked and application.future is not None and not application.future.done():
             application.exit(exception=EOFError)
 
+    def begin() -> None:
+        asyncio.get_running_loop().set_exception_handler(_keep_for_later)
+        exit_once()
+
     def message() -> AnyFormattedText:
         return [("class:prompt", _fitting(prompt, editor.output.get_size().columns))]
 
     try:
-        with leaving_first(leave):
-            return editor.prompt(message, default=default, pre_run=exit_once)
+        with FLOOR.taken(), leaving_first(leave):
+            return editor.prompt(message, default=default, pre_run=begin, set_exception_handler=False)
     except OSError as error:
         if error.errno in _GONE:  # the terminal has hung up
             raise EOFError from error
         raise
     finally:
         be_quiet_again()
+
+
+def _keep_for_later(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Keep what a key has raised in the log of errors: whoever types goes on typing."""
+    error = context.get("exception")
+    _logger.error("the editor: %s", context.get("message"), exc_info=error, extra=FOR_LATER)
 
 
 def _fitting(prompt: str, columns: int) -> str:
@@ -191,12 +202,6 @@ def _margin(editor: PromptSession[str], wraps: int) -> str:
     if editor.output.get_size().columns < _NARROW:
         return ""
     return " " * len(_MARGIN) if wraps else _MARGIN
-
-
-def _make_room(editor: PromptSession[str]) -> None:
-    """Let no more rows be taken from what stands above than what is offered needs."""
-    offered = editor.default_buffer.complete_state
-    editor.reserve_space_for_menu = 0 if offered is None else 1 + min(_MENU, len(offered.completions))
 
 
 def _history(console: Console) -> History:

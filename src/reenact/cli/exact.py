@@ -1,14 +1,15 @@
 """Values as they are, to the last character: nothing in them can hide, move the cursor, or pass for something else.
 
 Texts stand in quotes with the escapes of JSON. Where one goes on on the next line, the piece there has quotes of its
-own, and nothing is between the pieces. An item of a list has a dash before it.
+own, and nothing is between the pieces. An item of a list has a dash before it. What is nested very deeply is JSON, in
+pieces between bars. However deep a value is, nothing here fails of it.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -36,6 +37,9 @@ Escape: TypeAlias = Callable[[str, str], str]
 _NARROWEST: Final = 16
 """Columns that a piece of text has at least, however deep it stands."""
 _STEP: Final = "  "
+_DEEPEST: Final = 50
+"""What is nested more deeply in a value is shown as JSON."""
+_BAR: Final = "|"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 
@@ -57,11 +61,17 @@ def plain_or_quoted(name: str) -> str:
 
 def may_be_reordered(value: object) -> bool:
     """Return whether the value has letters that are written from right to left: a terminal may show them elsewhere."""
-    if isinstance(value, str):
-        return any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in value)
-    if is_object(value):
-        return any(may_be_reordered(key) or may_be_reordered(one) for key, one in value.items())
-    return is_array(value) and any(map(may_be_reordered, value))
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in one):
+                return True
+        elif is_object(one):
+            left += [*one, *one.values()]
+        elif is_array(one):
+            left += one
+    return False
 
 
 def lines_of(arguments: Mapping[str, Any], width: int, escape: Escape = seen) -> list[str]:
@@ -72,13 +82,55 @@ def lines_of(arguments: Mapping[str, Any], width: int, escape: Escape = seen) ->
 
 def on_one_line(value: object) -> str:
     """Return the JSON value as JSON on one line, whole; what it says can be read again as JSON."""
-    if isinstance(value, str):
-        return quoted(value)
-    if is_object(value):
-        return "{" + ", ".join(f"{quoted(str(key))}: {on_one_line(one)}" for key, one in value.items()) + "}"
-    if is_array(value):
-        return "[" + ", ".join(map(on_one_line, value)) + "]"
-    return msgspec.json.encode(value).decode()
+    return "".join(_json(value, seen))
+
+
+def _json(value: object, escape: Escape) -> Iterator[str]:
+    """Yield the value as JSON, character by character where it is a text."""
+    left: list[Iterator[object]] = [iter([value])]
+    """What is still to be written of each value that is open; what stands there as `_Written` is as it is."""
+    while left:
+        for one in left[-1]:
+            if isinstance(one, _Written):
+                yield one
+            elif isinstance(one, str):
+                yield from ('"', *tokens(one, escape), '"')
+            elif is_object(one):
+                left.append(_members(one))
+                break
+            elif is_array(one):
+                left.append(_items(one))
+                break
+            else:
+                yield msgspec.json.encode(one).decode()
+        else:
+            left.pop()
+
+
+class _Written(str):
+    """What stands in JSON between values."""
+
+    __slots__ = ()
+
+
+def _members(value: Mapping[Any, Any]) -> Iterator[object]:
+    yield _Written("{")
+    for number, (name, one) in enumerate(value.items()):
+        if number:
+            yield _Written(", ")
+        yield str(name)
+        yield _Written(": ")
+        yield one
+    yield _Written("}")
+
+
+def _items(value: Sequence[Any]) -> Iterator[object]:
+    yield _Written("[")
+    for number, one in enumerate(value):
+        if number:
+            yield _Written(", ")
+        yield one
+    yield _Written("]")
 
 
 def _named(name: str, value: object, margin: str, width: int, escape: Escape) -> Iterator[str]:
@@ -95,6 +147,11 @@ def _named(name: str, value: object, margin: str, width: int, escape: Escape) ->
 
 
 def _parts(value: dict[Any, Any] | list[Any], margin: str, width: int, escape: Escape) -> Iterator[str]:
+    if len(margin) > _DEEPEST * len(_STEP):
+        margin = margin[: width // 4]
+        pieces = _in_pieces(_json(value, escape), max(_NARROWEST, width - len(margin)) - 2 * len(_BAR))
+        yield from (f"{margin}{_BAR}{piece}{_BAR}" for piece in pieces)
+        return
     if is_object(value):
         for name, one in value.items():
             yield from _named(str(name), one, margin, width, escape)
@@ -121,8 +178,17 @@ def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]
 
 def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
     """Yield the text, escaped, in pieces of so many columns; a line end is the last of its piece."""
+    is_told = False
+    for piece in _in_pieces(tokens(text, escape), width):
+        is_told = True
+        yield piece
+    if not is_told:
+        yield ""
+
+
+def _in_pieces(written: Iterable[str], width: int) -> Iterator[str]:
     piece, columns = "", 0
-    for token in tokens(text, escape):
+    for token in written:
         wide = cell_len(token)
         if piece and columns + wide > width:
             yield piece
@@ -131,5 +197,5 @@ def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
         if token == "\\n":  # noqa: S105 - a line end
             yield piece
             piece, columns = "", 0
-    if piece or not text:
+    if piece:
         yield piece

@@ -47,15 +47,17 @@ def _trust(
         str | None, typer.Argument(metavar="PATH", help="The project's folder; the current one without it.")
     ] = None,
     untrust: Annotated[bool, typer.Option("--untrust", help="Trust the project no more.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Trust it without being asked.")] = False,
 ) -> Command:
     """Let the hooks of a project run, and its commands be called.
 
-    They are trusted as they are now: when any of them changes, none runs until they are trusted again.
+    At a terminal they are shown, and you are asked; where nobody is, they are listed. They are trusted as they are now:
+    when any of them changes, none runs until they are trusted again.
 
     $ reenact extensions trust  # the current directory
     $ reenact extensions trust ../project --untrust
     """
-    options = TrustOptions(project=project, untrust=untrust)
+    options = TrustOptions(project=project, untrust=untrust, yes=yes)
 
     def trust(console: Console) -> int:
         from reenact.cli import trusting  # noqa: PLC0415 - likewise

@@ -35,6 +35,7 @@ class ExitCode(IntEnum):
     TIMEOUT = 5
     INTERRUPTED = 130
     CLOSED_PIPE = 141
+    QUIT = 131
     TERMINATED = 143
 
 
@@ -94,7 +95,11 @@ class OutputLostError(ReenactError, OSError):
 
 
 class TerminatedError(BaseException):
-    """The process was asked to end."""
+    """The process was asked to end; `code` is what it ends with."""
+
+    def __init__(self, code: ExitCode = ExitCode.TERMINATED) -> None:
+        super().__init__()
+        self.code = code
 
 
 _USAGE: Final = (
@@ -156,8 +161,8 @@ def problem_of(error: BaseException) -> Problem:
             return Problem(ExitCode.USAGE, "invalid_arguments", printable(error.format_message()))
         case KeyboardInterrupt():
             return INTERRUPTED
-        case TerminatedError():
-            return Problem(ExitCode.TERMINATED, "terminated", "terminated")
+        case TerminatedError(code=code):
+            return Problem(code, "terminated", "terminated")
         case LLMError():
             return problem_of_turn(error.type, error.message)
         case ReenactError():

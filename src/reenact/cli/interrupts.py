@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final, TypeAlias
 
-from reenact.cli.failures import TerminatedError
+from reenact.cli.failures import ExitCode, TerminatedError
 
 _Act: TypeAlias = Callable[[int, FrameType | None], object]
-_REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP)
+_REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _SIGNALLED: Final = 128
 _over: Final[set[int]] = set()
 """Signals that mean nothing any more, since the process is ending."""
@@ -21,12 +21,15 @@ _over: Final[set[int]] = set()
 
 @contextmanager
 def ending_on_request() -> Generator[None]:
-    """Let a request to end come as `TerminatedError`, once, so that turns are ended and the terminal is restored."""
+    r"""Let a request to end come as `TerminatedError`, once, so that turns are ended and the terminal is restored.
 
-    def end(_signal: int, _frame: FrameType | None) -> None:
+    After that only SIGQUIT (Ctrl+\) is one still: it ends the process at once.
+    """
+
+    def end(asked: int, _frame: FrameType | None) -> None:
         for number in _REQUESTS:
-            signal.signal(number, signal.SIG_IGN)
-        raise TerminatedError
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.SIG_IGN)
+        raise TerminatedError(ExitCode.QUIT if asked == signal.SIGQUIT else ExitCode.TERMINATED)
 
     with _handling(dict.fromkeys(_REQUESTS, end)):
         yield

@@ -28,7 +28,8 @@ _quiet: Final[list[_Keyboard]] = []
 
 @contextlib.contextmanager
 def quiet_keyboard(console: Console) -> Generator[None]:
-    """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay.
+    """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay, and take
+    nothing with them.
 
     What is typed is found by the editor that reads next. A paste keeps its marks, so that it stays one. All is as it
     was at the end, whatever happened, and while the process is stopped (Ctrl+Z). Nothing is done without a terminal,
@@ -54,6 +55,17 @@ def quiet_keyboard(console: Console) -> Generator[None]:
             _quiet.remove(keyboard)
 
 
+def is_hung_up() -> bool:
+    """Return whether the terminal at standard input, where there was one, is gone: its window was closed."""
+    if sys.stdin is None:
+        return False
+    try:
+        termios.tcgetattr(sys.stdin.fileno())
+    except (termios.error, OSError, ValueError):
+        return True
+    return False
+
+
 def be_quiet_again() -> None:
     """Make the keyboard as quiet as it was before a program had it for itself; without `quiet_keyboard` do nothing."""
     if _quiet:
@@ -73,6 +85,7 @@ class _Keyboard:
         """Set the modes in which nothing is shown and everything is kept."""
         modes = termios.tcgetattr(self._descriptor)
         modes[_LOCAL] &= ~(termios.ECHO | termios.ECHONL | termios.ICANON | termios.IEXTEN)
+        modes[_LOCAL] |= termios.NOFLSH  # Ctrl+C ends an answer, and takes nothing of what was typed ahead
         modes[_INPUT] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
         modes[_CHARACTERS] = [*modes[_CHARACTERS]]
         modes[_CHARACTERS][termios.VMIN], modes[_CHARACTERS][termios.VTIME] = 1, 0

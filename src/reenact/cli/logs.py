@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -16,6 +16,8 @@ from reenact.domain.legible import harmless
 Conceal: TypeAlias = Callable[[str], str]
 """Returns a text without the secrets in it."""
 
+FOR_LATER: Final[Mapping[str, object]] = {"is_for_later": True}
+"""What a record has as `extra` that people at a terminal are not to be told of: it is kept with its traceback."""
 _FACTS: Final = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
 """What a record may say of itself beside its message, under these names."""
 _MARGIN: Final = "  "

@@ -185,10 +185,14 @@ class ExtensionsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrustOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A project whose hooks may run, or, to `untrust` it, may not; the current directory if it is None."""
+    """A project whose hooks may run, or, to `untrust` it, may not; the current directory if it is None.
+
+    With `yes` nobody is asked.
+    """
 
     project: str | None = None
     untrust: bool = False
+    yes: bool = False
 
 
 class SettingsOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from reenact.cli.console import Console
 from reenact.cli.decisions import Decide, Decision
 from reenact.cli.exact import plain_or_quoted
 from reenact.cli.failures import ExitCode
+from reenact.cli.floor import FLOOR
 from reenact.cli.interrupts import around_stops
 from reenact.cli.listing import visible
 from reenact.cli.output import limit_of
@@ -80,14 +81,17 @@ class Page:
         self._open: _Sink | None = None
         self._last: object = None
         self._calls: dict[str, _Call] = {}
+        self._asked: dict[str, tuple[str, object]] = {}
+        """What was asked for by these names, and has not begun."""
         self._running: set[str] = set()
-        self._under: str | None = None
-        """The call of which the line is the last that is shown."""
+        self._under: tuple[str | None, int] | None = None
+        """The call of which the line is the last that is shown, and how much was logged before."""
         marks = ("→ ", "  │ ")
         self._mark, self._margin = marks if can_show(screen, "".join(marks)) else ("-> ", "  | ")
 
     def __enter__(self) -> Self:
         """Show from here on that something is under way, when nothing else appears."""
+        self._stops.enter_context(FLOOR.showing_calls())
         if self._spinner is not None:
             self._stops.enter_context(around_stops(self._spinner.pause, self._spinner.go_on))
             self._spinner.start()
@@ -124,16 +128,17 @@ class Page:
         return ask
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
-        """Show what there is to see."""
-        match event.data:
-            case TextDelta(text=text) if text:
-                self._write(self._text, text)
-            case ThinkingDelta(text=text) if text:
-                self._write(self._thoughts, text)
-            case ThinkingEnd():
-                self._end_block()
-            case _:
-                self._hear_of_calls(event.data)
+        """Show what there is to see; what is logged meanwhile stands before it, or behind the text that is open."""
+        with FLOOR.lock:
+            match event.data:
+                case TextDelta(text=text) if text:
+                    self._write(self._text, text)
+                case ThinkingDelta(text=text) if text:
+                    self._write(self._thoughts, text)
+                case ThinkingEnd():
+                    self._end_block()
+                case _:
+                    self._hear_of_calls(event.data)
 
     def end(self, answer: Answer) -> None:
         """End the answer, and say why it is not whole."""
@@ -150,9 +155,12 @@ class Page:
         match event:
             case ToolCall():
                 self._show_call(event.id, event.name, event.input)
+                if event.id is not None:
+                    self._asked[event.id] = event.name, event.input
             case ToolStarted():
-                if event.id not in self._calls:
+                if event.id not in self._calls and not self._is_begun_as_another(event):
                     self._show_call(event.id, event.name, event.input)
+                self._asked.pop(event.id, None)
                 self._running.add(event.id)
                 self._tell_what_is_done()
             case ToolEdited():
@@ -169,6 +177,18 @@ class Page:
             case _:
                 pass
 
+    def _is_begun_as_another(self, event: ToolStarted) -> bool:
+        """Return whether the call is one that is shown: who answers may name calls as earlier ones, and is not heeded."""
+        shown = (id_ for id_, asked in self._asked.items() if asked == (event.name, event.input))
+        named = next(shown, None)
+        if named is None:
+            return False
+        del self._asked[named]
+        self._calls[event.id] = self._calls[named]
+        if self._under is not None and self._under[0] == named:
+            self._under = event.id, self._under[1]
+        return True
+
     def _show_call(self, call_id: str | None, name: str, arguments: object) -> None:
         self._begin_block(_CALLS)
         line = self._console.without_key(call_line(name, arguments, width_of(self._screen) - len(self._mark)))
@@ -176,7 +196,7 @@ class Page:
         is_whole = line.startswith(shown)
         head, rest = (shown, line.removeprefix(shown)) if is_whole else ("", line)
         self._screen.print(Text.assemble((self._mark, "cyan"), (head, "bold"), (rest, "dim")))
-        self._under = call_id
+        self._under = call_id, FLOOR.told
         if call_id is not None:
             self._calls[call_id] = _Call(name, line)
 
@@ -185,7 +205,7 @@ class Page:
         width = width_of(self._screen)
         style = "red" if event.is_error else "dim"
         call = self._calls.get(event.id or "")
-        if self._under != event.id or event.id is None:
+        if self._under != (event.id, FLOOR.told) or event.id is None:
             line = plain_or_quoted(event.name or "") if call is None else call.line
             self._line(cut(line, width - len(_INDENT)), _INDENT, "bold dim")
         self._under = None
@@ -213,6 +233,7 @@ class Page:
         """Go on with a text, or begin it if something else came last."""
         if self._open is not sink:
             self._begin_block(sink)
+            FLOOR.take()
             self._open = sink
         sink.write(text)
 
@@ -227,7 +248,10 @@ class Page:
         """End the line that is open."""
         sink, self._open = self._open, None
         if sink is not None:
-            sink.end()
+            try:
+                sink.end()
+            finally:
+                FLOOR.give()
 
 
 class _Call(NamedTuple):

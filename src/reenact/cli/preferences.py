@@ -1,21 +1,33 @@
-"""What options are that the command line does not give: the environment says it, else a project, else the user."""
+"""What options are that the command line does not give: the environment says it, else a project, else the user.
+
+A project can only tighten: its limits hold where they are lower than the user's, and what is counted for a limit of
+the user's is not counted with prices of the project.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from reenact.cli.configuration import read_prices
 from reenact.cli.console import Console
 from reenact.cli.options import TalkOptions
 from reenact.cli.setting_files import PassedOver, Setting, read_file
 from reenact.cli.setting_keys import KEYS, Key
 from reenact.cli.settings import given, home_directory, settings_files
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.ledger import price_of
+from reenact.domain.loop.rules import MAX_STEPS
 
 _DATABASE: Final = "db"
+_LIMITS: Final[Mapping[str, float]] = {"maxTurns": MAX_STEPS, "maxCost": math.inf, "timeout": math.inf}
+"""The settings that are limits, and what they are where nobody says it."""
+_OWN_PRICES: Final = "a limit of yours is not counted with a project's prices"
+_OWN_MODEL: Final = "a limit of yours holds for what costs, and you have no price for this model"
 
 
 class Preferences(msgspec.Struct, frozen=True):
@@ -35,7 +47,9 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
     Raises:
         ConfigurationError: a file of settings is not as it should be.
     """
-    found = read_preferences(console.environ)
+    found = read_preferences(
+        console.environ, prices=options.prices, is_limited=options.max_cost is not None and not options.goes_on
+    )
     for line in _warnings(found.passed_over):
         console.warn(line)
     of_new = _with(found, options, on_command_line, console)
@@ -61,8 +75,12 @@ def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[s
     return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
 
 
-def read_preferences(environ: Mapping[str, str]) -> Preferences:
-    """Return what the settings of the user and of the project say; where both do, the project's hold.
+def read_preferences(
+    environ: Mapping[str, str], *, prices: tuple[str, ...] = (), is_limited: bool = False
+) -> Preferences:
+    """Return what the settings of the user and of the project say; where both do, the project's hold if they may.
+
+    `prices` are those of the command line, and `is_limited` says that it limits what may be spent.
 
     Raises:
         ConfigurationError: a file is not as it should be; the message has the path, the line, the key, and what it is
@@ -78,13 +96,42 @@ def read_preferences(environ: Mapping[str, str]) -> Preferences:
         files.append(str(user))
     if os.path.lexists(project) and os.path.realpath(user) != os.path.realpath(project):
         of_project, more = read_file(project, "project", home=home)
-        prices = (*_prices(settings), *_prices(of_project))
+        passed_over += [*more, *_loosening(of_project, settings, prices, is_limited=is_limited)]
+        both = (*_prices(settings), *_prices(of_project))
         settings |= of_project
         if "prices" in of_project:
-            settings["prices"] = msgspec.structs.replace(of_project["prices"], value=prices)
-        passed_over += more
+            settings["prices"] = msgspec.structs.replace(of_project["prices"], value=both)
         files.append(str(project))
     return Preferences(settings, tuple(passed_over), tuple(files))
+
+
+def _loosening(
+    of_project: dict[str, Setting], of_user: Mapping[str, Setting], prices: tuple[str, ...], *, is_limited: bool
+) -> Iterator[PassedOver]:
+    """Take out of the project's settings what would loosen a limit of the user's; yield what that was."""
+    for name, usual in _LIMITS.items():
+        own = of_user[name].value if name in of_user else usual
+        if name in of_project and of_project[name].value > own:
+            yield _taken_out(of_project, name, f"a project may only lower it, and it is {own:g}", is_quiet=True)
+    known = read_prices((*_prices(of_user), *prices))
+    is_limited = is_limited or "maxCost" in of_user
+    if is_limited and "model" in of_project and price_of(known, of_project["model"].value) is None:
+        yield _taken_out(of_project, "model", _OWN_MODEL)
+    if "prices" not in of_project:
+        return
+    if is_limited:
+        yield _taken_out(of_project, "prices", _OWN_PRICES)
+        return
+    theirs = of_project["prices"]
+    added = tuple(one for one in theirs.value if price_of(known, one.rpartition("=")[0]) is None)
+    if not added:
+        del of_project["prices"]
+    elif len(added) < len(theirs.value):
+        of_project["prices"] = msgspec.structs.replace(theirs, value=added)
+
+
+def _taken_out(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> PassedOver:
+    return PassedOver(settings.pop(name).path, None, name, why, is_quiet=is_quiet)
 
 
 def database_of_user(environ: Mapping[str, str]) -> str | None:

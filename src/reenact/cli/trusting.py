@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from reenact.cli.commands import WORDS
 from reenact.cli.console import Console
@@ -13,12 +13,16 @@ from reenact.cli.extending import project_directory
 from reenact.cli.failures import ExitCode, Problem
 from reenact.cli.options import TrustOptions
 from reenact.cli.settings import home_directory, state_directory
+from reenact.cli.showing import SHOWN, show
 from reenact.domain.errors import ConfigurationError
 from reenact.extensions.hooks import Hook
 from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
 from reenact.extensions.trust import Trust
 
 _QUESTION: Final = "Do you trust them? [y]es, [n]o: "
+_TRUSTED: Final = "{} is trusted with what it has now, until any of that is changed"
+_WIDTH: Final = 100
+"""Columns of what nobody is asked about."""
 
 
 def loaded(console: Console) -> Extensions:
@@ -33,27 +37,29 @@ def loaded(console: Console) -> Extensions:
 
 def may_trust(withheld: Withheld, console: Console) -> bool:
     """Ask the person whether these hooks may run and these commands be called, and remember it if they may."""
-    from reenact.cli.editing import (  # noqa: PLC0415 - the line editor is loaded when somebody types
-        editor_of_decisions,
-        forget_what_was_typed,
-        read_line,
-    )
+    from rich.console import Console as Screen  # noqa: PLC0415 - as the line editor, loaded when somebody is asked
 
-    project = harmless(withheld.project)
-    if withheld.hooks:
-        console.say(f"The project {project} has hooks: command lines that run by themselves.")
-    for hook in withheld.hooks:
-        console.say(f"  {hook_line(hook)}")
-    if withheld.commands:
-        count = len(withheld.commands)
-        names = ", ".join(f"/{name}" for name in withheld.commands)
-        console.say(f"The project {project} has {count} command{'s'[: count != 1]}: {names}")
+    from reenact.cli.editing import editor_of_decisions, forget_what_was_typed, read_line  # noqa: PLC0415 - likewise
+
+    screen = Screen(file=console.terminal or console.err, highlight=False, markup=False, soft_wrap=True)
+
+    def say(line: str, style: str | None = None) -> None:
+        screen.print(line, style=style, soft_wrap=False)
+
+    def show_most(most: int | None) -> None:
+        say(_headline(withheld), "bold")
+        show(_content(withheld), screen.width, most, write=screen.print, say=say)
+        say(_headline(withheld), "bold")
+
     editor = editor_of_decisions(console)
+    show_most(SHOWN)
     forget_what_was_typed(editor)
     try:
-        if read_line(editor, _QUESTION).casefold() not in {"y", "yes"}:
-            return False
+        while (answer := read_line(editor, _QUESTION).casefold()) in {"v", "view"}:
+            show_most(None)
     except (EOFError, KeyboardInterrupt):
+        return False
+    if answer not in {"y", "yes"}:
         return False
     _trust(console).add(Path(withheld.project), withheld.digest)
     return True
@@ -61,6 +67,8 @@ def may_trust(withheld: Withheld, console: Console) -> bool:
 
 def trust(options: TrustOptions, console: Console) -> int:
     """Trust the hooks and commands of a project as they are now, or trust it no more, and return the exit code.
+
+    A person is shown them and asked, unless they have said yes already; where there is none they are listed.
 
     Raises:
         ConfigurationError: there are none there that could run, or it cannot be remembered.
@@ -74,13 +82,39 @@ def trust(options: TrustOptions, console: Console) -> int:
     if withheld is None:
         why = f"; {problems[0].told()}" if problems else ""
         raise ConfigurationError(f"there are no hooks or commands in {project} that could run{why}")
+    if console.has_person and not console.in_ci and not options.yes:
+        if not may_trust(withheld, console):
+            console.say(f"{harmless(str(project))} is not trusted with what it has now")
+            return ExitCode.UNEXPECTED
+        console.say(_TRUSTED.format(harmless(str(project))) + ".")
+        return ExitCode.SUCCESS
     _trust(console).add(project, withheld.digest)
-    console.say(f"{harmless(str(project))} is trusted with what it has now, until any of that is changed:")
-    for hook in withheld.hooks:
-        console.say(f"  {hook_line(hook)}")
-    for command in withheld.commands.values():
-        console.say(f"  {harmless(command.usage)}: {harmless(command.description)}")
+    console.say(_TRUSTED.format(harmless(str(project))) + ":")
+    show(_content(withheld), _WIDTH, None, write=console.say, say=lambda line, _style=None: console.say(line))
     return ExitCode.SUCCESS
+
+
+def _headline(withheld: Withheld) -> str:
+    """Return what there is to trust, in words that are all ours."""
+    hooks, commands = len(withheld.hooks), len(withheld.commands)
+    of_hooks = f"{hooks} hook{'s'[: hooks != 1]}, command lines that run by themselves"
+    of_commands = f"{commands} command{'s'[: commands != 1]}, texts that are sent as yours when you call them"
+    return f"The project has {', and '.join(([of_hooks] if hooks else []) + ([of_commands] if commands else []))}."
+
+
+def _content(withheld: Withheld) -> dict[str, Any]:
+    """Return all that is trusted, as a value that can be shown whole."""
+    content: dict[str, Any] = {"project": withheld.project}
+    if withheld.hooks:
+        content["hooks"] = [_hook(hook) for hook in withheld.hooks]
+    if withheld.commands:
+        content["commands"] = {f"/{name}": command.body for name, command in withheld.commands.items()}
+    return content
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    matcher = {"matcher": hook.matcher} if hook.matcher else {}
+    return {"event": hook.event, **matcher, "command": hook.command, "timeout": hook.timeout}
 
 
 def why_not(withheld: Withheld) -> str:

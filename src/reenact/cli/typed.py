@@ -21,6 +21,8 @@ from prompt_toolkit.keys import Keys
 
 NEW_LINE: Final = (Keys.Escape, Keys.ControlM)
 """The keys of a new line: Alt+Enter, as which Enter with Shift or Ctrl is read."""
+_NOT_TYPED: Final = frozenset({Keys.Vt100MouseEvent, Keys.CPRResponse})
+"""What no key sends, and nobody has asked a terminal for: where the mouse is, and the cursor."""
 _ENTER_WITH_MORE: Final = frozenset({"\x1b[13;2u", "\x1b[13;5u", "\x1b[27;2;13~", "\x1b[27;5;13~"})
 _LOCAL: Final = 3
 _AT_ONCE: Final = 64 * 1024
@@ -66,7 +68,7 @@ def _pause(typed: Vt100Input, until: float) -> float:
 
 
 class _Parser(Vt100Parser):
-    """Knows Enter with Shift or Ctrl from Enter alone, where the terminal does."""
+    """Knows Enter with Shift or Ctrl from Enter alone, where the terminal does; what is no key does nothing."""
 
     @property
     def is_in_paste(self) -> bool:
@@ -74,7 +76,10 @@ class _Parser(Vt100Parser):
         return self._in_bracketed_paste
 
     def _get_match(self, prefix: str) -> Keys | tuple[Keys, ...] | None:
-        return NEW_LINE if prefix in _ENTER_WITH_MORE else super()._get_match(prefix)
+        if prefix in _ENTER_WITH_MORE:
+            return NEW_LINE
+        match = super()._get_match(prefix)
+        return Keys.Ignore if match in _NOT_TYPED else match
 
 
 class _Reader(PosixStdinReader):

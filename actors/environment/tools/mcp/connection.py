@@ -139,7 +139,7 @@ class RemoteTool:
         try:
             return await self._connection.call(self._listed, arguments)
         except (MCPServerError, ConfigurationError) as error:
-            _log.warning("tool %s has failed: %s", self.spec.name, error)
+            _log.warning("tool %s has failed: %s", self.spec.name, error, extra={"tool": self.spec.name})
             return failure(str(error))
 
 
