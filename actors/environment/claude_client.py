@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ from reenact.actors.environment.claude_decode import MessageDecoder
 from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_refusal
 from reenact.actors.environment.reaching import (
     CONNECT_SECONDS,
+    check_way,
     checked_key,
     checked_url,
     disconnection,
@@ -43,13 +45,15 @@ class ClaudeClient:
     """Makes an `AsyncAnthropic` for the loop that asks for it, and closes it when it is disposed of or the loop ends.
 
     Raises:
-        ConfigurationError: there is no API key, or it can be none; nothing can be at the address.
+        ConfigurationError: there is no API key, or it can be none; nothing can be at the address, or no proxy where a
+            variable says; the certificates that a variable names cannot be read.
     """
 
     def __init__(self, config: LLMConfig) -> None:
         self._config = config
         self._key = checked_key(config.api_key)
         self._url = checked_url(config.base_url)
+        check_way(self._url, os.environ)
         self._headers = {"anthropic-beta": ",".join(config.betas)} if config.betas else {}
         self._live: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncAnthropic, asyncio.Task[None]]]
         self._live = WeakKeyDictionary()
@@ -147,9 +151,12 @@ class ClaudeClient:
             error_type = type_of(error)
             if error_type not in RETRYABLE:
                 raise  # also what is a fault already
-            is_silence = error_type == "timeout_error"
-            told = silence(self._url, self._config.timeout, error) if is_silence else disconnection(self._url, error)
-            raise Fault(error_type, told, again=True) from error
+            raise Fault(error_type, self._told(error_type, error), again=True) from error
+
+    def _told(self, error_type: str, error: Exception) -> str:
+        if error_type == "timeout_error":
+            return silence(self._url, self._config.timeout, error)
+        return disconnection(self._url, error)
 
 
 def _take_whole(body: bytes, message: MessageDecoder) -> None:

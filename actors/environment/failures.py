@@ -34,6 +34,7 @@ _TYPES: Final = {
     529: "overloaded_error",
 }
 _KNOWN: Final = RETRYABLE | frozenset(_TYPES.values())
+_OF_KEYS: Final = frozenset({"authentication_error", "permission_error"})
 _SERVER_ERROR = 500
 _LONGEST_MESSAGE = 2000
 
@@ -49,8 +50,18 @@ def type_of_status(status: int) -> str:
 
 
 def type_of_refusal(said: str | None, status: int) -> str:
-    """Return the type of a refusal: that which the body names, or if nobody knows it, that of the status."""
-    return said if said in _KNOWN else type_of_status(status)
+    """Return the type of a refusal: that of the status, or what the body names if that is a type of the same kind.
+
+    So who may not come in is not taken for a server that is down, whatever a gateway writes into the body.
+    """
+    by_status = type_of_status(status)
+    return said if said in _KNOWN and _kind_of(said) == _kind_of(by_status) else by_status
+
+
+def _kind_of(error_type: str) -> str:
+    if error_type in RETRYABLE:
+        return "network"
+    return "authentication" if error_type in _OF_KEYS else "request"
 
 
 def failure_of(error: BaseException) -> StreamError:
@@ -79,6 +90,8 @@ def type_of(error: BaseException) -> str:
         return "timeout_error"
     if isinstance(error, ConnectionError) or _is_transport(error, "TransportError"):
         return "api_connection_error"
+    if _is_transport(error, "DecodingError"):
+        return "api_error"
     return "driver_error"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -12,6 +14,10 @@ from reenact.domain.errors import ConfigurationError
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 CONNECT_SECONDS: Final = 10.0
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
+_SCHEMES_OF_PROXIES: Final = frozenset({"http", "https", "socks5", "socks5h"})
+_CERTIFICATES: Final = "SSL_CERT_FILE"
+_HOST: Final = re.compile(r"([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
 _OF_KEYS: Final = frozenset(string.ascii_letters + string.digits + string.punctuation)
 
 
@@ -45,7 +51,7 @@ def checked_url(url: str | None) -> str:
         return DEFAULT_BASE_URL
     try:
         parts = urlsplit(url)
-        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        fits = parts.scheme in {"http", "https"} and _is_host(parts.hostname or "") and parts.port != 0
     except ValueError:  # a port, a bracket, or an address of the sixth kind that is none
         fits = False
     if not fits or not url.isprintable() or " " in url:
@@ -55,6 +61,54 @@ def checked_url(url: str | None) -> str:
         )
         raise ConfigurationError(msg)
     return url
+
+
+def check_way(url: str, environ: Mapping[str, str]) -> None:
+    """See to the variables that say how the HTTP library is to reach the address.
+
+    Raises:
+        ConfigurationError: no proxy can be where one says, or the certificates that one names cannot be read.
+    """
+    for name in _PROXIES:
+        for variable in (name.lower(), name.upper()):
+            proxy = environ.get(variable, "").strip()
+            if proxy and not _is_proxy(proxy if "://" in proxy else f"http://{proxy}"):
+                msg = f"no proxy can be at {shown(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
+                raise ConfigurationError(msg)
+    if url.startswith("https:"):
+        _check_certificates(environ)
+
+
+def _check_certificates(environ: Mapping[str, str]) -> None:
+    path = environ.get(_CERTIFICATES)
+    if not path:
+        return
+    ssl = importlib.import_module("ssl")  # which takes a while, and is needed by few
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except OSError as error:  # also that of `ssl`
+        why = "they are no certificates" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+        msg = f"the certificates in {path} cannot be read ({_CERTIFICATES}): {why}"
+        raise ConfigurationError(msg) from error
+
+
+def _is_proxy(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in _SCHEMES_OF_PROXIES and _is_host(parts.hostname or "") and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _is_host(host: str) -> bool:
+    """Return whether there may be a host of this name, or with this address."""
+    if ":" in host:
+        return True  # an address of the sixth kind, at which `urlsplit` has looked
+    try:
+        name = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return False
+    return bool(_HOST.fullmatch(name))
 
 
 def shown(url: str) -> str:
@@ -77,6 +131,8 @@ def disconnection(url: str, error: BaseException) -> str:
     """Return in words that there was no connection, or no whole answer on it, and why."""
     chain = list(_chain(error))
     why = _reason(chain)
+    if any(type(one).__name__ == "DecodingError" for one in chain):
+        return f"the answer of {shown(url)} cannot be unpacked: {why}"
     if any(type(one).__name__ == "ConnectError" for one in chain):
         return f"{shown(url)} cannot be reached: {why}"
     if any(type(one).__name__ == "RemoteProtocolError" for one in chain):

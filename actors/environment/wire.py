@@ -68,6 +68,8 @@ KNOWN: Final = frozenset(
 )
 """The types of event that mean something; all others are passed over."""
 
+_TOO_MANY: Final = 1 << 53
+"""A count that no message reaches, and no program need be able to tell exactly."""
 _decoder = msgspec.json.Decoder(WireEvent)
 
 
@@ -93,6 +95,8 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
     if event is None or (event.type or name) not in KNOWN:
         return None
     event.type = event.type or name
+    for usage in (event.usage, event.message.usage if event.message else None):
+        _check_counts(usage)
     return event
 
 
@@ -107,12 +111,25 @@ def whole_message(body: bytes) -> tuple[WireEvent, ...]:
         if is_json_object(value) and value.get("type") == "error":
             return (msgspec.convert(value, WireEvent),)
         if is_json_object(value) and isinstance(value.get("content"), list):
+            _check_counts(value.get("usage"))
             return WireEvent(type="message_start", message=msgspec.convert(value, Started)), WireEvent("message_stop")
+    except MalformedEventError:
+        raise
     except ValueError as broken:
         msg = f"the answer cannot be read: {broken}"
         raise MalformedEventError(msg) from None
     msg = f"the answer is neither a stream nor a message: {body[:200].decode(errors='replace')!r}"
     raise MalformedEventError(msg)
+
+
+def _check_counts(usage: object) -> None:
+    """Raise `MalformedEventError` if a number in what is said of the usage can be no count of tokens."""
+    if is_json_object(usage):
+        for name, value in usage.items():
+            if type(value) in (int, float) and not 0 <= value < _TOO_MANY:
+                msg = f"the usage cannot be: {name} is {value!r:.40}"
+                raise MalformedEventError(msg)
+            _check_counts(value)
 
 
 def _leniently(name: str, data: bytes) -> WireEvent | None:

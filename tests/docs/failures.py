@@ -96,6 +96,7 @@ def _of_turns() -> Iterator[tuple[str, ...]]:
     for code in (ExitCode.USAGE, ExitCode.AUTHENTICATION, ExitCode.NETWORK):
         names = sorted(name for name, of_name in failures.OF_TURNS.items() if of_name is code)
         yield str(int(code)), ", ".join(f"`{name}`" for name in names)
+    yield "1", "`driver_error`: a mistake in what talks to the API"
     yield "1", "any other, in the middle of an answer: what an API says that nobody knows"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -31,7 +32,7 @@ from reenact.cli.arguments import (
 )
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
-from reenact.cli.interrupts import ending_on_request
+from reenact.cli.interrupts import cleaning_up, ending_on_request
 from reenact.cli.manual import Section
 from reenact.cli.options import OutputFormat, TalkOptions, wants_json
 from reenact.cli.parsing import Group, explained, given, help_for, options_of
@@ -121,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with console.logging(state_directory(os.environ)), ending_on_request():
         command: Command | int | None = None
         try:
-            with console.losing_output():  # help is printed here
+            with console.losing_output(), _hearing_of_closed_pipes():  # help is printed here
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
             console.flush()
@@ -292,6 +293,17 @@ class _Talk:
         return talking.talk(options, console)
 
 
+@contextlib.contextmanager
+def _hearing_of_closed_pipes() -> Generator[None]:
+    """Raise `BrokenPipeError` where typer, which has put other streams in the place of the standard ones, would end."""
+    streams = sys.stdout, sys.stderr
+    try:
+        yield
+    except SystemExit as error:
+        sys.stdout, sys.stderr = streams
+        raise BrokenPipeError from error
+
+
 @functools.cache
 def _parser() -> TyperGroup:
     """Return what reads arguments; to make it takes long, and whoever calls `main` often need not wait each time."""
@@ -319,7 +331,16 @@ def _refuse(options: frozenset[str], command: str) -> None:
 
 
 def _give_up(error: BaseException, console: Console, *, as_json: bool, hint: str | None = None) -> int:
-    """Say why there is no result, and return the exit code for it."""
+    """Say why there is no result, and return the exit code for it.
+
+    Who was told to end waits for nobody, and who is told now ends at once.
+    """
+    ends = isinstance(error, KeyboardInterrupt | TerminatedError)
+    with cleaning_up(), console.within(0.0 if ends else None):
+        return _tell_why(error, console, as_json=as_json, hint=hint)
+
+
+def _tell_why(error: BaseException, console: Console, *, as_json: bool, hint: str | None) -> int:
     try:
         console.flush()
     except BrokenPipeError:

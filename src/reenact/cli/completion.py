@@ -20,6 +20,7 @@ from reenact.cli.manual import commands_of
 from reenact.cli.options import Shell
 from reenact.cli.parsing import ALWAYS, options_of
 from reenact.cli.settings import default_database, given, preferred_database
+from reenact.cli.streams import forget
 from reenact.domain.legible import shortened
 
 _SCRIPTS: Final = {
@@ -52,7 +53,10 @@ def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str],
         lines = list(answer(words, root, environ))
         encoding = out.encoding or "utf-8"
         out.write("".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding))
-        out.flush()
+        try:
+            out.flush()
+        except OSError:  # nobody reads it, and the end of the process is not to stumble over it
+            forget(out)
     return 0
 
 

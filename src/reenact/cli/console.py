@@ -8,7 +8,9 @@ import io
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from logging import LogRecord
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -18,16 +20,20 @@ from reenact.cli.floor import FLOOR, Between
 from reenact.cli.hints import hint_of
 from reenact.cli.logs import FOR_LATER, Lines, Tracebacks, Whole, Words
 from reenact.cli.settings import is_dumb
+from reenact.cli.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
 from reenact.domain.errors import StorageError
 
 if TYPE_CHECKING:
     from rich.console import Console as Screen
 
 logger: Final = logging.getLogger("reenact.cli")
+tools: Final = logging.getLogger("reenact.tools")
 _SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
 _SECRET_LENGTH: Final = 8
 """A key that is shorter opens nothing, and stands by chance in many words."""
 _ERRORS = "errors.log"
+_MOMENT: Final = 1.0
+"""Seconds that who reads is waited for when there is no time left."""
 
 
 class Console:
@@ -39,6 +45,11 @@ class Console:
         self.debug = debug
         self._nowhere = io.StringIO()
         self._out: TextIO | None = None
+        self._err: TextIO | None = None
+        self._is_apart = False
+        self._deadline: float | None = None
+        self.gave_up = False
+        """Whether standard output is forgotten, because it took nothing for longer than there was time."""
         self._session_id: Callable[[], str] | None = None
         key = environ.get(_SECRET, "").strip()
         self._key = key if len(key) >= _SECRET_LENGTH else ""
@@ -51,7 +62,7 @@ class Console:
     @property
     def err(self) -> TextIO:
         """Where everything else goes."""
-        return sys.stderr or self._nowhere
+        return self._err or sys.stderr or self._nowhere
 
     def screen(self, stream: TextIO) -> Screen:
         """Return what shows texts in styles on the stream; without them where it is no terminal that knows any."""
@@ -76,13 +87,28 @@ class Console:
 
     @contextlib.contextmanager
     def guarding_output(self) -> Generator[None]:
-        """Let what tools print go to standard error: standard output has the result and nothing else."""
-        before, self._out = sys.stdout, self.out
-        sys.stdout = self.err
-        try:
-            yield
-        finally:
-            sys.stdout, self._out = before, None
+        """Let what tools print go to standard error: standard output has the result and nothing else.
+
+        That holds for programs that tools start, too. In a build standard error has lines of JSON and nothing else, so
+        what they print is logged, by `reenact.tools`.
+        """
+        before = sys.stdout
+        with contextlib.ExitStack() as streams:
+            onto, self._out = 2, self.out
+            if is_standard(before, 1) and not before.isatty():
+                self._out, self._is_apart = streams.enter_context(copied(before)), True
+                if self.in_ci and is_standard(sys.stderr, 2):
+                    self._err = streams.enter_context(copied(sys.stderr))
+                    onto = streams.enter_context(overheard(tools.info))
+                    streams.enter_context(redirected(sys.stderr, onto, self._err.fileno()))
+                streams.enter_context(redirected(before, onto, self._out.fileno()))
+            sys.stdout = sys.stderr or self._nowhere
+            try:
+                yield
+            finally:
+                sys.stdout = before
+                streams.close()
+                self._out, self._err, self._is_apart = None, None, False
 
     @property
     def session_id(self) -> str | None:
@@ -104,13 +130,37 @@ class Console:
             OutputLostError: there is no space for it, or another reason.
         """
         with self.losing_output():
-            self.out.write(text)
-            self.out.flush()
+            for piece in pieces(text):
+                if self._takes_more():
+                    self.out.write(piece)
+                    self.out.flush()
 
     def flush(self) -> None:
         """Let everything be read that was written, also by others; raises as `write` does."""
         with self.losing_output():
-            self.out.flush()
+            if self._takes_more():
+                self.out.flush()
+
+    @contextlib.contextmanager
+    def within(self, seconds: float | None) -> Generator[None]:
+        """Wait no longer than so many seconds from now, and a moment, for who reads standard output.
+
+        If it takes nothing then, it is forgotten, and `gave_up` says so. None is for ever.
+        """
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._deadline = None
+
+    def _takes_more(self) -> bool:
+        if not self.gave_up and not takes(self.out, self._left()):
+            self.gave_up = True
+            self.abandon()
+        return not self.gave_up
+
+    def _left(self) -> float | None:
+        return None if self._deadline is None else max(_MOMENT, self._deadline - time.monotonic())
 
     @contextlib.contextmanager
     def losing_output(self) -> Generator[None]:
@@ -169,9 +219,21 @@ class Console:
 
     def abandon(self) -> None:
         """Forget what nobody reads any more, so that the end of the process does not stumble over it."""
-        if sys.__stdout__ is not None and self.out is sys.__stdout__:
-            with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
-                os.dup2(nowhere.fileno(), self.out.fileno())
+        if self._is_apart or is_standard(self.out, 1):
+            forget(self.out)
+
+    def _tell(self, stream: TextIO, text: str) -> None:
+        """Write to standard error; what nobody takes is forgotten, and changes nothing."""
+        err = self._err or stream
+        try:
+            for piece in pieces(text):
+                if not takes(err, self._left()):
+                    forget(err)
+                err.write(piece)
+                err.flush()
+        except (OSError, ValueError):
+            if err is self._err or is_standard(err, 2):
+                forget(err)
 
     def abandon_terminal(self) -> None:
         """Forget what nobody sees any more: the window was closed, in which these streams have ended."""
@@ -183,7 +245,7 @@ class Console:
     @contextlib.contextmanager
     def logging(self, directory: Path) -> Generator[None]:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
-        stderr = Between(self.err)
+        stderr = Between(partial(self._tell, self.err))
         errors = directory / _ERRORS
         words = Words(self.without_key, errors, debug=self.debug)
         stderr.setFormatter(Lines(self.without_key) if self.in_ci else words)
@@ -191,20 +253,23 @@ class Console:
         file.setFormatter(Whole(self.without_key))
         stderr.addFilter(self._is_news)
         root, ours = logging.getLogger(), logging.getLogger("reenact")
-        levels = root.level, ours.level, logger.level
+        levels = root.level, ours.level, logger.level, tools.level
         handlers = (stderr,) if self.in_ci else (stderr, file)
         for handler in handlers:
             root.addHandler(handler)
         root.setLevel(logging.WARNING)
         ours.setLevel(logging.DEBUG if self.debug else logging.WARNING)
         logger.setLevel(logging.DEBUG if self.debug else logging.INFO)
+        tools.setLevel(logging.INFO)
+        logging.captureWarnings(self.in_ci)
         try:
             yield
         finally:
+            logging.captureWarnings(False)  # noqa: FBT003 - it takes no other form
             for handler in handlers:
                 root.removeHandler(handler)
                 handler.close()
-            for one, level in zip((root, ours, logger), levels, strict=True):
+            for one, level in zip((root, ours, logger, tools), levels, strict=True):
                 one.setLevel(level)
 
     def _is_news(self, record: LogRecord) -> bool:

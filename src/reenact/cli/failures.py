@@ -131,6 +131,7 @@ OF_TURNS: Final[Mapping[str, ExitCode]] = {
     "invalid_request_error": ExitCode.USAGE,
     "not_found_error": ExitCode.USAGE,
     "request_too_large": ExitCode.USAGE,
+    "driver_error": ExitCode.UNEXPECTED,
 }
 
 """The types of failed turns, as `error` events have them; any other is unexpected."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from logging import LogRecord
-from typing import Final, TextIO
+from typing import Final
+
+from reenact.cli.logs import Told
 
 OF_TOOLS: Final = "tool"
 """What the record of a tool that has failed has of its own: the name of the tool."""
@@ -75,7 +76,7 @@ class Floor:
 FLOOR: Final = Floor()
 
 
-class Between(logging.StreamHandler[TextIO]):
+class Between(Told):
     """Writes what is logged where an answer, or what is typed, is not broken by it."""
 
     def createLock(self) -> None:  # noqa: N802 - the name that logging calls

@@ -86,6 +86,22 @@ class Whole(_Formatter):
         return self._conceal(super().format(record))
 
 
+class Told(logging.Handler):
+    """Writes to standard error, or to what is in its place; where nothing can be written, that is no failure."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - a library that logs arguments which its message does not take
+            record.msg, record.args = f"{record.msg} {record.args}", None
+            line = self.format(record)
+        self._write(f"{line}\n")
+
+
 class Tracebacks(RotatingFileHandler):
     """Keeps what comes with a traceback; a file that cannot be written is no failure of the command."""
 

@@ -13,7 +13,7 @@ from reenact.cli.console import Console
 from reenact.cli.current import Current
 from reenact.cli.decisions import Decision
 from reenact.cli.extending import Extending
-from reenact.cli.failures import UNAPPROVED, ExitCode, problem_of
+from reenact.cli.failures import UNAPPROVED, ExitCode, problem_of, timed_out
 from reenact.cli.options import TalkOptions
 from reenact.cli.output import output
 from reenact.domain.errors import ReenactError
@@ -33,6 +33,11 @@ class Script:
         self._console = console
         self._extending = extending
         self._output = output(options.output_format, console)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be asked: that was interrupted, or nobody takes the answers."""
+        return self.code == ExitCode.INTERRUPTED or self._console.gave_up
 
     def ask(self, question: str) -> int:
         """Ask, print the answer, and return the exit code so far."""
@@ -72,13 +77,18 @@ class Script:
             timeout=self._options.timeout,
             echo=self._echo,
         )
-        answer = act(attending)
-        if unattended.gave_up and answer.stop_reason == REJECTED:
-            answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
-        return self._end(answer)
+        with self._console.within(self._options.timeout):
+            answer = act(attending)
+            if unattended.gave_up and answer.stop_reason == REJECTED:
+                answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
+            return self._end(answer)
 
     def _end(self, answer: Answer) -> int:
         self._output.end(answer)
         self._current.warn_of_unpriced()
-        self.code = self.code or (answer.problem.code if answer.problem else ExitCode.SUCCESS)
+        problem = answer.problem
+        if problem is None and self._console.gave_up:
+            problem = timed_out(self._options.timeout or 0.0)
+            self._console.report(problem, session_id=answer.session_id or None, turn_id=answer.turn_id)
+        self.code = self.code or (problem.code if problem else ExitCode.SUCCESS)
         return self.code

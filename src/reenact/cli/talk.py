@@ -68,7 +68,7 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
         script = Script(current, options, console, added)
         commands = Commands(Here(current=current, talking=script, extending=added, say=console.say))
         line: str | None = first
-        while line is not None and script.code != ExitCode.INTERRUPTED and commands.take(line):
+        while line is not None and not script.is_over and commands.take(line):
             line = next(lines, None)
         return script.code
 

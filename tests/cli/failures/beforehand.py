@@ -111,3 +111,13 @@ def broken() -> None:
         raise ZeroDivisionError(f"with {os.environ['ANTHROPIC_API_KEY']}")
 
     conversation.Conversation.ask = fail
+
+
+def astray() -> None:
+    """Have a mistake in what talks to the API."""
+    client: Any = importlib.import_module("reenact.actors.environment.claude_client")
+
+    async def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("no such luck")
+
+    client.ClaudeClient.stream = fail

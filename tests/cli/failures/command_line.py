@@ -244,6 +244,39 @@ SETTINGS = Section(
             says=error("the API cannot be at 'localhost:8080': an address is like https://api.anthropic.com or …"),
         ),
         Row(
+            what="an address with a host that can be none",
+            happens=asks(ANTHROPIC_BASE_URL="http://api..example"),
+            code=2,
+            type="invalid_configuration",
+            says=error("the API cannot be at 'http://api..example': an address is like https://api.anthropic.com or …"),
+        ),
+        Row(
+            what="an address of a proxy at which none can be",
+            happens=asks(HTTPS_PROXY="nonsense://proxy.example"),
+            code=2,
+            type="invalid_configuration",
+            says=error("no proxy can be at 'nonsense://proxy.example' (HTTPS_PROXY): an address is like http://…"),
+        ),
+        Row(
+            what="certificates that are not there",
+            happens=asks(ANTHROPIC_BASE_URL="https://127.0.0.1:1", SSL_CERT_FILE="none.pem"),
+            code=2,
+            type="invalid_configuration",
+            says=error("the certificates in none.pem cannot be read (SSL_CERT_FILE): No such file or directory"),
+        ),
+        Row(
+            what="certificates that are none",
+            happens=lambda stage: Call(
+                variables={
+                    "ANTHROPIC_BASE_URL": "https://127.0.0.1:1",
+                    "SSL_CERT_FILE": stage.file("own.pem", "no such luck"),
+                }
+            ),
+            code=2,
+            type="invalid_configuration",
+            says=error("the certificates in own.pem cannot be read (SSL_CERT_FILE): they are no certificates"),
+        ),
+        Row(
             what="`settings.json` that is no JSON",
             happens=settings('{"model":\n'),
             code=2,

@@ -163,6 +163,23 @@ NETWORK = Section(
             says=error("an event of the stream cannot be read: …", _LATER),
             asked=True,
         ),
+        Row(
+            what="a body that is not packed as its header says",
+            happens=instead(http(200, "text/event-stream", "abcde", **{"content-encoding": "gzip"})),
+            code=4,
+            type="api_error",
+            says=error("the answer of http://127.0.0.1:… cannot be unpacked: …", _LATER),
+            asked=True,
+        ),
+        Row(
+            what="counts of tokens that cannot be",
+            happens=replies(TRIES, usage={"input_tokens": -5, "output_tokens": 10**30}),
+            code=4,
+            type="api_error",
+            says=error("the usage cannot be: input_tokens is -5", _LATER),
+            asked=True,
+            requests=TRIES,
+        ),
         broken("a connection that is reset before the first byte", "the connection to … failed: …", drop_after=0),
         broken(
             "a connection that ends before the first word",

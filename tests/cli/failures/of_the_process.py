@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from reenact.testing import wait_until
@@ -47,16 +45,15 @@ def during_tool(number: signal.Signals) -> Callable[[Stage], Call]:
 
 
 def before_anything(number: signal.Signals) -> Callable[[Stage], Call]:
-    """Return what is to ask, and sends the signal while a file is read that an option names."""
+    """Return what is to ask, and sends the signal while the tools are loaded."""
 
     def happens(stage: Stage) -> Call:
-        os.mkfifo(stage.directory / "policy.json")
-        return Call(arguments=("-p", "Hello", "--policy", "policy.json"), meanwhile=send)
+        slow = "import pathlib, time\npathlib.Path('loading').touch()\nwhile True:\n    time.sleep(0.05)\n"
+        return Call(arguments=("-p", "Hello", "--tools", stage.file("slow.py", slow)), meanwhile=send)
 
     def send(running: Running) -> None:
-        with Path(running.stage.directory, "policy.json").open("wb"):  # which waits for who reads
-            running.signal(number)
-            running.program.wait(PATIENCE)
+        wait_until((running.stage.directory / "loading").exists, PATIENCE, "tools that are loaded")
+        running.signal(number)
 
     return happens
 
@@ -163,6 +160,13 @@ STREAMS = Section(
             asked=True,
         ),
         Row(
+            what="standard error is full",
+            happens=lambda stage: Call(err="full", variables={"ANTHROPIC_API_KEY": ""}),
+            code=0,
+            out="Hello from mock!\n",
+            asked=True,
+        ),
+        Row(
             what="standard input is closed, with `-p`",
             happens=lambda stage: Call(stdin=None),
             code=0,
@@ -181,6 +185,14 @@ PROGRAM = Section(
             code=1,
             type="internal_error",
             says=error("ZeroDivisionError: with …", TRACEBACK),
+        ),
+        Row(
+            what="a mistake in what talks to the API",
+            happens=lambda stage: Call(before=("astray",)),
+            code=1,
+            type="driver_error",
+            says=error("ZeroDivisionError: no such luck"),
+            asked=True,
         ),
         Row(
             what="a tool that kills the process: nobody is left to say so",
