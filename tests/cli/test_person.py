@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -246,14 +247,11 @@ def test_a_question_may_be_declined(terminal: Terminal, call: PendingCall, typed
     assert (decision.reason, decision.ends_turn) == (reason, False)
 
 
-@pytest.mark.parametrize("error", [OSError, KeyError])
-def test_who_has_no_name_may_decide_all_the_same(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: Callable[[], Exception]
-) -> None:
-    def nobody() -> str:
-        raise error()
+def test_who_has_no_name_may_decide_all_the_same(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_uid: int) -> NoReturn:
+        raise KeyError
 
-    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
 
     (decision,) = terminal.ask(MAIL, typed="y" + ENTER) or []
 
@@ -263,7 +261,7 @@ def test_who_has_no_name_may_decide_all_the_same(
 def test_always_approves_every_further_call_of_this_tool_and_of_no_other_and_says_who_did(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.cli.asking._user", lambda: "ann")
+    monkeypatch.setattr("reenact.cli.asking.user_name", lambda: "ann")
     other = msgspec.structs.replace(MAIL, name="send_fax")
 
     decisions = terminal.ask(MAIL, mail(to="bob"), other, question(), typed=f"a{ENTER}y{ENTER}blue{ENTER}")
