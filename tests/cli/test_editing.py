@@ -400,7 +400,7 @@ def test_what_an_approval_asks_is_whole_on_thirty_columns(chat: Chat, office: Of
     terminal.send_line("Write to Ann")
 
     for columns, asked in (
-        (30, ["Run it? [y]es, [n]o, [a]lways, [e]dit,", "[q]uit the turn:"]),
+        (30, ["Run it? [y]es, [n]o,", "[a]lways, [e]dit, [q]uit the", "turn:"]),
         (12, ["Run it?", "[y]es,", "[n]o,", "[a]lways,", "[e]dit,", "[q]uit the", "turn:"]),
     ):
         terminal.resize(columns, 24)
