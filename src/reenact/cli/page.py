@@ -82,6 +82,7 @@ class Page:
         self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
         self._spinner = Spinner(screen, [console.out, console.err]) if is_styled else None
         self._stops = ExitStack()
+        self._is_under_way = self._has_floor = False
         self._open: _Sink | None = None
         self._last: object = None
         self._calls: dict[str, _Call] = {}
@@ -95,6 +96,7 @@ class Page:
 
     def __enter__(self) -> Self:
         """Show from here on that something is under way, when nothing else appears."""
+        self._is_under_way = True
         self._stops.enter_context(FLOOR.showing_calls())
         if self._spinner is not None:
             self._stops.enter_context(around_stops(self._spinner.pause, self._spinner.go_on))
@@ -241,7 +243,9 @@ class Page:
         """Go on with a text, or begin it if something else came last."""
         if self._open is not sink:
             self._begin_block(sink)
-            FLOOR.take()
+            if self._is_under_way:
+                FLOOR.take()
+                self._has_floor = True
             self._open = sink
         sink.write(text)
 
@@ -259,7 +263,9 @@ class Page:
             try:
                 sink.end()
             finally:
-                FLOOR.give()
+                if self._has_floor:
+                    self._has_floor = False
+                    FLOOR.give()
 
 
 class _Call(NamedTuple):
