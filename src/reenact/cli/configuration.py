@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from reenact.cli.named_files import read_file
 from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.loop.policy import Policies, policies_of
@@ -111,10 +111,7 @@ def _made(name: str, server: _Server) -> MCPServer:
 
 def _json(path: str, who: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
-        return msgspec.json.decode(Path(path).read_bytes())
-    except OSError as error:
-        msg = f"{who}: it cannot be read ({error.strerror})"
-        raise ConfigurationError(msg) from error
+        return msgspec.json.decode(read_file(path, who))
     except msgspec.DecodeError as error:
         msg = f"{who}: it is no JSON: {error}"
         raise ConfigurationError(msg) from error

@@ -12,6 +12,7 @@ from reenact.cli.console import Console
 from reenact.cli.exact import harmless
 from reenact.cli.failures import ExitCode
 from reenact.cli.lines import as_line
+from reenact.cli.named_files import check_file
 from reenact.cli.options import ExportOptions, ListFormat
 from reenact.cli.progress import progress_line
 from reenact.cli.settings import default_database, given
@@ -55,11 +56,14 @@ def _binary(stream: TextIO) -> BinaryIO:
 def _redaction(options: ExportOptions) -> Redaction | None:
     if options.redact is None and not options.redact_secrets:
         return None
+    if options.redact is not None:
+        check_file(options.redact, f"--redact {options.redact}")
     key = None if options.hash_key is None else _read_key(options.hash_key)
     return Redaction(hash_key=key) if options.redact is None else read_redaction(options.redact, hash_key=key)
 
 
 def _read_key(file: str) -> bytes:
+    check_file(file, f"the key {file}")
     try:
         return Path(file).read_bytes().strip()
     except OSError as error:

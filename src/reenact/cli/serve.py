@@ -15,6 +15,7 @@ from reenact.cli.configuration import check_price, read_prices
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode, ServerEndedError
 from reenact.cli.interrupts import stopping
+from reenact.cli.named_files import check_file
 from reenact.cli.options import ServeOptions
 from reenact.cli.settings import given
 from reenact.cli.talk import database_of, image_of
@@ -29,6 +30,8 @@ LOOK_AROUND = 1.0
 
 def serve(options: ServeOptions, console: Console) -> int:
     """Serve until told to end; then end what runs, and return the exit code."""
+    if options.token_file is not None:
+        check_file(options.token_file, f"--token-file {options.token_file}")
     tokens = () if options.token_file is None else read_tokens(options.token_file)
     if options.token_file is not None and is_exposed(options.token_file):
         console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")

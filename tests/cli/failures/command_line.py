@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from tests.cli.failures.rows import Call, Row, Said, Section, asks, calls, error, misused
@@ -27,6 +28,19 @@ def names(option: str, name: str, content: str | bytes) -> Callable[[Stage], Cal
         return Call(arguments=("-p", "Hello", option, stage.file(name, content)))
 
     return happens
+
+
+def piped(stage: Stage) -> Call:
+    """Ask with an option that names a pipe which nobody writes."""
+    os.mkfifo(stage.directory / "policy.json")
+    return Call(arguments=("-p", "Hello", "--policy", "policy.json"))
+
+
+def huge(stage: Stage) -> Call:
+    """Ask with an option that names a file in which there is much of nothing."""
+    with (stage.directory / "policy.json").open("wb") as file:
+        file.truncate(10_000_001)
+    return Call(arguments=("-p", "Hello", "--policy", "policy.json"))
 
 
 OPTIONS = Section(
@@ -160,6 +174,27 @@ FILES = Section(
             code=2,
             type="invalid_configuration",
             says=error("--mcp-config mcp.json: mcpServers.files: …"),
+        ),
+        Row(
+            what="`--mcp-config` that is a device",
+            happens=asks("--mcp-config", "/dev/zero"),
+            code=2,
+            type="invalid_configuration",
+            says=error("--mcp-config /dev/zero: it is no regular file; …"),
+        ),
+        Row(
+            what="`--policy` that is a pipe which nobody writes",
+            happens=piped,
+            code=2,
+            type="invalid_configuration",
+            says=error("--policy policy.json: it is no regular file; …"),
+        ),
+        Row(
+            what="`--policy` that is huge",
+            happens=huge,
+            code=2,
+            type="invalid_configuration",
+            says=error("--policy policy.json: it has more than 10,000,000 bytes, which are read at most"),
         ),
         Row(
             what="`--policy` that is no policy",
