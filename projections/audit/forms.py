@@ -31,21 +31,52 @@ class Forms(Protocol):
 
 def named(value: object) -> Any:  # noqa: ANN401 - plain data of any type
     """Return the value as plain data, with the fields of structs by their names."""
+    try:
+        return _named(value)
+    except RecursionError:  # the log holds what is nested more deeply than Python's functions may be
+        return _named_however_deep(value)
+
+
+def _named(value: object) -> Any:  # noqa: ANN401 - likewise
     if type(value) in _PLAIN:
         return value
     if isinstance(value, msgspec.Struct):
         tag, names = _known(type(value))
         fields = {} if tag is None else {tag[0]: tag[1]}
         for name in names:
-            fields[name] = named(getattr(value, name))
+            fields[name] = _named(getattr(value, name))
         return fields
     if isinstance(value, float):
         return value if isfinite(value) else None
     if is_mapping(value):
-        return {str(key): named(one) for key, one in value.items()}
+        return {str(key): _named(one) for key, one in value.items()}
     if is_sequence(value):
-        return [named(one) for one in value]
+        return [_named(one) for one in value]
     return msgspec.to_builtins(value)
+
+
+def _named_however_deep(value: object) -> Any:  # noqa: ANN401 - likewise
+    """Return the same, slower: each container is made with its places, which are filled one after the other."""
+    whole: list[Any] = [value]
+    places: list[tuple[Any, Any]] = [(whole, 0)]
+    while places:
+        container, place = places.pop()
+        one = container[place]
+        if isinstance(one, msgspec.Struct):
+            tag, names = _known(type(one))
+            made: Any = ({} if tag is None else {tag[0]: tag[1]}) | {name: getattr(one, name) for name in names}
+            inner: Any = names
+        elif is_mapping(one):
+            made = {str(key): part for key, part in one.items()}
+            inner = made
+        elif is_sequence(one):
+            made = list(one)
+            inner = range(len(made))
+        else:
+            made, inner = _named(one), ()
+        container[place] = made
+        places.extend((made, part) for part in inner)
+    return whole[0]
 
 
 @cache

@@ -59,7 +59,10 @@ def test_what_cannot_be_remembered_is_an_error(tmp_path: Path) -> None:
 
 
 def test_of_many_who_trust_something_at_once_none_is_lost(tmp_path: Path) -> None:
+    def add(number: int) -> None:
+        Trust(tmp_path).add(Path(f"/{number}"), "one")
+
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: Trust(tmp_path).add(Path(f"/{number}"), "one"), range(24)))
+        list(pool.map(add, range(24)))
 
     assert all(Trust(tmp_path).covers(Path(f"/{number}"), "one") for number in range(24))
