@@ -88,13 +88,22 @@ def _known(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any] | None, tuple[st
 
 def agree(shown: object, own: object) -> bool:
     """Return whether what was shown of a value, perhaps by a version that knew fewer fields, is what it says."""
-    if type(shown) is not type(own):
-        return False
-    if is_object(shown) and is_object(own):
-        return shown.keys() <= own.keys() and all(agree(one, own[name]) for name, one in shown.items())
-    if is_array(shown) and is_array(own):
-        return len(shown) == len(own) and all(map(agree, shown, own))
-    return shown == own
+    pairs = [(shown, own)]
+    while pairs:
+        one, other = pairs.pop()
+        if type(one) is not type(other):
+            return False
+        if is_object(one) and is_object(other):
+            if not one.keys() <= other.keys():
+                return False
+            pairs.extend((part, other[name]) for name, part in one.items())
+        elif is_array(one) and is_array(other):
+            if len(one) != len(other):
+                return False
+            pairs.extend(zip(one, other, strict=True))
+        elif one != other:
+            return False
+    return True
 
 
 def time_of(recorded_at: int) -> datetime | None:

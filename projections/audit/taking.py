@@ -139,7 +139,10 @@ class Taking:
             return self._cleaned(owner, field, value, name)
         if isinstance(value, int | float | None) and not may_be(type(owner), field).text:
             return value
-        return self.free(value, paths, name)
+        try:
+            return self.free(value, paths, name)
+        except RecursionError:  # what is too deep to be looked through may hold anything, so that all of it goes
+            return self._taken(type(owner), field, value, paths, name)
 
     def _cleaned(self, owner: msgspec.Struct, field: str, value: str, name: str) -> str:
         if not may_be(type(owner), field).text:

@@ -451,6 +451,28 @@ def test_the_call_of_a_tool_that_nobody_has_seen_may_be_any(tmp_path: Path) -> N
     _is_whole(tmp_path / "a.jsonl", events=exported.events)
 
 
+def test_what_is_nested_too_deeply_to_be_looked_through_does_not_leave_and_the_rest_does(tmp_path: Path) -> None:
+    deep: Any = KEY
+    for _ in range(900):
+        deep = {"in": deep}
+    world = World()
+    world.create("a", "x")
+    world.run("a")
+    world.say("a", "write")
+    world.ask("a", TextBlock("the rest"), ToolUseBlock("t1", "send", {"body": deep, "to": "ann"}))
+    write(world.log, tmp_path / "log.db")
+
+    export_log(tmp_path / "log.db", tmp_path / "whole.jsonl")
+    export_log(tmp_path / "log.db", tmp_path / "clean.jsonl", redaction=Redaction())
+    import_log(tmp_path / "clean.jsonl", tmp_path / "other.db")
+
+    assert KEY in (tmp_path / "whole.jsonl").read_text()
+    clean = (tmp_path / "clean.jsonl").read_text()
+    assert KEY not in clean
+    assert "the rest" in clean
+    assert verify_log(tmp_path / "other.db").findings == ()
+
+
 def test_a_policy_is_read_from_a_file(tmp_path: Path) -> None:
     policy: dict[str, Any] = {
         "fields": ["message-accepted.content"],
