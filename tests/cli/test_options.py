@@ -201,3 +201,8 @@ def test_a_failure_that_settings_want_as_json_is_json(run: Run, environ: dict[st
     assert run("-p", "Hello", "--continue", "--resume", "x").out == "", "what the command line says is read first"
     assert run("-p", "Hello", "--resume", "x").result["error"]["type"] == "session_not_found"
     assert run("-p", "Hello", "--output-format", "text").out == "Hello from mock!\n"
+
+
+def test_a_value_that_looks_like_an_option_may_be_meant(run: Run) -> None:
+    assert run("--print=--continue").code == 0
+    assert run("-p", "--no-option-of-ours").code == 0

@@ -35,13 +35,15 @@ from reenact.cli.failures import UNEXPECTED, ExitCode, OutputLostError, Terminat
 from reenact.cli.interrupts import cleaning_up, ending_on_request
 from reenact.cli.manual import Section
 from reenact.cli.options import OutputFormat, TalkOptions, wants_json
-from reenact.cli.parsing import Group, explained, given, help_for, options_of
+from reenact.cli.parsing import Group, explained, given, help_for, options_of, refuse_options_as_values
 from reenact.cli.settings import has_settings, in_ci, state_directory
 from reenact.cli.starting import look_for_garbage_seldom
 from reenact.domain.errors import ReenactError
 
 COMPLETE: Final = "_REENACT_COMPLETE"
 """The variable by which the scripts of shells ask what may be typed."""
+_TEXTS: Final = ("prompt", "resume", "model", "system_prompt")
+"""Options whose values may be any text, also one that looks like an option."""
 _ANYWHERE: Final = frozenset({"database", "debug"})
 """What may be given before a subcommand."""
 
@@ -123,6 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command: Command | int | None = None
         try:
             with console.losing_output(), _hearing_of_closed_pipes():  # help is printed here
+                refuse_options_as_values(arguments, _parser(), _TEXTS)
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
             console.flush()

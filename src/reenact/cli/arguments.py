@@ -86,6 +86,8 @@ def _number(text: str | None) -> float | None:
 
 def _database(context: typer.Context, value: str | None) -> str | None:
     """Return the log of a subcommand: what is named behind it or before it, or else what the user prefers."""
+    if value is not None and not value.strip():
+        raise typer.TyperException("--db names a file, or a sqlite:/// URL, and not nothing")
     if value or context.parent is None:
         return value
     before: str | None = context.obj

@@ -125,6 +125,27 @@ def given(context: typer.Context) -> frozenset[str]:
     return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
+def refuse_options_as_values(arguments: Sequence[str], root: TyperGroup, takers: Iterable[str]) -> None:
+    """Refuse an option that stands where one of the `takers` has its value, which was probably forgotten.
+
+    Raises:
+        TyperException: there is one; the message says how to mean it.
+    """
+    known = {*options_of(root), *ALWAYS}
+    wanting = {name for name, one in options_of(root).items() if one.name in set(takers)}
+    place = 0
+    while place < len(arguments):
+        name = arguments[place]
+        if name in root.commands or name == "--":
+            return
+        option = options_of(root).get(name)
+        value = arguments[place + 1] if place + 1 < len(arguments) else ""
+        if name in wanting and value in known:
+            long = max(spellings(options_of(root)[name]), key=len)
+            raise typer.TyperException(f"{name} has no value, for {value} is an option; {long}={value} would mean it")
+        place += 1 if option is None or option.is_flag else 2
+
+
 def _is_of_one_dash(word: str, option: str) -> bool:
     """Return whether a word with one dash was taken for several options of one letter, of which this is the first."""
     return len(option) == 2 and option[1] != "-" and word.startswith(option) and len(word) > 2  # noqa: PLR2004

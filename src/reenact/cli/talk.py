@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from reenact._runtime import Runtime
 from reenact.cli.allowing import warn_of_unknown
@@ -22,7 +26,7 @@ from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.script import Script
 from reenact.cli.settings import default_database, given
 from reenact.cli.tools import Offered, functions_of, load_tools
-from reenact.domain.errors import ConfigurationError, InvalidInputError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError
 from reenact.domain.image import Image, define
 from reenact.domain.loop.rules import MAX_STEPS
 from reenact.domain.messages import check_message, check_text
@@ -170,6 +174,9 @@ def database_of(database: str | None, console: Console) -> str:
     """Return which log is meant; the directory of the default one is made."""
     named = database or given(console.environ, "REENACT_DB")
     if named is not None:
+        with contextlib.suppress(OSError, ValueError):
+            if stat.S_ISCHR(Path(named).stat().st_mode):
+                raise LogUnusableError(f"{named} is a device, which keeps nothing; choose a file")
         return named
     path = default_database(console.environ)
     try:
@@ -194,14 +201,27 @@ def _announce(current: Current, console: Console) -> None:
 
 
 def _all_of_it(console: Console) -> str:
-    return _decoded(console.input().read())
+    with _readable():
+        return _decoded(console.input().read())
 
 
 def _lines(console: Console) -> Iterator[str]:
-    for line in console.input():
-        text = _decoded(line).strip()
-        if text:
-            yield text
+    with _readable():
+        for line in console.input():
+            text = _decoded(line).strip()
+            if text:
+                yield text
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    """Raise `NoInputError` if standard input is none that can be read."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.EBADF, errno.EISDIR}:
+            raise
+        raise NoInputError(f"standard input cannot be read: {error.strerror}") from error
 
 
 def _decoded(data: bytes) -> str:

@@ -61,6 +61,27 @@ OPTIONS = Section(
             says=misused("Option '-p' requires an argument."),
         ),
         Row(
+            what="an option where another has its value",
+            happens=calls("-p", "--continue"),
+            code=2,
+            type="invalid_arguments",
+            says=misused("-p has no value, for --continue is an option; --print=--continue would mean it"),
+        ),
+        Row(
+            what="a log without a name",
+            happens=asks("--db", ""),
+            code=2,
+            type="invalid_arguments",
+            says=misused("--db names a file, or a sqlite:/// URL, and not nothing"),
+        ),
+        Row(
+            what="a device in the place of a log",
+            happens=asks("--db", "/dev/null"),
+            code=2,
+            type="log_unusable",
+            says=error("/dev/null is a device, which keeps nothing; choose a file"),
+        ),
+        Row(
             what="a value that an option does not take",
             happens=asks("--timeout", "soon"),
             code=2,
