@@ -81,7 +81,7 @@ class Between(Told):
 
     def createLock(self) -> None:  # noqa: N802 - the name that logging calls
         """Have one lock with all that is written there, so that nobody waits for two in two orders."""
-        self.lock = FLOOR.lock
+        self.lock = FLOOR.lock  # pyright: ignore[reportAttributeAccessIssue] - typeshed has a lock of one kind only
 
     def emit(self, record: LogRecord) -> None:
         """Write the record, now or as soon as it can be."""
