@@ -458,8 +458,8 @@ def test_what_is_nested_too_deeply_to_be_looked_through_does_not_leave_and_the_r
     world = World()
     world.create("a", "x")
     world.run("a")
-    world.say("a", "write")
-    world.ask("a", TextBlock("the rest"), ToolUseBlock("t1", "send", {"body": deep, "to": "ann"}))
+    world.say("a", "the rest")
+    world.ask("a", ToolUseBlock("t1", "send", {"body": deep, "to": "ann"}))
     write(world.log, tmp_path / "log.db")
 
     export_log(tmp_path / "log.db", tmp_path / "whole.jsonl")
