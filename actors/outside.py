@@ -36,10 +36,17 @@ class OutsideLoop:
 
         Raises:
             RuntimeClosedError: the loop is closed; the coroutine is closed, too.
+            OSError: there are no descriptors left for the loop; likewise.
+            RuntimeError: there can be no more threads; likewise.
         """
         with self._lock:
             if not self._closed:
-                return asyncio.run_coroutine_threadsafe(work, self._loop or self._start())
+                try:
+                    loop = self._loop or self._start()
+                except BaseException:
+                    work.close()
+                    raise
+                return asyncio.run_coroutine_threadsafe(work, loop)
         work.close()
         msg = "the runtime is closed; nothing can reach the outside world any more"
         raise RuntimeClosedError(msg)
@@ -55,10 +62,15 @@ class OutsideLoop:
             thread.join()
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(self._loop,), name="reenact-outside", daemon=True)
-        self._thread.start()
-        return self._loop
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._run, args=(loop,), name="reenact-outside", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            loop.close()
+            raise
+        self._loop, self._thread = loop, thread
+        return loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)

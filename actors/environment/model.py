@@ -123,7 +123,12 @@ class EffectorActor(PooledActor):
         except ReenactError as error:
             reports(failure_of(error))
             return
-        self._answer = self._outside.spawn(self._driving.answer(messages, reports, too_long=too_long))
+        try:
+            self._answer = self._outside.spawn(self._driving.answer(messages, reports, too_long=too_long))
+        except RuntimeClosedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - no descriptors, no threads: whatever it is, the turn has to end
+            reports(failure_of(error))
 
     def _run(self, run: _Run) -> None:
         reports = Reports(run.turn_id, self._receptor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -264,3 +266,15 @@ def test_streams_that_are_closed_are_no_failure(run: Run, monkeypatch: pytest.Mo
         answered = run("-p", "x")
 
     assert answered.code == 0
+
+
+def test_a_turn_for_which_the_system_has_no_descriptors_left_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("reenact.actors.outside.asyncio.new_event_loop", none_left)
+
+    done = run("-p", "x", "--output-format", "json")
+
+    assert done.code == 1
+    assert "Too many open files" in done.result["error"]["message"]

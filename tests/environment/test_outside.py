@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 from collections.abc import Callable
 
@@ -158,3 +160,32 @@ def test_work_that_was_spawned_just_before_the_end_still_cleans_up(outside: Outs
     outside.close()
 
     assert sorted(cleaned) == sorted([*range(20), *range(20)])
+
+
+def test_a_loop_that_cannot_be_made_is_told_to_whoever_asks_and_made_when_it_can_be(
+    outside: OutsideLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+
+    async def work() -> None:
+        done.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reenact.actors.outside.asyncio.new_event_loop", out_of_descriptors)
+        with pytest.raises(OSError, match="Too many open files"):
+            outside.spawn(work())
+    with monkeypatch.context() as patch:
+        patch.setattr("reenact.actors.outside.threading.Thread.start", out_of_threads)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            outside.spawn(work())
+
+    outside.spawn(work()).result(PATIENCE)
+    assert done.is_set()
+
+
+def out_of_descriptors() -> asyncio.AbstractEventLoop:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def out_of_threads(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
