@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib
 import os
@@ -80,8 +81,10 @@ def powerless() -> None:
 
 
 def cramped() -> None:
-    """Let no file grow beyond a size that a log soon has."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL))
+    """Let no file grow beyond a size that a log soon has, until the command is over: what is measured may then."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, most))
+    atexit.register(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
 
 
 def homeless() -> None:
