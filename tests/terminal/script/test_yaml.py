@@ -88,7 +88,7 @@ def test_not_a_number_is_one() -> None:
         ("a: \x07", "line 1, column 4: the character U+0007 is not allowed in YAML"),
         ("[" * 200 + "]" * 200, "line 1, column 102: it is nested more than 100 deep"),
         ("x" * (LARGEST + 1), "it has 1,000,001 characters; 1,000,000 are read at most"),
-        ('"\\U00110000"', "line 1, column 2: the escape"),
+        ('"\\U00110000"', "line 1, column 2: the escape \\U00110000 is no character"),
     ],
 )
 def test_what_is_more_or_less_than_data_is_refused_with_its_place(text: str, problem: str) -> None:
