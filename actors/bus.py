@@ -10,25 +10,25 @@ it joins them again. What all have passed is garbage.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, Final, Self
 
 import msgspec
 
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.commands import CATALOGUE, Request, Response
-from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import ContainerCreated, Context, Envelope, EventData, ImageRegistered
-from reenact.domain.messages import instant
+from reenact.domain.messages import check_text, instant
 
 logger = logging.getLogger("reenact.events")
 Handler = Callable[[Envelope], object]
 GRACE: Final = 0.25
 """How long, in seconds, a handler may hold up the handlers of others."""
-UNHEARD: Final = 256
-"""So many commits that nobody wants to hear of may be kept before the dispatcher passes over them."""
 PATIENCE: Final = 5.0
 """How long, in seconds, closing waits for handlers that do not return."""
 
@@ -56,6 +56,10 @@ class _Node:
         """Yield the type of each event."""
         return (entry.type for _, _, entry in self._entries)
 
+    def session(self, index: int) -> str | None:
+        """Return the session that an event is of, or None."""
+        return self._entries[index][0].segment.context.get("session_id")
+
     def envelope(self, index: int) -> Envelope:
         """Return what is heard of an event; made when somebody first listens, and then the same for all."""
         with self._lock:
@@ -75,17 +79,25 @@ class _Node:
 class Subscription:
     """One handler and what it has yet to hear. Call it, as often as you like, or leave its `with` block to end it."""
 
-    def __init__(self, forget: Callable[[Subscription], None], type: str | None, handler: Handler, begin: int) -> None:  # noqa: A002
-        self._forget = forget
-        self._handler = handler
+    def __init__(
+        self,
+        end: Callable[[Subscription], int],
+        type: str | None,  # noqa: A002
+        handler: Handler,
+        session_id: str | None,
+        begin: int,
+    ) -> None:
+        self._end = end
+        self.handler = handler
         self.type = type
+        self.session_id = session_id
         self.begin = begin
-        self.active = True
+        self.end: float = math.inf
+        """The number of the first event that it does not hear any more."""
         self.alone = False
 
     def __call__(self) -> None:
-        self.active = False
-        self._forget(self)
+        self.end = min(self.end, self._end(self))
 
     def __enter__(self) -> Self:
         return self
@@ -93,16 +105,19 @@ class Subscription:
     def __exit__(self, *exc: object) -> None:
         self()
 
+    @property
+    def active(self) -> bool:
+        """Whether nobody has ended it."""
+        return self.end == math.inf
+
     def listens_to(self, type: str) -> bool:  # noqa: A002 - the word users know it by
         """Return whether the handler is for events of this type."""
         return self.type is None or self.type == type
 
-    def handle(self, envelope: Envelope) -> None:
-        """Call the handler; what it raises is logged."""
-        try:
-            self._handler(envelope)
-        except BaseException:  # a handler is a stranger's code: nothing that it raises may harm anybody else
-            logger.exception("a handler of %r raised; the event was %s", envelope.type, envelope.id)
+    def hears(self, node: _Node, index: int) -> bool:
+        """Return whether the handler is for this event, provided that it is for events of its type."""
+        within = self.begin <= node.start + index < self.end
+        return within and (self.session_id is None or self.session_id == node.session(index))
 
 
 class _Walk:
@@ -113,20 +128,42 @@ class _Walk:
         self.begin = self.index = begin
         self.passed = passed
         """Who has had the event at `index`."""
+        self.listeners: tuple[Subscription, ...] | None = None
+        """Who is for events of its type; one that a handler ends meanwhile still has this event."""
         self.calling: Subscription | None = None
         self.since = 0.0
         self.taken_over = False
         """Whether another thread goes on with the walk, and this one only with the subscription it is calling."""
 
 
-class _Here(threading.local):
-    """The bus and the event that the present thread is dispatching, if it is."""
+class _Handling:
+    """A call of a handler: which event it is about; None when it is over."""
 
-    bus: SystemBus | None = None
-    number: int = 0
+    def __init__(self, source: object, number: int) -> None:
+        self.source = source
+        self.number: int | None = number
 
 
-_here = _Here()
+_handling: ContextVar[_Handling | None] = ContextVar("_handling", default=None)
+"""The present call, also in a coroutine: it is scheduled from the handlers' thread, and has a copy of its context."""
+
+
+def handle(source: object, number: int, handler: Handler, envelope: Envelope) -> None:
+    """Call the handler with the event of this number of the source; what it raises is logged."""
+    handling = _Handling(source, number)
+    _handling.set(handling)
+    try:
+        handler(envelope)
+    except BaseException:  # a handler is a stranger's code: nothing that it raises may harm anybody else
+        logger.exception("a handler of %r raised; the event was %s", envelope.type, envelope.id)
+    finally:
+        handling.number = None
+
+
+def handled(source: object) -> int | None:
+    """Return the number of the source's event that is being handled, if this is called in a handler."""
+    handling = _handling.get()
+    return handling.number if handling is not None and handling.source is source else None
 
 
 class SystemBus:
@@ -139,7 +176,8 @@ class SystemBus:
         self._subscriptions: tuple[Subscription, ...] = ()
         self._by_type: dict[str, tuple[Subscription, ...]] = {}
         self._wanted: frozenset[str] | None = frozenset()
-        self._unheard = 0
+        self._idle = True
+        """Whether all that was published has been handled."""
         self._walk: _Walk | None = None
         self._threads: set[threading.Thread] = set()
         self._relieving = threading.Lock()
@@ -153,39 +191,43 @@ class SystemBus:
             if self._closed:
                 return
             node = _Node(publications, self._tail.end, self._new_id)
+            # Waking the dispatcher costs more than all the rest, and keeping the event for it may cost much memory. As
+            # long as it is at work, a handler may still subscribe to what comes behind the event that it handles.
+            if self._idle and self._wanted is not None and self._wanted.isdisjoint(node.types()):
+                return
+            self._idle = False
             self._tail.next = node
             self._tail = node
-            if self._walk is None:
-                return
-            # Waking a thread costs more than all the rest: it can wait until there is something that somebody wants.
-            self._unheard += 1
-            wanted = self._wanted
-            if wanted is None or self._unheard > UNHEARD or not wanted.isdisjoint(node.types()):
-                self._unheard = 0
-                self._changed.notify_all()
+            self._changed.notify_all()
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> None:
         """Publish one event that no session's feed keeps; `at` is microseconds since 1970-01-01 UTC."""
         segment = Segment(dict(context), (Entry(data.event_type, at, data),))
         self.publish((Publication(None, None, segment),))
 
-    def subscribe(self, type: str | None, handler: Handler) -> Subscription:  # noqa: A002 - the word users know it by
-        """Call the handler with each event of the type (with all, if None) that is published from now on.
+    def subscribe(
+        self,
+        type: str | None,  # noqa: A002 - the word users know it by
+        handler: Handler,
+        session_id: str | None = None,
+    ) -> Subscription:
+        """Call the handler with each event of the type (all, if None), of the session (any, if None), from now on.
 
-        Subscribing inside a handler begins with the event after the one being handled.
+        Subscribing and unsubscribing inside a handler takes effect with the event after the one being handled.
 
         Raises:
             UnknownEventTypeError: the type is not in the catalogue.
             RuntimeClosedError: the runtime is closed.
         """
-        if type is not None and type not in CATALOGUE:
-            raise UnknownEventTypeError(type)
+        if type is not None:
+            check_type(type)
         with self._changed:
             if self._closed:
                 msg = "the runtime is closed; nothing more will be heard"
                 raise RuntimeClosedError(msg)
-            begin = _here.number + 1 if _here.bus is self else self._tail.end
-            subscription = Subscription(self._forget, type, handler, begin)
+            number = handled(self)
+            begin = self._tail.end if number is None else number + 1
+            subscription = Subscription(self._end, type, handler, session_id, begin)
             self._serve((*self._subscriptions, subscription))
             if self._walk is None:
                 tail = self._tail
@@ -201,7 +243,7 @@ class SystemBus:
             self._changed.notify_all()
         self._busy.set()
         self._ended.set()
-        if _here.bus is self:  # closed inside a handler: what is left is heard when it returns
+        if threading.current_thread() in self._threads:  # in a handler: what is left is heard when it returns
             return
         deadline = time.monotonic() + PATIENCE
         while alive := [thread for thread in tuple(self._threads) if thread.is_alive()]:  # one may bring on another
@@ -211,9 +253,12 @@ class SystemBus:
             logger.warning("a handler has not returned within %s s; it is left behind", PATIENCE)
             return
 
-    def _forget(self, subscription: Subscription) -> None:
+    def _end(self, subscription: Subscription) -> int:
+        """Serve the subscription no more; return the number of the first event that it does not hear."""
         with self._changed:
             self._serve(tuple(other for other in self._subscriptions if other is not subscription))
+        number = handled(self)
+        return 0 if number is None else number + 1
 
     def _serve(self, subscriptions: tuple[Subscription, ...]) -> None:
         self._subscriptions = subscriptions
@@ -241,15 +286,16 @@ class SystemBus:
 
     def _dispatch(self, walk: _Walk) -> None:
         """Call the handlers of one event after the other, until the bus is closed and all is heard."""
-        _here.bus = self
         while True:
             for index, type_ in enumerate(walk.node.types()):
                 if index < walk.begin:
                     continue
                 walk.index = index
-                if (self._wanted is None or type_ in self._wanted) and not self._tell_all(walk, type_):
+                wanted = self._wanted is None or type_ in self._wanted or walk.listeners is not None
+                if wanted and not self._tell_all(walk, type_):
                     return
                 walk.passed.clear()
+                walk.listeners = None
             following = self._after(walk.node)
             if following is None:
                 return
@@ -257,17 +303,15 @@ class SystemBus:
 
     def _tell_all(self, walk: _Walk, type_: str) -> bool:
         """Call the handlers that want the event; return False if this thread has lost its place meanwhile."""
-        number = walk.node.start + walk.index
-        for subscription in self._listeners(type_):
-            if subscription.alone or not subscription.active or number < subscription.begin:
+        if walk.listeners is None:
+            walk.listeners = self._listeners(type_)
+        for subscription in walk.listeners:
+            if subscription.alone or subscription in walk.passed or not subscription.hears(walk.node, walk.index):
                 continue
-            if subscription in walk.passed:
-                continue
-            _here.number = number
             walk.since, walk.calling = time.monotonic(), subscription
             if not self._busy.is_set():
                 self._busy.set()
-            subscription.handle(walk.node.envelope(walk.index))
+            handle(self, walk.node.start + walk.index, subscription.handler, walk.node.envelope(walk.index))
             with self._relieving:
                 walk.calling = None
             if walk.taken_over:
@@ -280,6 +324,7 @@ class SystemBus:
         with self._changed:
             if node.next is None and not self._closed:
                 self._busy.clear()
+                self._idle = True
             while node.next is None and not self._closed:
                 self._changed.wait()
             return node.next
@@ -302,24 +347,41 @@ class SystemBus:
             walk.taken_over = True
             walk.calling.alone = True
             self._walk = _Walk(walk.node, walk.index, walk.passed | {walk.calling})
+            self._walk.listeners = walk.listeners
             self._start(self._dispatch, self._walk)
 
     def _go_on_alone(self, subscription: Subscription, node: _Node, index: int) -> None:
         """Catch up with the others on this thread, then let the dispatcher serve the subscription again."""
         while True:
             for place, type_ in enumerate(node.types()):
-                number = node.start + place
-                if place < index or number < subscription.begin or not subscription.active:
-                    continue
-                if subscription.listens_to(type_):
-                    _here.number = number
-                    subscription.handle(node.envelope(place))
+                if place >= index and subscription.listens_to(type_) and subscription.hears(node, place):
+                    handle(self, node.start + place, subscription.handler, node.envelope(place))
             with self._changed:
-                if node.next is None or not subscription.active:
+                if node.next is None or subscription.end <= node.end:
                     subscription.begin = max(subscription.begin, node.end)
                     subscription.alone = False
                     return
                 node, index = node.next, 0
+
+
+def check_type(type_: object) -> str:
+    """Return the name of a type of events, or raise `UnknownEventTypeError`."""
+    if isinstance(type_, str) and type_ in CATALOGUE:
+        return type_
+    raise UnknownEventTypeError(type_, CATALOGUE)
+
+
+def check_handler(handler: object) -> Handler:
+    """Return what can be called with events, or raise `InvalidInputError`."""
+    if callable(handler):
+        return handler
+    msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"
+    raise InvalidInputError(msg)
+
+
+def check_session(session_id: object) -> str | None:
+    """Return the id of the session whose events are to be heard, None for all; or raise `InvalidInputError`."""
+    return None if session_id is None else check_text("the session's id", session_id)
 
 
 def open_up(segment: Segment, new_id: Callable[[str], str]) -> Iterator[Envelope]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reenact.actors.bus import Handler, Subscription, SystemBus
+from reenact.actors.bus import Handler, Subscription, SystemBus, check_handler, check_session, check_type
 from reenact.actors.doing import Deciding, Doing
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.hub import Feed
@@ -14,7 +14,6 @@ from reenact.actors.feed.subscription import Subscription as Following
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.content import Content
-from reenact.domain.errors import InvalidInputError, UnknownEventTypeError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message, check_text
@@ -31,9 +30,12 @@ class Containers:
     def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
         """Create a container and return it.
 
+        A name, as an id, says something in a list and fits into any database: it has at least one character that is
+        not blank, at most 1,024 bytes in UTF-8, no NUL and no lone surrogate. Names need not be unique.
+
         Raises:
             AlreadyExistsError: a container with the supplied id exists.
-            InvalidInputError: the name or the id is empty, too long or not valid Unicode.
+            InvalidInputError: the name or the id is not like that.
         """
         return self._do.create_container(name, container_id)
 
@@ -198,6 +200,29 @@ class Sessions:
         """
         return self._do.usage(session_id)
 
+    def list(
+        self,
+        *,
+        container_id: str | None = None,
+        waiting: bool | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[SessionInfo]:
+        """Return sessions, the newest first: a page of at most `limit`, 1 to 1000.
+
+        Args:
+            container_id: only those of this container.
+            waiting: only those with a call that waits for a person; if False, only those without one.
+            after: the id of the last session of the page before; also if that was deleted since.
+            limit: how many to return at the most.
+
+        Raises:
+            ContainerNotFoundError: there is no such container.
+            SessionNotFoundError: there never was a session with the id `after`.
+            InvalidInputError: the limit is out of range.
+        """
+        return self._do.list_sessions(container_id, waiting=waiting, after=after, limit=limit)
+
 
 class Agents:
     """Agents: live runs of sessions. `runtime.agents`."""
@@ -251,6 +276,7 @@ class Agents:
         Raises:
             CallNotPendingError: no such call waits for approval: it was decided already, say.
             StaleApprovalError: the call, or the policies, are not those that the digest stands for.
+            ToolUnavailableError: the function behind the tool is not there; the call goes on waiting.
             InvalidInputError: calls of several sessions have this id, or the arguments are no JSON object.
             SessionNotFoundError: there is no such session.
             AgentNotFoundError: no live agent has this id.
@@ -343,25 +369,32 @@ class Events:
         self._sweep = sweep
         self._check = check
 
-    def on(self, type: str, handler: Handler) -> Subscription:  # noqa: A002 - the word users know it by
-        """Call the handler with each event of the type that is published from now on.
+    def on(
+        self,
+        type: str,  # noqa: A002 - the word users know it by
+        handler: Handler,
+        *,
+        session_id: str | None = None,
+    ) -> Subscription:
+        """Call the handler with each event of the type that is published from now on: of one session, or of all.
 
         Events come in order, one at a time, and all handlers have had an event before any has the next. They run on a
         thread that is neither the publisher's nor an actor's, and may call any facade. One that does not return
         within 250 ms goes on at its own pace, on a thread of its own. What it raises is logged on `reenact.events`
-        and harms nobody.
+        and harms nobody. A handler that subscribes or unsubscribes changes what is heard from the next event on.
+        The session need not exist yet.
 
         Raises:
             UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
-            InvalidInputError: the handler cannot be called.
+            InvalidInputError: the handler cannot be called, or no session can have this id.
         """
         self._check()
-        return self._bus.subscribe(_named(type), _callable(handler))
+        return self._bus.subscribe(check_type(type), check_handler(handler), check_session(session_id))
 
-    def on_all(self, handler: Handler) -> Subscription:
+    def on_all(self, handler: Handler, *, session_id: str | None = None) -> Subscription:
         """Call the handler with every event that is published from now on, as `on` does."""
         self._check()
-        return self._bus.subscribe(None, _callable(handler))
+        return self._bus.subscribe(None, check_handler(handler), check_session(session_id))
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
@@ -395,16 +428,3 @@ class Events:
         """
         self._check()
         return self._sweep()
-
-
-def _named(type_: object) -> str:
-    if isinstance(type_, str):
-        return type_
-    raise UnknownEventTypeError(type_)
-
-
-def _callable(handler: object) -> Handler:
-    if callable(handler):
-        return handler
-    msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"
-    raise InvalidInputError(msg)

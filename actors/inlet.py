@@ -23,7 +23,7 @@ from reenact.domain.agent import Failure, SoFar
 from reenact.domain.answer import Answer, gather
 from reenact.domain.commands import CATALOGUE
 from reenact.domain.conversation import Conversation
-from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, UnknownEventTypeError
+from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, UnknownEventTypeError, reading
 from reenact.domain.events import (
     AgentStateChanged,
     ContextCompressed,
@@ -266,7 +266,7 @@ class Channel:
     def on(self, type: str, handler: Handler) -> _Off:  # noqa: A002 - the word users know it by
         """See `SystemBusConsumer.on`."""
         if type not in CATALOGUE:
-            raise UnknownEventTypeError(type)
+            raise UnknownEventTypeError(type, CATALOGUE)
         return self._add(type, handler)
 
     def on_all(self, handler: Handler) -> _Off:
@@ -343,6 +343,8 @@ def so_far_of(answer: Answer, responding: bool, failure: Failure | None) -> SoFa
         model=answer.model,
         responding=responding,
         failure=failure,
+        stop_sequence=answer.stop_sequence,
+        stop_details=answer.stop_details,
     )
 
 
@@ -351,12 +353,13 @@ def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
     published: list[StreamData] = []
     responding = False
     for row in journal.read_feed_backwards(session_id):
-        of_row: list[EventData] = [
-            msgspec.convert(entry.data, CATALOGUE[entry.type])
-            for segment in row.segments
-            if segment.context.get("turn_id") == turn_id
-            for entry in segment.entries
-        ]
+        with reading(f"row {row.first_cursor} of the feed of {row.topic!r}"):
+            of_row: list[EventData] = [
+                msgspec.convert(entry.data, CATALOGUE[entry.type])
+                for segment in row.segments
+                if segment.context.get("turn_id") == turn_id
+                for entry in segment.entries
+            ]
         begun = [number for number, event in enumerate(of_row) if isinstance(event, TurnStarted | StepStarted)]
         of_answer = of_row[begun[-1] :] if begun else of_row
         published[:0] = [event for event in of_answer if isinstance(event, StreamData)]

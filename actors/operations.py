@@ -12,6 +12,7 @@ import msgspec
 from reenact.actors.branching import begun, derived_id, point_at, point_before_last_message
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.shelf import ToolShelf
+from reenact.actors.feed.replay import cursor_of_turn, stream_of
 from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorSystem, Reference
 from reenact.actors.once import Attempt
@@ -28,13 +29,24 @@ from reenact.domain.errors import (
     InvalidInputError,
     ReenactError,
     RuntimeClosedError,
+    SessionLockedError,
     SessionNotFoundError,
 )
-from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
-from reenact.domain.image import Definition, Image, ImageInfo, RegisterImage, define, derive, describe
+from reenact.domain.events import TurnStarted, UserMessage
+from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
+from reenact.domain.image import (
+    Definition,
+    Image,
+    ImageInfo,
+    RegisterImage,
+    check_policy_names,
+    define,
+    derive,
+    describe,
+)
 from reenact.domain.messages import Message, check_text
 from reenact.domain.once import Asked
-from reenact.domain.plain import is_sayable
+from reenact.domain.plain import check_page, is_sayable
 from reenact.domain.session import (
     Approve,
     BranchSession,
@@ -158,6 +170,7 @@ class Operations:
         image = self._shelf.with_specs(image)
         id_ = self.new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
+        check_policy_names(definition)
         registered = _ask(self._system.actor(ImageActor, id_), RegisterImage(id_, definition), timeout, attempt)
         self._shelf.put(id_, image)
         revision = len(registered.revisions)
@@ -274,6 +287,17 @@ class Operations:
         self._must_contain(container_id)
         return self.read().sessions_of(container_id)
 
+    def list_sessions(
+        self, container_id: str | None, *, waiting: bool | None, after: str | None, limit: int
+    ) -> list[SessionInfo]:
+        """See `Sessions.list`."""
+        check_page(waiting, limit)
+        if container_id is not None:
+            self._must_contain(container_id)
+        if after is not None and not is_sayable(after):
+            raise SessionNotFoundError(after)
+        return self.read().sessions(limit, after=after, container_id=container_id, waiting=waiting)
+
     def delete_session(self, session_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> bool:
         """See `Sessions.delete`."""
         self.check_open()
@@ -302,6 +326,16 @@ class Operations:
         """See `Sessions.turns`."""
         self._must_exist(session_id)
         return self.read().turns_of(session_id)
+
+    def locate_turn(self, turn_id: str) -> TurnLocation | None:
+        """See `Turns.locate`."""
+        began = self.read().turn_began(turn_id) if is_sayable(turn_id) else None
+        if began is None:
+            return None
+        session_id, with_message = began
+        first = UserMessage if with_message else TurnStarted
+        cursor = cursor_of_turn(self._journal, stream_of(session_id), turn_id, first.event_type)
+        return None if cursor is None else TurnLocation(turn_id=turn_id, session_id=session_id, cursor=cursor)
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """See `Sessions.tool_calls`."""
@@ -362,7 +396,9 @@ class Operations:
         """Return the session that a live agent runs, or raise `AgentNotFoundError`."""
         session_id = self._running(agent_id)
         if session_id is None:
-            raise AgentNotFoundError(agent_id)
+            is_session = self.session(agent_id) is not None
+            hint = f"it is a session: sessions.run({agent_id!r}) returns the id of its agent" if is_session else ""
+            raise AgentNotFoundError(agent_id, hint)
         return session_id
 
     def interrupt(self, agent_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> None:
@@ -401,7 +437,8 @@ class Operations:
         """End, or take up again, what a crash has left unfinished; each session's actor knows which."""
         recovering = [self.actor_of(id_).ask_future(WAKE) for id_ in self.read().unfinished()]
         for future in recovering:
-            future.get()
+            with contextlib.suppress(SessionLockedError):  # it goes on in another process
+                future.get()
 
     def shut_down(self) -> None:
         """Stop every agent, also one whose start was under way; running turns end as interrupted."""
@@ -432,7 +469,9 @@ class Operations:
 
     def _must_exist(self, session_id: str) -> None:
         if self.session(session_id) is None:
-            raise SessionNotFoundError(session_id)
+            running = self._running(session_id)
+            hint = "" if running is None else f"it is an agent: its session is {running!r}"
+            raise SessionNotFoundError(session_id, hint)
 
     def _must_contain(self, container_id: str) -> None:
         if is_sayable(container_id) and container_id in self._containers:

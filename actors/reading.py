@@ -61,8 +61,15 @@ class ReadModel(Protocol):
         """Return the sessions of the container, the oldest first."""
         ...
 
-    def sessions(self, *, limit: int) -> list[SessionInfo]:
-        """Return sessions of all containers, the newest first."""
+    def sessions(
+        self,
+        limit: int | None = None,
+        *,
+        after: str | None = None,
+        container_id: str | None = None,
+        waiting: bool | None = None,
+    ) -> list[SessionInfo]:
+        """Return sessions, the newest first: of one container, or with or without a call that waits for a person."""
         ...
 
     def latest_session(self) -> SessionInfo | None:
@@ -75,6 +82,10 @@ class ReadModel(Protocol):
 
     def turns_of(self, session_id: str) -> list[TurnInfo]:
         """Return the session's turns in the order of their questions, each followed by those that go on with it."""
+        ...
+
+    def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
+        """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
         ...
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from reenact.actors.asking import DEFAULT_CONTAINER
 from reenact.actors.bus import SystemBus, flat, open_up
 from reenact.actors.journal.api import Entry, Publication, Remembered, Segment
 from reenact.actors.once import Attempt, UnderWay
@@ -17,7 +18,7 @@ from reenact.actors.operations import Operations
 from reenact.actors.people import People
 from reenact.domain import commands as asked
 from reenact.domain.container import ContainerInfo
-from reenact.domain.content import check_content
+from reenact.domain.content import check_content, plain_content
 from reenact.domain.errors import (
     AlreadyExistsError,
     ContainerNotFoundError,
@@ -35,7 +36,6 @@ from reenact.domain.once import Once, digest_of
 from reenact.domain.plain import seconds_of
 from reenact.domain.session import SessionInfo
 
-DEFAULT_CONTAINER = "default"
 _ANSWERS: Final[Mapping[str, Any]] = {
     "container_create_request": ContainerInfo,
     "image_register_request": tuple[str, int],
@@ -139,11 +139,13 @@ class Requests:
     def _read(self, type_: object, given: object) -> asked.Request:
         kind = asked.REQUESTS.get(type_) if isinstance(type_, str) else None
         if kind is None:
-            raise UnknownCommandError(type_)
+            raise UnknownCommandError(type_, asked.REQUESTS)
         data = _by_name(given)
-        unknown = sorted(set(data) - set(kind.__struct_fields__))
-        if unknown:
-            msg = f"{type_} has no field {unknown[0]!r}; it has {', '.join(kind.__struct_fields__)}"
+        if kind is asked.MessageSendRequest and "content" in data:
+            data["content"] = plain_content(data["content"])
+        unknown = next((name for name in data if name not in kind.__struct_fields__), None)
+        if unknown is not None:
+            msg = f"{type_} has no field {unknown!r}; it has {', '.join(kind.__struct_fields__)}"
             raise InvalidInputError(msg)
         try:
             request = msgspec.convert(data, kind, from_attributes=True)
@@ -189,6 +191,10 @@ class Requests:
                 return do.session(request.session_id)
             case asked.SessionListRequest():
                 return do.sessions_of(request.container_id)
+            case asked.SessionPageRequest():
+                return do.list_sessions(
+                    request.container_id, waiting=request.waiting, after=request.after, limit=request.limit
+                )
             case asked.SessionDeleteRequest():
                 return do.delete_session(request.session_id, timeout=timeout, attempt=attempt)
             case asked.SessionRunRequest():
@@ -201,6 +207,8 @@ class Requests:
                 return do.tool_calls(request.session_id)
             case asked.SessionUsageRequest():
                 return do.usage(request.session_id)
+            case asked.TurnLocateRequest():
+                return do.locate_turn(request.turn_id)
             case asked.AgentGetRequest():
                 return do.agent(request.agent_id)
             case asked.AgentListRequest():

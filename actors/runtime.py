@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
+from reenact.actors.asking import Asking, Turns
 from reenact.actors.bus import SystemBus
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
@@ -23,9 +22,11 @@ from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, Sweeper
 from reenact.actors.journal.api import Journal
+from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorSystem, PooledFuture
+from reenact.actors.kernel.event_loop import EventLoopThread
+from reenact.actors.loop.place import here
 from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
-from reenact.actors.outside import OutsideLoop
 from reenact.actors.people import People
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
@@ -94,8 +95,9 @@ class _Ports:
         *,
         recovery: Recovery,
         journal: Log,
+        locks: StreamLocks | None,
         system: ActorSystem,
-        outside: OutsideLoop,
+        outside: EventLoopThread,
         live: LiveAgents,
         environment: EnvironmentFactory | None,
         llm: LLMConfig,
@@ -108,6 +110,7 @@ class _Ports:
     ) -> None:
         self.recovery: Recovery = recovery
         self.journal: Journal = journal
+        self.locks = locks
         self.operations: Operations | None = None
         self.requests: Requests | None = None
         self.failures = Failures()
@@ -148,7 +151,10 @@ class _Ports:
             system_prompt=image.system_prompt,
             cwd=self._base_path,
             mcp_servers=image.mcp_servers,
-            tools=Toolbox((*self._shelf.find(session.image_id, image), *image.mcp_servers)),
+            tools=Toolbox(
+                (*self._shelf.find(session.image_id, image), *image.mcp_servers),
+                policies=image.policies or self._policies,
+            ),
             api_tools=image.api_tools,
         )
         return self._environment.create(config)
@@ -160,14 +166,12 @@ class _Ports:
         if image.policies is None and self._policies is not None:
             image = msgspec.structs.replace(image, policies=self._policies)
         window = self._llm.context_window or context_window(image.model or self._llm.model or DEFAULT_MODEL)
-        rules = rules_of(image, self._prices, window)
-        where = self._base_path or _working_directory()
-        return msgspec.structs.replace(rules, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)
+        return here(rules_of(image, self._prices, window), self._base_path)
 
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
         session = self._system.actor(SessionActor, session_id)
         if then is None:
-            session.tell(command)
+            session.tell(command, here_and_now=True)
         else:
             session.ask_future(command).add_done_callback(lambda _: then())
 
@@ -219,20 +223,14 @@ class _Ports:
         self._live.remove(agent_id)
 
 
-def _working_directory() -> str | None:
-    try:
-        return str(Path.cwd())
-    except OSError:  # somebody has removed it
-        return None
-
-
-class LocalRuntime:
+class LocalRuntime(Asking):
     """A runtime in this process, of parts that are given. `Runtime.open` makes the parts."""
 
     def __init__(
         self,
         *,
         journal: Log,
+        locks: StreamLocks | None,
         model: ReadModel,
         follower: Follower,
         bus: SystemBus,
@@ -256,13 +254,16 @@ class LocalRuntime:
         """The sessions' events under their cursors: what the server and `events` follow them by."""
         self._environment = environment
         self._let_go = let_go
-        self._outside = OutsideLoop()
-        self._system = ActorSystem(journal, clock=now, passivate_after=IDLE, max_live=MOST_LIVE)
+        self._outside = EventLoopThread()
+        self._system = ActorSystem(
+            journal, clock=now, passivate_after=IDLE, max_live=MOST_LIVE, event_loop=self._outside
+        )
         live = LiveAgents()
         shelf = ToolShelf(tools)
         self._ports = _Ports(
             recovery=recovery,
             journal=journal,
+            locks=locks,
             system=self._system,
             outside=self._outside,
             live=live,
@@ -293,11 +294,14 @@ class LocalRuntime:
         self._sweeper = Sweeper(feed, self._system.timetable, retention, now)
         self._closing = threading.Lock()
         self._closed = False
+        self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not one for each
+        self._at_exit.name, self._at_exit.close = "a runtime", self.close
         self.containers = Containers(self._do)
         self.images = Images(self._do)
         self.sessions = Sessions(self._do)
         self.agents = Agents(self._do, People(self._do))
         self.events = Events(bus, feed, self._sweeper.sweep, self._do.check_open)
+        self.turns = Turns(self._do, self.agents, self.events)
 
     @property
     def failure(self) -> StorageError | None:
@@ -351,11 +355,17 @@ class LocalRuntime:
         """
         return self._requests.request(type, data, timeout)
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """End running turns as interrupted, stop the agents, and let go of everything. Idempotent.
 
-        Messages that wait are kept; handlers hear all that happened before this returns.
+        Messages that wait are kept; handlers hear all that happened before this returns. After `timeout` seconds it
+        returns in any case, and logs a warning that names what has not ended and is left behind.
         """
+        if self._at_exit.is_the_parents:
+            return
+        if timeout is not None:
+            self._at_exit.close_within(timeout)
+            return
         with self._closing:
             if self._closed:
                 return
@@ -387,6 +397,12 @@ class LocalRuntime:
 
     def __enter__(self) -> Self:
         return self
+
+    async def __aenter__(self) -> NoReturn:
+        self.close()
+        raise TypeError("Runtime is entered by `with`; for `async with`, there is AsyncRuntime")
+
+    async def __aexit__(self, *exc: object) -> None: ...
 
     def __exit__(self, *exc: object) -> None:
         self.close()

@@ -9,9 +9,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from reenact.actors.bus import flat, open_up
-from reenact.actors.environment.api import Environment
+from reenact.actors.environment.api import ChecksTools, Environment
 from reenact.actors.inlet import Channel, Inlet, published_of
 from reenact.actors.journal.api import Entry, Journal, Remembered, Segment
+from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin
 from reenact.actors.once import remembered
 from reenact.domain import announce as announcing
@@ -20,6 +21,7 @@ from reenact.domain import session as rules
 from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.branching import waiting
 from reenact.domain.commands import MessageSendRequest, response_to
+from reenact.domain.errors import SessionLockedError
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import instant
@@ -63,6 +65,8 @@ class Ports(Protocol):
 
     recovery: Recovery
     journal: Journal
+    locks: StreamLocks | None
+    """Which sessions are this process's, if others write the log, too."""
 
     def now(self) -> int:
         """Return the time in microseconds since 1970-01-01 UTC."""
@@ -140,10 +144,22 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._recorded_at = 0
         self._rules: tuple[Rules, Rules] | None = None
 
+    def on_start(self) -> None:
+        """Have the session, before its log is read: from now on no other process changes it.
+
+        Raises:
+            SessionLockedError: another process has it.
+        """
+        locks = self._ports.locks
+        if locks is not None and not locks.claim(self.context.stream):
+            raise SessionLockedError(self.context.id, locks.owner_of(self.context.stream))
+
     def on_recovered(self) -> Sequence[SessionCommand]:
         """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
         agent, turn = self.state.agent, self.state.turn
         if agent is None:
+            if self.version:
+                self._leave_to_others()
             return ()
         at = self._ports.now()
         published = SoFar() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
@@ -182,6 +198,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case Run() if self.state.agent is None and self.state.id is not None and not self.state.deleted:
                 if self._made is None:
                     self._made = self._ports.make_environment(self.state, command.agent_id)
+            case Approve():
+                self._check_tool(command.call_id)
             case _:
                 pass
         if isinstance(command, Interrupt | Stop | Delete) and self.state.turn is None and self.state.round is None:
@@ -242,6 +260,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._pass_on(context, data)
                     self._disconnect()
                     self._ports.agent_ends(data.agent_id)
+                    self._leave_to_others()
                 case _:
                     self._pass_on(context, data)
 
@@ -261,14 +280,30 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return self.state.agent is None
 
     def on_stop(self) -> None:
-        """Let go of the environment."""
+        """Let go of the environment, and of the session if no agent is live in it."""
         self._disconnect()
+        if self._ports.locks is not None and self.state.agent is None:
+            self._ports.locks.release(self.context.stream)
+
+    def _leave_to_others(self) -> None:
+        """Leave memory once nothing waits here, so that another process may have the session."""
+        if self._ports.locks is not None:
+            self.ask_to_leave()
 
     def _ends_turn(self, command: Interrupt | Stop | Delete) -> bool:
         """Return whether `decide` will end the turn under way, so that its answer must not grow any more."""
         if isinstance(command, Delete):
             return True
         return self.state.agent is not None and command.agent_id in (None, self.state.agent.id)
+
+    def _check_tool(self, call_id: str) -> None:
+        """Raise `ToolUnavailableError` if an approval would be used up by a call that cannot run."""
+        call = None if self.state.round is None else self.state.round.call(call_id)
+        environment: object = self._environment
+        if call is None or call.stage != "waiting" or call.question is not None:  # a question is no approval
+            return
+        if isinstance(environment, ChecksTools):
+            environment.check_tool(call.name)
 
     def _revive(self, agent_id: str) -> bool:
         """Give an agent that the log says is live an environment again; False if there is none to be had."""

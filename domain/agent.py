@@ -11,7 +11,7 @@ from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import Round, RoundEvent
 from reenact.domain.loop.rules import BY_DEFAULT, Held
-from reenact.domain.messages import Block, ToolResultBlock, Usage
+from reenact.domain.messages import Block, StopDetails, ToolResultBlock, Usage
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -69,6 +69,8 @@ class AnswerRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     model: str | None
     at: int
     cost: float | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
 
 
 class ToolsRequested(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -140,7 +142,8 @@ class Unsaid(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds.
 
-    `usage` and `cost` are the sums of all that the turn used, also of what was `unsaid`.
+    `usage` and `cost` are the sums of all that the turn used, also of what was `unsaid`. `stop_sequence` and
+    `stop_details` are those of its last answer.
     """
 
     turn_id: str
@@ -152,6 +155,8 @@ class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     failure: Failure | None = None
     cost: float | None = None
     unsaid: Unsaid | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
 
 
 class RulesRecorded(msgspec.Struct, frozen=True, array_like=True):
@@ -263,3 +268,5 @@ class SoFar(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     responding: bool = False
     failure: Failure | None = None
     untold: bool = False
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None

@@ -208,6 +208,8 @@ def answer(event: AnswerRecorded) -> Message:
         stop_reason=event.stop_reason,
         partial=event.partial,
         usage=event.usage or None,
+        stop_sequence=event.stop_sequence,
+        stop_details=event.stop_details,
     )
 
 
@@ -291,6 +293,8 @@ def _completed(
             usage=event.usage,
             duration=event.duration,
             cost=event.cost,
+            stop_sequence=event.stop_sequence,
+            stop_details=event.stop_details,
         ),
     )
 

@@ -2,8 +2,9 @@
 
 Drivers, mocks and environments of users differ in what they leave out. Whatever they say passes through one `Answer`,
 which inserts the `message_start` that is missing, reads text between `thinking_start` and `thinking_end` as thinking,
-and drops what does not belong. What it lets pass is what is published; what it has gathered at any moment is the
-answer so far. A log holds what was published, so the partial answer of a crashed turn is found by the same means.
+gives each call an id, puts the input of a call together that comes in pieces, and drops what does not belong. What it
+lets pass is what is published; what it has gathered at any moment is the answer so far. A log holds what was published,
+so the partial answer of a crashed turn is found by the same means.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from reenact.domain.events import (
     ToolCall,
     ToolResult,
 )
-from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 
 
 class Complete(MessageStop, frozen=True, kw_only=True, gc=False):
@@ -47,6 +48,9 @@ class Answer:
         self._blocks: list[Block] = []
         self._text: list[str] = []
         self._thought: list[str] = []
+        self._call: ToolCall | None = None
+        """A call without input, which is published when its input is whole."""
+        self._pieces: list[str] = []
         self._whole: tuple[Block, ...] | None = None
         self._thinking = False
         self._implied = False  # whether a thought goes on that nobody has said to begin: it ends with the first text
@@ -54,6 +58,8 @@ class Answer:
         self.model: str | None = None
         self.usage: Usage = {}
         self.stop_reason: str | None = None
+        self.stop_sequence: str | None = None
+        self.stop_details: StopDetails | None = None
         self.error: StreamError | None = None
         self.responding = False
 
@@ -78,6 +84,8 @@ class Answer:
         """Take in what the environment says; return what there is to publish, in order."""
         if self.finished:
             return ()
+        if self._call is not None and not isinstance(event, InputJsonDelta):
+            return (*self._called(), *self.accept(event))
         match event:
             case TextDelta() if not self._thinking or self._implied:
                 return (*self._begun(), *self._close_thought(), *self._say(event))
@@ -139,17 +147,45 @@ class Answer:
         return (end,)
 
     def _tool(self, event: ToolCall | InputJsonDelta | ToolResult) -> tuple[StreamData, ...]:
-        if isinstance(event, ToolCall):
-            self._flush_text()
-            self._blocks.append(ToolUseBlock(event.id or "", event.name, _object(event.input)))
+        match event:
+            case ToolCall(input=None):
+                self._call = event
+                return ()
+            case ToolCall():
+                return (self._add_call(event, _object(event.input)),)
+            case InputJsonDelta() if self._call is not None and event.id in (None, self._call.id):
+                self._pieces.append(event.partial_json)
+            case _:
+                pass
         return (event,)
+
+    def _called(self) -> tuple[StreamData, ...]:
+        """Return the call whose input came in pieces; none, if they are no JSON object."""
+        call, self._call = self._call, None
+        written, self._pieces = "".join(self._pieces), []
+        try:
+            arguments = msgspec.json.decode(written or "{}", type=dict[str, Any])
+            msgspec.msgpack.encode(arguments)  # a log holds no integers of more than 64 bits
+        except (msgspec.MsgspecError, OverflowError):
+            return ()
+        return () if call is None else (self._add_call(call, arguments),)
+
+    def _add_call(self, call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
+        self._flush_text()
+        id_ = call.id if call.id and call.id.strip() else f"{self.message_id}_{len(self._blocks)}"
+        self._blocks.append(ToolUseBlock(id_, call.name, arguments))
+        given = arguments if call.input is None else call.input
+        return call if call.id == id_ and call.input is given else ToolCall(id=id_, name=call.name, input=given)
 
     def _stop(self, event: MessageStop) -> tuple[StreamData, ...]:
         before = (*self._begun(), *self._close_thought())
         self.stop_reason = event.stop_reason
+        self.stop_sequence, self.stop_details = event.stop_sequence, event.stop_details
         if isinstance(event, Complete):
             self._whole = event.content
-            return (*before, MessageStop(stop_reason=event.stop_reason))
+            event = MessageStop(
+                stop_reason=event.stop_reason, stop_sequence=event.stop_sequence, stop_details=event.stop_details
+            )
         return (*before, event)
 
     def _flush_text(self) -> None:

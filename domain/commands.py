@@ -151,6 +151,19 @@ class SessionListRequest(Request, frozen=True, kw_only=True, gc=False):
     container_id: str
 
 
+class SessionPageRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000.
+
+    Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one.
+    """
+
+    event_type: ClassVar[str] = "session_page_request"
+    container_id: str | None = None
+    waiting: bool | None = None
+    after: str | None = None
+    limit: int = 100
+
+
 class SessionDeleteRequest(Request, frozen=True, kw_only=True, gc=False):
     """Delete a session."""
 
@@ -191,6 +204,13 @@ class SessionUsageRequest(Request, frozen=True, kw_only=True, gc=False):
 
     event_type: ClassVar[str] = "session_usage_request"
     session_id: str
+
+
+class TurnLocateRequest(Request, frozen=True, kw_only=True, gc=False):
+    """Return which session a turn is of, and the cursor of its first event, or nothing."""
+
+    event_type: ClassVar[str] = "turn_locate_request"
+    turn_id: str
 
 
 class AgentGetRequest(Request, frozen=True, kw_only=True, gc=False):
@@ -289,12 +309,14 @@ _KINDS: tuple[type[Request], ...] = (
     SessionBranchRequest,
     SessionGetRequest,
     SessionListRequest,
+    SessionPageRequest,
     SessionDeleteRequest,
     SessionRunRequest,
     SessionMessagesRequest,
     SessionTurnsRequest,
     SessionToolCallsRequest,
     SessionUsageRequest,
+    TurnLocateRequest,
     AgentGetRequest,
     AgentListRequest,
     AgentInterruptRequest,
@@ -331,7 +353,7 @@ def response_to(request_type: str) -> type[Response]:
     """Return the response of that request, or raise `UnknownCommandError`."""
     kind = RESPONSES.get(request_type)
     if kind is None:
-        raise UnknownCommandError(request_type)
+        raise UnknownCommandError(request_type, RESPONSES)
     return kind
 
 

@@ -51,6 +51,20 @@ def check_content(content: object) -> tuple[Block, ...]:
         raise InvalidMessageError(str(wrong)) from None
 
 
+def plain_content(content: object) -> object:
+    """Return content with its blocks as plain mappings, as they travel; what is no block stays for others to refuse."""
+    if isinstance(content, str) or not is_sequence(content):
+        return content
+    return [
+        block.data
+        if isinstance(block, OpaqueBlock)
+        else msgspec.to_builtins(block)
+        if isinstance(block, msgspec.Struct)
+        else block
+        for block in content
+    ]
+
+
 def check_result_content(content: object) -> str | tuple[dict[str, Any], ...]:
     """Return the content of a tool's result, which is given as text or as a list of blocks or of their plain mappings.
 

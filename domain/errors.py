@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, Final, TypeGuard
+
+_NEAR: Final = 0.5
+"""How much of two names must be the same pairs of letters for one to be meant by the other."""
 
 
 class ReenactError(Exception):
@@ -39,8 +42,8 @@ class UnknownEventTypeError(InvalidInputError):
 
     code = "unknown_event_type"
 
-    def __init__(self, type: object) -> None:  # noqa: A002 - the word users know it by
-        super().__init__(f"there is no event type {type!r}; see reenact.events.CATALOGUE")
+    def __init__(self, type: object, known: Iterable[str] = ()) -> None:  # noqa: A002 - the word users know it by
+        super().__init__(f"there is no event type {type!r}{meant(type, known)}; see reenact.events.CATALOGUE")
         self.type = type
 
 
@@ -49,8 +52,8 @@ class UnknownCommandError(InvalidInputError):
 
     code = "unknown_command"
 
-    def __init__(self, type: object) -> None:  # noqa: A002 - the word users know it by
-        super().__init__(f"there is no request type {type!r}; see reenact.events.REQUESTS")
+    def __init__(self, type: object, known: Iterable[str] = ()) -> None:  # noqa: A002 - the word users know it by
+        super().__init__(f"there is no request type {type!r}{meant(type, known)}; see reenact.events.REQUESTS")
         self.type = type
 
 
@@ -82,8 +85,8 @@ class NotFoundError(ReenactError, LookupError):
     code = "not_found"
     kind: ClassVar[str] = "entity"
 
-    def __init__(self, id: str) -> None:  # noqa: A002 - the word users know it by
-        super().__init__(f"{self.kind} {id!r} does not exist")
+    def __init__(self, id: str, hint: str = "") -> None:  # noqa: A002 - the word users know it by
+        super().__init__(f"{self.kind} {id!r} does not exist{hint and f'; {hint}'}")
         self.id = id
 
 
@@ -113,6 +116,13 @@ class AgentNotFoundError(NotFoundError):
 
     code = "agent_not_found"
     kind = "agent"
+
+
+class TurnNotFoundError(NotFoundError):
+    """No turn has this id."""
+
+    code = "turn_not_found"
+    kind = "turn"
 
 
 class LLMError(ReenactError):
@@ -155,6 +165,31 @@ class RequestTimeoutError(ReenactError, TimeoutError):
     code = "timeout"
 
 
+class TurnTimeoutError(RequestTimeoutError):
+    """The turn has not ended in time; it goes on, and can be waited for."""
+
+    code = "turn_timeout"
+
+    def __init__(self, turn_id: str) -> None:
+        super().__init__(f"turn {turn_id!r} has not ended in time; it goes on: `turns.wait` waits for it")
+        self.turn_id = turn_id
+
+
+class AgentStoppedError(ReenactError):
+    """The agent was stopped before it took up a message, which stays queued in its session."""
+
+    code = "agent_stopped"
+
+    def __init__(self, agent_id: str, session_id: str, turn_id: str) -> None:
+        super().__init__(
+            f"agent {agent_id!r} was stopped before turn {turn_id!r} began; the message is queued: "
+            f"run session {session_id!r} to have it answered"
+        )
+        self.agent_id = agent_id
+        self.session_id = session_id
+        self.turn_id = turn_id
+
+
 class StorageError(ReenactError):
     """The log could not be read or written; what was not acknowledged was not recorded."""
 
@@ -185,10 +220,42 @@ class LogLockedError(StorageError):
         self.pid = pid
 
 
+class SessionLockedError(ReenactError):
+    """Another process has this session open."""
+
+    code = "session_locked"
+
+    def __init__(self, session_id: str, pid: int | None) -> None:
+        owner = f"process {pid}" if pid else "another process"
+        super().__init__(f"session {session_id!r} is open in {owner}; close it there, or go on in a branch of it")
+        self.session_id = session_id
+        self.pid = pid
+
+
 class LogUnusableError(StorageError):
     """The file is not a log, is damaged, or cannot be opened here."""
 
     code = "log_unusable"
+
+
+class reading:  # noqa: N801 - reads as the function that it is used as
+    """Raise `LogUnusableError` in place of whatever else is raised while something of the log is made sense of.
+
+    A file can hold anything, also what decodes and cannot have happened. Our own errors stay as they are.
+    """
+
+    def __init__(self, what: str) -> None:
+        """Name what is read, such as an event by its version and stream."""
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Say what cannot be read, and why."""
+        if isinstance(error, Exception) and not isinstance(error, ReenactError):
+            why = f"{type(error).__name__}: {error}"
+            raise LogUnusableError(f"{self._what} cannot be read ({why:.300}); verify the log") from error
 
 
 class CheckpointError(InvalidInputError):
@@ -233,6 +300,19 @@ class StaleApprovalError(ReenactError):
     def __init__(self, call_id: str, why: str) -> None:
         super().__init__(f"the approval of call {call_id!r} does not hold: {why}; look at the call again")
         self.call_id = call_id
+
+
+class ToolUnavailableError(ReenactError):
+    """A call cannot be approved, for the function behind its tool is not there; it goes on waiting."""
+
+    code = "tool_unavailable"
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(
+            f"{tool} cannot be approved: the function behind it is not there. Hand it in with tools= when the runtime "
+            "is opened (--tools on the command line), and approve the call then; until then it goes on waiting"
+        )
+        self.tool = tool
 
 
 class InvalidAnswerError(InvalidInputError):
@@ -328,6 +408,18 @@ class RemoteError(ReenactError):
 def details_of(error: ReenactError) -> dict[str, Any]:
     """Return the values that the error carries beside its message, as far as they can travel as JSON."""
     return {name: value for name, value in vars(error).items() if name[:1] != "_" and _travels(value)}
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """Return which of the known names is nearest to the name, as a question in brackets, or "" if none is near."""
+    pairs = _pairs(str(name))
+    likeness = {one: 2 * len(pairs & _pairs(one)) / (len(pairs) + len(_pairs(one)) or 1) for one in known}
+    nearest = max(likeness, key=likeness.__getitem__, default="")
+    return f" (did you mean {nearest!r}?)" if likeness.get(nearest, 0) >= _NEAR else ""
+
+
+def _pairs(text: str) -> set[str]:
+    return {text[at : at + 2] for at in range(len(text) - 1)}
 
 
 def from_wire(code: str, message: str, details: Mapping[str, Any] | None = None) -> ReenactError:

@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.domain.errors import UnknownEventTypeError
 from reenact.domain.loop.events import AskedCall, Option
-from reenact.domain.messages import Message, Usage
+from reenact.domain.messages import Message, StopDetails, Usage
 
 Source: TypeAlias = Literal["environment", "agent", "session", "container", "command"]
 Category: TypeAlias = Literal["stream", "state", "message", "turn", "lifecycle", "command", "error"]
@@ -128,10 +128,12 @@ class MessageDelta(StreamData, frozen=True, kw_only=True, gc=False):
 
 
 class MessageStop(StreamData, frozen=True, kw_only=True, gc=False):
-    """The message is complete."""
+    """The message is complete; `stop_sequence` is the one that ended it, `stop_details` says why the model refused."""
 
     event_type: ClassVar[str] = "message_stop"
     stop_reason: str = "end_turn"
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
 
 
 class StreamError(StreamData, frozen=True, kw_only=True, gc=False):
@@ -238,7 +240,10 @@ class TurnStarted(EventData, frozen=True, kw_only=True, gc=False):
 
 
 class TurnCompleted(EventData, frozen=True, kw_only=True, gc=False):
-    """The turn is over; `duration` is in seconds."""
+    """The turn is over; `duration` is in seconds.
+
+    `stop_sequence` and `stop_details` are those of its last answer, also of one without content.
+    """
 
     event_type: ClassVar[str] = "turn_completed"
     source: ClassVar[Source] = "agent"
@@ -249,6 +254,8 @@ class TurnCompleted(EventData, frozen=True, kw_only=True, gc=False):
     usage: Usage = {}
     duration: float = 0.0
     cost: float | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
 
 
 class LoopData(EventData, frozen=True, kw_only=True, gc=False):
@@ -513,5 +520,5 @@ def stream_event(type: str, data: object) -> StreamData:  # noqa: A002 - the wor
     """Return the stream event of that type, or raise `UnknownEventTypeError` or `msgspec.ValidationError`."""
     kind = STREAM.get(type)
     if kind is None:
-        raise UnknownEventTypeError(type)
+        raise UnknownEventTypeError(type, STREAM)
     return msgspec.convert(data or {}, kind)

@@ -60,7 +60,7 @@ class Subscribe(Frame, frozen=True, kw_only=True, tag="subscribe", gc=False):
 
 
 class Listen(Frame, frozen=True, kw_only=True, tag="listen", gc=False):
-    """Send the events of these types, or all, of all sessions and of none, from now on.
+    """Send the events of these types, or all, of these sessions, or of all and of none, from now on.
 
     Not those of the command protocol. `after` names, by session, the last cursors that were received of such a
     subscription before its connection was lost: what those sessions have had since comes first.
@@ -69,6 +69,7 @@ class Listen(Frame, frozen=True, kw_only=True, tag="listen", gc=False):
     id: str
     types: tuple[str, ...] | None = None
     after: dict[str, int] = {}
+    sessions: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Ack(Frame, frozen=True, kw_only=True, tag="ack", gc=False):

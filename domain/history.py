@@ -11,7 +11,8 @@ from reenact.domain.agent import Failure
 from reenact.domain.events import Outcome
 from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.loop.rounds import Stage
-from reenact.domain.messages import Usage
+from reenact.domain.messages import Message, StopDetails, Usage
+from reenact.domain.people import PendingCall
 
 Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
 
@@ -22,6 +23,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
     `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of
     the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so
     far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices.
+    `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused.
     """
 
     id: str
@@ -36,6 +38,38 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None
     usage: Usage | None
     cost: float | None
+    failure: Failure | None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+
+
+class TurnLocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which session a turn is of, and the cursor of its first event there."""
+
+    turn_id: str
+    session_id: str
+    cursor: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a message, once its turn has ended.
+
+    `message` is the model's last message in the turn and `text` its text; None and empty if there is none. `outcome` is
+    `completed`, `interrupted`, `failed` (`failure` says why) or `waiting` (`pending` has the calls that wait for a
+    person). `refusal` is None unless the model refused. `usage` and `cost` are those of the turn; `cost`, in the
+    currency of the prices, is None if unknown.
+    """
+
+    text: str
+    message: Message | None
+    outcome: Outcome
+    stop_reason: str | None
+    refusal: StopDetails | None
+    pending: tuple[PendingCall, ...]
+    usage: Usage
+    cost: float | None
+    session_id: str
+    turn_id: str
     failure: Failure | None
 
 

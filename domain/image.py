@@ -11,11 +11,12 @@ import msgspec
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy, policies_of
+from reenact.domain.loop.policy_names import check_names, restricted
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
 from reenact.domain.once import Asked
-from reenact.domain.plain import is_mapping, is_sequence
-from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json
+from reenact.domain.plain import Spelled, is_mapping, is_sequence
+from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json, remote_prefix
 
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
 MAX_TOKENS = 2**31 - 1
@@ -23,7 +24,7 @@ FILLED = 0.8
 """The part of a model's context window beyond which a conversation is summarised, unless the image says otherwise."""
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
+class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     """The definition of an agent.
 
     `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` are Python
@@ -154,6 +155,26 @@ def define(image: Image, image_id: str) -> Definition:
     )
 
 
+def tool_names(content: Definition) -> tuple[str, ...]:
+    """Return the names of the tools that are known before a server is connected."""
+    return (*(tool.name for tool in content.tools), *(str(tool.get("name", "")) for tool in content.api_tools))
+
+
+def check_policy_names(content: Definition) -> None:
+    """Raise `ConfigurationError` if the policies name a tool that the image does not have, and no server of it may."""
+    if content.policies is not None:
+        check_names(content.policies, tool_names(content), _prefixes(content))
+
+
+def known_policies(content: Definition) -> Policies | None:
+    """Return the image's policies without the names that `check_policy_names` would refuse."""
+    return content.policies and restricted(content.policies, tool_names(content), _prefixes(content))
+
+
+def _prefixes(content: Definition) -> list[str]:
+    return [remote_prefix(server.name) for server in content.mcp_servers]
+
+
 def check_model(model: str | None, system_prompt: str | None) -> None:
     """Raise `InvalidInputError` if one of them is blank, too long or not valid Unicode; a prompt may be empty."""
     if model is not None:
@@ -182,7 +203,7 @@ def describe(image_id: str, content: Definition, revision: int, created_at: date
         max_tokens=content.max_tokens,
         revision=revision,
         created_at=created_at,
-        tools=(*(tool.name for tool in content.tools), *(str(tool.get("name", "")) for tool in content.api_tools)),
+        tools=tool_names(content),
     )
 
 
@@ -195,7 +216,7 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
     own = {tool.name: Policy(tool.intervention) for tool in definition.tools if tool.intervention is not None}
     compress_at = int(FILLED * context_window) if definition.compress_at is None else definition.compress_at
     return Rules(
-        policies=msgspec.structs.replace(given, tools={**own, **given.tools}),
+        policies=given.with_own(own),
         prices=dict(prices),
         costs={tool.name: tool.cost for tool in definition.tools if tool.cost is not None},
         idempotent=frozenset(tool.name for tool in definition.tools if tool.idempotent),

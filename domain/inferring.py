@@ -189,6 +189,8 @@ class _Known:
                 usage=answer.usage,
                 model=answer.model,
                 responding=requested.from_state == "responding",
+                stop_sequence=answer.stop_sequence,
+                stop_details=answer.stop_details,
             )
         if completed is None or self.turn is None:
             return SoFar() if answer is None else _all_that_is_known(answer)
@@ -202,6 +204,8 @@ class _Known:
             responding=completed.from_state == "responding",
             failure=completed.failure,
             untold=failed is not None,
+            stop_sequence=completed.stop_sequence,
+            stop_details=completed.stop_details,
         )
 
     def _of_turn(self, kind: type[_OfTurn]) -> _OfTurn | None:
@@ -225,6 +229,8 @@ def _all_that_is_known(answer: AnswerRecorded) -> SoFar:
         stop_reason=None if answer.partial else answer.stop_reason,
         usage=answer.usage,
         model=answer.model,
+        stop_sequence=answer.stop_sequence,
+        stop_details=answer.stop_details,
     )
 
 

@@ -65,11 +65,20 @@ Usage: TypeAlias = dict[str, Any]
 """Token counts under the Messages API's names (`input_tokens`, `output_tokens`, …); empty when unknown."""
 
 
+class StopDetails(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Why the model refused, as the API says it; `category` and `explanation` are None where the API names none."""
+
+    type: str = "refusal"
+    category: str | None = None
+    explanation: str | None = None
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message of a conversation.
 
     `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then
-    `interrupted` or `error`, else the API's. `turn_id` names the turn that the message asked for or answered.
+    `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and
+    `stop_details` says why the model refused. `turn_id` names the turn that the message asked for or answered.
     """
 
     id: str
@@ -80,6 +89,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stop_reason: str | None = None
     partial: bool = False
     usage: Usage | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
 
     @property
     def text(self) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from reenact.domain.errors import InvalidInputError
+import msgspec
+
+from reenact.domain.errors import InvalidInputError, meant
 
 DEEPEST: Final = 100
 """How deep a value may be nested."""
+LONGEST_PAGE: Final = 1000
+"""So many sessions are listed at a time, at the most."""
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
 
@@ -44,6 +48,28 @@ def is_sayable(id_: object) -> bool:
         return isinstance(id_, str) and bool(id_.encode())
     except UnicodeEncodeError:
         return False
+
+
+def check_page(waiting: object, limit: object) -> None:
+    """Raise `InvalidInputError` unless these can bound a page of sessions."""
+    if waiting is not None and not isinstance(waiting, bool):
+        message = f"`waiting` is True, False or None, not {waiting!r:.100}"
+        raise InvalidInputError(message)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_PAGE:
+        message = f"`limit` is a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}"
+        raise InvalidInputError(message)
+
+
+class Spelled(msgspec.StructMeta):
+    """Has a class of structs that users make say which field is meant by a keyword that it does not have."""
+
+    if not TYPE_CHECKING:  # a type checker knows the fields
+
+        def __call__(self, *given, **fields):  # noqa: ANN002, ANN003, ANN204 - as the class is
+            for name in fields:
+                if name not in self.__struct_fields__:
+                    raise TypeError(f"{self.__name__} has no field {name!r}{meant(name, self.__struct_fields__)}")
+            return super().__call__(*given, **fields)
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:

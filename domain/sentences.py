@@ -132,7 +132,9 @@ def _of_turn(
         case TurnFailed():
             return f"Turn {event.turn_id} cannot go on: {excerpt(event.failure.message)}."
         case TurnCompleted():
-            return f"Turn {event.turn_id} ended: {event.outcome} ({event.stop_reason})."
+            details = event.stop_details
+            why = f": {excerpt(details.explanation)}" if details is not None and details.explanation else ""
+            return f"Turn {event.turn_id} ended: {event.outcome} ({event.stop_reason}{why})."
         case StepStarted():
             return f"The model is asked again, step {event.step}."
         case ToolsRequested():

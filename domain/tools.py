@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
+from reenact.domain.loop.ledger import is_amount
 
 MAX_NAME: Final = 64
 """Characters of a tool's name."""
@@ -84,7 +85,7 @@ def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
         yield "the description is not valid Unicode"
     if spec.timeout is not None and not (math.isfinite(spec.timeout) and spec.timeout > 0):
         yield f"`timeout` is a number of seconds above 0, or None, not {spec.timeout!r}"
-    if spec.cost is not None and not (math.isfinite(spec.cost) and spec.cost >= 0):
+    if spec.cost is not None and not is_amount(spec.cost):
         yield f"`cost` is an amount of 0 or more, or None, not {spec.cost!r}"
     yield from _faults_of_schema(spec.input_schema)
 
@@ -320,6 +321,11 @@ def remote_name(server: str, tool: str) -> str:
         return name
     digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
     return f"{name[: MAX_NAME - _DIGEST - 1]}_{digest}"
+
+
+def remote_prefix(server: str) -> str:
+    """Return how the names of all tools of an MCP server begin."""
+    return _UNFIT.sub("_", f"mcp__{server}__")[: MAX_NAME - _DIGEST - 1]
 
 
 def _check(who: str, value: _Checked, faults: Callable[[Any], Iterator[str]]) -> None:

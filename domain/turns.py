@@ -358,6 +358,8 @@ def _completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: s
         _from_state(so_far) if in_answer else turn.activity,
         so_far.failure,
         turn.cost,
+        stop_sequence=so_far.stop_sequence,
+        stop_details=so_far.stop_details,
     )
 
 
@@ -377,6 +379,8 @@ def _answer(
         so_far.model,
         at,
         cost,
+        so_far.stop_sequence,
+        so_far.stop_details,
     )
 
 

@@ -100,6 +100,8 @@ Feature: Requests
         | session_turns_request      | {"session_id": "ses"}                                            |
         | session_tool_calls_request | {"session_id": "ses"}                                            |
         | session_usage_request      | {"session_id": "ses"}                                            |
+        | session_page_request       | {"container_id": "lab", "waiting": false, "limit": 1}            |
+        | turn_locate_request        | {"turn_id": "trn"}                                               |
         | agent_pending_request      | {"session_id": "ses"}                                            |
         | agent_list_request         | {}                                                               |
         | session_delete_request     | {"session_id": "ses"}                                            |

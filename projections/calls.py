@@ -118,6 +118,8 @@ def _give_back(changes: Changes, session: Conversing, row: Row, event: ResultsRe
             None,
             0,
             None,
+            None,
+            None,
         )
     )
     for id_ in session.calls:

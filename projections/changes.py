@@ -55,6 +55,8 @@ _TURN_COLUMNS: Final = (
     "usage",
     "cost",
     "failure",
+    "stop_sequence",
+    "stop_details",
 )
 _MOVE_TURNS: Final = Statement(
     update(TURNS)

@@ -36,10 +36,11 @@ _OF_CONVERSATION: Final = frozenset(OF_CONVERSATION)
 _NOT_OF_THE_EVENTS: Final = (OperationalError, DatabaseError)
 """Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
 
+_POSITION: Final = select(PROGRESS.c.position).where(PROGRESS.c.name == NAME)
 _MOVE: Final = Statement(
     update(PROGRESS)
     .where(PROGRESS.c.name == NAME, PROGRESS.c.position == bindparam("from_position"))
-    .values(position=bindparam("new_position"), mark=bindparam("new_mark"))
+    .values(position=bindparam("new_position"), mark=bindparam("new_mark"), closed=0)
 )
 
 
@@ -116,7 +117,7 @@ class Projection:
 
     def _begin(self) -> int:
         connection = self._connection
-        found: int | None = connection.execute(select(PROGRESS.c.position).where(PROGRESS.c.name == NAME)).scalar()
+        found: int | None = connection.execute(_POSITION).scalar()
         if found is None:
             connection.execute(insert(PROGRESS).values(name=NAME, position=0, mark="", version=VERSION, closed=0))
             return 0
@@ -135,7 +136,7 @@ class Projection:
 
     def _apply(self, rows: Sequence[Row]) -> None:
         try:
-            self.position = self._transact(rows).position
+            self.position = self._transact(rows)
         except BaseException as error:
             self._conversations.clear()  # they are ahead of the tables now
             with suppress(OperationalError):  # SQLite may have rolled back by itself
@@ -145,12 +146,21 @@ class Projection:
             raise
         self._forget()
 
-    def _transact(self, rows: Sequence[Row]) -> Row:
-        """Apply as many of the rows as there is time for, at least one; return the last of them."""
+    def _transact(self, rows: Sequence[Row]) -> int:
+        """Apply as many of the rows as there is time for, at least one; return the position of the last of them.
+
+        Nothing is applied if another process has moved the tables on; then it is the position that it has reached.
+        """
         connection = self._connection
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         row = rows[-1]
-        self._move(self.position, row)
+        if not self._move(self.position, row):
+            reached: int | None = connection.execute(_POSITION).scalar()
+            if reached is None:
+                raise ReadModelError("the row that says how far the projections are is gone")
+            connection.exec_driver_sql("ROLLBACK")
+            self._conversations.clear()  # they are behind the tables now
+            return reached
         until = time.monotonic() + MOMENT
         changes = Changes()
         self._remember(rows)
@@ -163,7 +173,7 @@ class Projection:
             self._move(rows[-1].position, row)
         tables.write(connection, changes)
         connection.exec_driver_sql("COMMIT")
-        return row
+        return row.position
 
     def _remember(self, rows: Sequence[Row]) -> None:
         known = self._conversations
@@ -184,11 +194,11 @@ class Projection:
         for stream in list(islice(known, max(0, len(known) - KEPT))):
             del known[stream]
 
-    def _move(self, origin: int, last: Row) -> None:
+    def _move(self, origin: int, last: Row) -> bool:
+        """Say that the tables, which are at the origin, hold everything up to this row; False if they are elsewhere."""
         values: dict[str, Value] = {
             "from_position": origin,
             "new_position": last.position,
             "new_mark": mark(last),
         }
-        if self._connection.exec_driver_sql(_MOVE.sql, _MOVE.bind(values)).rowcount != 1:
-            raise ReadModelError("another writer has moved the projections on")
+        return self._connection.exec_driver_sql(_MOVE.sql, _MOVE.bind(values)).rowcount == 1

@@ -235,6 +235,8 @@ def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccep
             None,
             0,
             None,
+            None,
+            None,
         )
     )
 
@@ -288,6 +290,8 @@ def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecord
             event.stop_reason,
             int(event.partial),
             encode(event.usage) if event.usage else None,
+            event.stop_sequence,
+            None if event.stop_details is None else encode(event.stop_details),
         )
     )
 
@@ -306,6 +310,8 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     counted, turn.usage = turn.usage, encode(event.usage) if event.usage else None
     turn.cost = known(event.cost)
     turn.failure = None if event.failure is None else encode(event.failure)
+    turn.stop_sequence = event.stop_sequence
+    turn.stop_details = None if event.stop_details is None else encode(event.stop_details)
     changes.put_turn(turn)
     session.uses = ()  # nobody has run them
     if turn.started_at is None:

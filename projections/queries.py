@@ -11,12 +11,13 @@ from sqlalchemy import Engine
 
 from reenact.domain.agent import AgentInfo, Failure
 from reenact.domain.container import ContainerInfo
+from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import AgentState
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo, usage_info
 from reenact.domain.image import Definition, ImageInfo, describe
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
-from reenact.domain.messages import EPOCH, Block, Message, instant
+from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
 from reenact.domain.people import PendingCall
 from reenact.domain.session import BranchPoint, SessionInfo
 from reenact.projections import questions
@@ -32,6 +33,7 @@ _value: Final = msgspec.msgpack.Decoder().decode
 _question: Final = msgspec.msgpack.Decoder(Question).decode
 _counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
 _failure: Final = msgspec.msgpack.Decoder(Failure).decode
+_stop_details: Final = msgspec.msgpack.Decoder(StopDetails).decode
 _definition: Final = msgspec.msgpack.Decoder(Definition).decode
 
 
@@ -118,9 +120,24 @@ class ReadModel:
         query = questions.SESSIONS_OF_CONTAINER
         return [_session(row) for row in self._ask(query, id=container_id, after=after, limit=_most(limit))]
 
-    def sessions(self, limit: int | None = None, *, after: str | None = None) -> list[SessionInfo]:
-        """Return the sessions, the newest first."""
-        return [_session(row) for row in self._ask(questions.NEWEST_SESSIONS, after=after, limit=_most(limit))]
+    def sessions(
+        self,
+        limit: int | None = None,
+        *,
+        after: str | None = None,
+        container_id: str | None = None,
+        waiting: bool | None = None,
+    ) -> list[SessionInfo]:
+        """Return the sessions, the newest first: of one container, or with or without a call that waits for a person.
+
+        Raises:
+            SessionNotFoundError: there never was a session with the id `after`.
+        """
+        if after is not None and not self._ask(questions.SESSION_EVER, id=after):
+            raise SessionNotFoundError(after)
+        query = questions.NEWEST_SESSIONS[container_id is not None, waiting]
+        rows = self._ask(query, id=container_id, after=after, limit=_most(limit))
+        return [_session(row) for row in rows]
 
     def latest_session(self) -> SessionInfo | None:
         """Return the newest session, or None if there is none."""
@@ -150,6 +167,14 @@ class ReadModel:
         """Return the session's turns in the order of their questions, each followed by those that go on with it."""
         query = questions.TURNS_OF_BRANCH if self._is_branch(session_id) else questions.TURNS_OF_SESSION
         return [_turn(row) for row in self._ask(query, id=session_id, after=after, limit=_most(limit))]
+
+    def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
+        """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
+        rows = self._ask(questions.TURN_BEGAN, id=turn_id)
+        if not rows:
+            return None
+        _, session_id, with_message = min(rows)  # branches that have inherited the turn came later
+        return session_id, bool(with_message)
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """Return the calls of tools in the session, in the order in which the model asked for them."""
@@ -233,7 +258,8 @@ def _agent(row: tuple[Any, ...]) -> AgentInfo:
 
 
 def _message(row: tuple[Any, ...]) -> Message:
-    message_id, role, content, created_at, turn_id, stop_reason, partial, usage = row
+    message_id, role, content, created_at, turn_id, stop_reason, partial, *rest = row
+    usage, stop_sequence, stop_details = rest
     return Message(
         id=message_id,
         role=role,
@@ -243,12 +269,14 @@ def _message(row: tuple[Any, ...]) -> Message:
         stop_reason=stop_reason,
         partial=bool(partial),
         usage=None if usage is None else _usage(usage),
+        stop_sequence=stop_sequence,
+        stop_details=None if stop_details is None else _stop_details(stop_details),
     )
 
 
 def _turn(row: tuple[Any, ...]) -> TurnInfo:
     turn_id, message_id, accepted_at, started_at, ended_at, outcome, stop_reason, duration, *rest = row
-    steps, model, usage, cost, failure = rest
+    steps, model, usage, cost, failure, stop_sequence, stop_details = rest
     return TurnInfo(
         id=turn_id,
         message_id=message_id,
@@ -263,6 +291,8 @@ def _turn(row: tuple[Any, ...]) -> TurnInfo:
         usage=None if usage is None else _usage(usage),
         cost=cost,
         failure=None if failure is None else _failure(failure),
+        stop_sequence=stop_sequence,
+        stop_details=None if stop_details is None else _stop_details(stop_details),
     )
 
 

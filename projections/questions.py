@@ -74,11 +74,23 @@ _sessions = (
 )
 SESSION: Final = Statement(_sessions.where(SESSIONS.c.id == _id))
 SESSIONS_OF_CONTAINER: Final = Statement(_page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS))
-NEWEST_SESSIONS: Final = Statement(
-    _sessions.where(SESSIONS.c.position < _key_of(SESSIONS, BEHIND_ALL))
-    .order_by(SESSIONS.c.position.desc())
-    .limit(_limit)
-)
+_waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(IS_WAITING))
+_in_container = SESSIONS.c.container_id == _id
+NEWEST_SESSIONS: Final = {
+    (in_container, waiting): Statement(
+        _sessions.where(
+            SESSIONS.c.position < _key_of(SESSIONS, BEHIND_ALL),
+            *([_in_container] if in_container else []),
+            *([] if waiting is None else [_waits if waiting else ~_waits]),
+        )
+        .order_by(SESSIONS.c.position.desc())
+        .limit(_limit)
+    )
+    for in_container in (False, True)
+    for waiting in (None, False, True)
+}
+"""Newest first: by whether those of one container are asked for, and whether such as wait for a person, or do not."""
+SESSION_EVER: Final = Statement(select(SESSIONS.c.id).where(SESSIONS.c.id == _id))
 
 _live = AGENTS.c.stopped_at.is_(None)
 _agents = select(
@@ -123,6 +135,8 @@ _message = (
     MESSAGES.c.stop_reason,
     MESSAGES.c.partial,
     MESSAGES.c.usage,
+    MESSAGES.c.stop_sequence,
+    MESSAGES.c.stop_details,
 )
 _in_order = MESSAGES.c.asked, MESSAGES.c.position
 _behind = tuple_(*_in_order) > tuple_(bindparam("asked"), bindparam("position"))
@@ -184,6 +198,8 @@ _turns = (
         TURNS.c.usage,
         TURNS.c.cost,
         TURNS.c.failure,
+        TURNS.c.stop_sequence,
+        TURNS.c.stop_details,
     )
     .where(tuple_(*_turns_in_order) > tuple_(*_place_of_turn))
     .order_by(*_turns_in_order)
@@ -194,6 +210,11 @@ TURNS_OF_SESSION: Final = Statement(
     _turns.select_from(
         SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(_question, _its_question)
     ).where(_of_session)
+)
+TURN_BEGAN: Final = Statement(
+    select(TURNS.c.session, SESSIONS.c.id, TURNS.c.position == TURNS.c.asked)
+    .join_from(TURNS, SESSIONS, SESSIONS.c.position == TURNS.c.session)
+    .where(TURNS.c.id == _id)
 )
 _turns_counting = (
     (TURNS.c.session == _lineage.c.session)

@@ -41,6 +41,8 @@ class TurnRow(msgspec.Struct, gc=False):
     usage: bytes | None = None
     cost: float | None = None
     failure: bytes | None = None
+    stop_sequence: str | None = None
+    stop_details: bytes | None = None
     counted: dict[str, int] = {}  # what of its usage is counted for a model
     stored: bool = False
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, literal_column
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA: Final = MetaData()
@@ -118,6 +118,8 @@ MESSAGES: Final = Table(
     Column("stop_reason", Text),
     Column("partial", Integer, nullable=False),
     Column("usage", LargeBinary),
+    Column("stop_sequence", Text),
+    Column("stop_details", LargeBinary),
     Index("messages_in_order", "session", "asked", "position"),
 )
 
@@ -142,6 +144,8 @@ TURNS: Final = Table(
     Column("usage", LargeBinary),
     Column("cost", Float),
     Column("failure", LargeBinary),
+    Column("stop_sequence", Text),
+    Column("stop_details", LargeBinary),
     Index("turns_of_session", "session", "asked", "position"),
     sqlite_with_rowid=False,
 )

@@ -13,7 +13,7 @@ from reenact.actors.kernel import ActorSystem
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import Envelope, StreamData
 from reenact.domain.messages import Said
-from reenact.domain.plain import is_sequence
+from reenact.domain.plain import Spelled, is_sequence
 from reenact.domain.tools import MCPServer
 
 Handler: TypeAlias = Callable[[Envelope], object]
@@ -113,6 +113,22 @@ class Environment(Protocol):
         ...
 
 
+class UnderWay(Protocol):
+    """Something that runs on the event loop."""
+
+    def cancel(self) -> bool: ...
+    def done(self) -> bool: ...
+
+
+@runtime_checkable
+class ChecksTools(Protocol):
+    """An environment that knows, before a call is approved, whether it can run it. Environments need not."""
+
+    def check_tool(self, name: str) -> None:
+        """Raise `ToolUnavailableError` if the function behind the tool is not there."""
+        ...
+
+
 class Outside(Protocol):
     """The one asyncio loop on which everything that waits for the outside world runs, on a thread of its own."""
 
@@ -120,15 +136,20 @@ class Outside(Protocol):
         """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread."""
         ...
 
+    def run(self, work: Coroutine[Any, Any, None]) -> UnderWay:
+        """Do as `spawn`; on the loop's own thread, start the task without a detour."""
+        ...
 
-class LLMConfig(msgspec.Struct, frozen=True, kw_only=True):
+
+class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     """How to reach the model, and how it is to answer. Times are in seconds. The key is never logged and never stored.
 
     `thinking_budget` lets the model think first, up to so many tokens of `max_tokens`; models that decide themselves
     how much they think take `effort` instead, and may be told `thinking="adaptive"` or `"disabled"`. `cache` marks
     what requests have in common, so that the API reads it at a tenth of the price within that time. `tool_choice` is
     the API's. `betas` name features that are asked for by header. `context_window` is in tokens; None is the model's.
-    `extra` goes into each request as it is: `metadata`, `service_tier`, `top_p`, `mcp_servers` and the like.
+    `extra` goes into each request as it is: `metadata`, `service_tier`, `mcp_servers` and the like; `temperature`, and
+    `top_p` and `top_k` in `extra`, only to models that take them, and to no Claude after 4.6.
 
     Raises:
         ConfigurationError: a value is out of its range, or excludes another.

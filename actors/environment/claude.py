@@ -16,10 +16,11 @@ import msgspec
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, OnEvent
 from reenact.actors.environment.claude_client import ClaudeClient
 from reenact.actors.environment.claude_decode import PAUSED, MessageDecoder
-from reenact.actors.environment.claude_request import Question, count_request, message_request
+from reenact.actors.environment.claude_request import Question, count_request, left_out, message_request
 from reenact.actors.environment.driving import cancel_once
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.model import ModelEnvironment
+from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.environment.outgoing import api_blocks
 from reenact.actors.environment.retry import Fault, backoff
 from reenact.actors.environment.wire import Json
@@ -57,6 +58,7 @@ class ClaudeDriver:
         self._sleep = sleep
         self._chance = chance
         self._now = now
+        self._warned = False
         self._at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
     async def send_message(
@@ -72,6 +74,7 @@ class ClaudeDriver:
         """Send the conversation and report the answer, which ends with a `message_stop` or an `error`."""
         question = Question(messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools)
         message = MessageDecoder(on_event)
+        self._warn(question)
         self._at_work = asyncio.get_running_loop(), asyncio.current_task()
         try:
             await self._answer(question, message)
@@ -130,6 +133,15 @@ class ClaudeDriver:
 
     def _request(self, question: Question, *, thoughts: bool = True) -> Json:
         return message_request(question, self._config, now=self._now(), thoughts=thoughts)
+
+    def _warn(self, question: Question) -> None:
+        """Log once what of the configuration is not sent."""
+        names = left_out(question, self._config)
+        if names and not self._warned:
+            self._warned = True
+            model = question.model or self._config.model or DEFAULT_MODEL
+            what = ", ".join(names)
+            _log.warning("not sent, because %s does not take them: %s; remove them from LLMConfig", model, what)
 
     async def _converse(self, request: Json, message: MessageDecoder) -> None:
         """Send the request, and as long as the API pauses, what it has said so far for it to go on."""

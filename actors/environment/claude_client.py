@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude_decode import MessageDecoder
+from reenact.actors.environment.claude_request import SAMPLING
 from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_refusal
 from reenact.actors.environment.reaching import (
     CONNECT_SECONDS,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _MESSAGES: Final = "/v1/messages"
 _COUNT = "/v1/messages/count_tokens"
+_SAMPLING_VERSION: Final = {"anthropic-version": "2023-06-01"}
+"""The last version of the API that takes `temperature`, `top_p` and `top_k`; the SDK sends a later one."""
 _DRAIN_SECONDS = 1.0
 
 
@@ -74,7 +77,7 @@ class ClaudeClient:
                 _MESSAGES,
                 cast_to=object,
                 body=request,
-                options={"headers": self._headers, "follow_redirects": False},  # they would take the key along
+                options={"headers": self._headers_of(request), "follow_redirects": False},  # they would take the key
                 stream=True,
                 stream_cls=anthropic.AsyncStream[object],
             )
@@ -117,6 +120,9 @@ class ClaudeClient:
     def without_key(self, text: str) -> str:
         """Return the text without the API key, should it be in there."""
         return text.replace(self._key, "…")
+
+    def _headers_of(self, request: Json) -> dict[str, str]:
+        return {**self._headers, **(_SAMPLING_VERSION if request.keys() & SAMPLING else {})}
 
     def _connected(self) -> AsyncAnthropic:
         loop = asyncio.get_running_loop()
@@ -183,6 +189,9 @@ async def _read(chunks: AsyncIterator[bytes], message: MessageDecoder) -> None:
         if message.complete:
             await _drain(chunks)
             return
+    if decoder.body:
+        _take_whole(decoder.body, message)
+        return
     msg = "the stream ended before the message was complete"
     raise Fault("incomplete_stream", msg, again=True)
 

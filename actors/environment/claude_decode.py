@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.environment.wire import Delta, Started, WireEvent, is_json_object
+from reenact.actors.environment.wire import Delta, MalformedEventError, Started, WireEvent, is_json_object
 from reenact.domain.answer import Complete
 from reenact.domain.events import (
     InputJsonDelta,
@@ -23,7 +23,7 @@ from reenact.domain.events import (
     ThinkingStart,
     ToolCall,
 )
-from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from reenact.domain.tools import is_array, is_object
 
 PAUSED: Final = "pause_turn"
@@ -43,7 +43,8 @@ _OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
 class _OpenBlock:
     """A content block on its way. `fields` are as they came; what deltas added stands beside them."""
 
-    def __init__(self, fields: dict[str, Any]) -> None:
+    def __init__(self, index: int | None, fields: dict[str, Any]) -> None:
+        self.index = index
         self.fields = fields
         self.type = str(fields.get("type", ""))
         self.ended = False
@@ -70,6 +71,11 @@ class _OpenBlock:
                 return self._opaque()
 
     @property
+    def is_call(self) -> bool:
+        """Whether the block is a call, of a tool of ours or of the API's own."""
+        return self.type.endswith("tool_use")
+
+    @property
     def is_told(self) -> bool:
         """Whether all that is in the block is reported as it comes."""
         return self.type in _TOLD and not self.citations
@@ -89,7 +95,7 @@ class _OpenBlock:
 
     def _opaque(self) -> OpaqueBlock | None:
         fields = dict(self.fields)
-        if self.type.endswith("_tool_use") and not self.ended:
+        if self.is_call and not self.ended:
             return None
         if self.json:
             fields["input"] = self.input()
@@ -129,11 +135,15 @@ class MessageDecoder:
 
     A message that is paused and continued by another request is one message: `proceed` says so. `announced` tells
     whether any of it has been reported; `container` is where the API ran code for it.
+
+    One block is open at a time, the last one that began, whatever its index. So the blocks are in the order in which
+    they are reported, also where a stream uses an index twice or has none: what subscribers are told and what is
+    recorded are the same.
     """
 
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
-        self._blocks: dict[int, _OpenBlock] = {}
+        self._blocks: list[_OpenBlock] = []
         self._before: list[Block] = []
         self._usage_before: Usage = {}
         self._usage: Usage = {}
@@ -144,10 +154,12 @@ class MessageDecoder:
         self._reported = False
         self.container: dict[str, Any] | None = None
         self.stop_reason: str | None = None
+        self._stop_sequence: str | None = None
+        self._stop_details: StopDetails | None = None
         self.complete = False
         self._table: dict[str, Callable[[WireEvent], None]] = {
             "message_start": self._start,
-            "content_block_start": self._open_block,
+            "content_block_start": self._begin_block,
             "content_block_delta": self._go_on,
             "content_block_stop": self._end_block,
             "message_delta": self._near_end,
@@ -162,7 +174,7 @@ class MessageDecoder:
     @property
     def content(self) -> tuple[Block, ...]:
         """The blocks so far, in the order in which they began."""
-        blocks = (block.finished() for block in self._blocks.values())
+        blocks = (block.finished() for block in self._blocks)
         return (*self._before, *(block for block in blocks if block is not None))
 
     @property
@@ -171,7 +183,11 @@ class MessageDecoder:
         return _sum(self._usage_before, self._usage)
 
     def take(self, event: WireEvent) -> None:
-        """Take in the next event of the stream; report what it says."""
+        """Take in the next event of the stream; report what it says.
+
+        Raises:
+            MalformedEventError: it contradicts what came before it.
+        """
         handle = self._table.get(event.type)
         if handle is not None and not self.complete:
             handle(event)
@@ -180,7 +196,7 @@ class MessageDecoder:
         """Forget the present request, of which nothing has been reported: it is sent again."""
         self._blocks.clear()
         self._usage, self._unsaid_call = {}, None
-        self._started = self.stop_reason = None
+        self._started = self.stop_reason = self._stop_sequence = self._stop_details = None
 
     def proceed(self) -> None:
         """Go on with the answer to the next request, which continues this message."""
@@ -208,27 +224,46 @@ class MessageDecoder:
         content = self.content
         if content and self.container is not None:
             content = (*content, OpaqueBlock({**self.container, "type": "container"}))
-        self.say(Complete(stop_reason=stop_reason, content=content))
+        self.say(
+            Complete(
+                stop_reason=stop_reason,
+                content=content,
+                stop_sequence=self._stop_sequence,
+                stop_details=self._stop_details,
+            )
+        )
 
     def _start(self, event: WireEvent) -> None:
-        if self._started is not None or event.message is None:
+        if event.message is None:
             return
+        if self._started is not None:
+            if event.message.id != self._started.id:
+                msg = f"message {event.message.id!r} begins within message {self._started.id!r}"
+                raise MalformedEventError(msg)
+            return  # the same one, told twice
         self._started = event.message
         self._usage = _merged({}, event.message.usage)
         self.container = event.message.container or self.container
-        self.stop_reason = event.message.stop_reason
+        self._note_end(event.message)
         last = len(event.message.content) - 1
         for index, fields in enumerate(event.message.content):
             block = self._open(index, fields)
             if index < last or self.stop_reason not in _CUT:  # nobody knows whether the last block is whole
                 self._end(block)
 
-    def _open_block(self, event: WireEvent) -> None:
+    def _begin_block(self, event: WireEvent) -> None:
         self._open(event.index, event.content_block or {})
 
-    def _open(self, index: int, fields: dict[str, Any]) -> _OpenBlock:
+    def _open(self, index: int | None, fields: dict[str, Any]) -> _OpenBlock:
+        before = self._open_block
+        if before is not None:
+            if before.is_call:
+                msg = f"a block begins before the call at index {before.index} has ended"
+                raise MalformedEventError(msg)
+            self._end(before)
         self._say_call()
-        self._blocks[index] = block = _OpenBlock(fields)
+        block = _OpenBlock(index, fields)
+        self._blocks.append(block)
         if block.type == "text":
             self._add_text(block, _optional_text(fields.get("text")))
         elif block.type == "thinking":
@@ -238,14 +273,19 @@ class MessageDecoder:
 
     def _go_on(self, event: WireEvent) -> None:
         delta = event.delta or Delta()
-        block = self._blocks.get(event.index)
-        if block is None:
-            if delta.text is None:
-                return
+        block = self._open_at(event.index)
+        if block is None and delta.text is not None:
             block = self._open(event.index, {"type": "text"})
+        if block is None:
+            if delta.partial_json:
+                msg = f"the input of a call goes on at index {event.index}, where none is open"
+                raise MalformedEventError(msg)
+            return
         if delta.text is not None:
+            self._must_be(block, "text")
             self._add_text(block, delta.text)
         elif delta.thinking is not None:
+            self._must_be(block, "thinking")
             self._add_thought(block, delta.thinking)
         elif delta.partial_json is not None:
             self._add_json(block, delta.partial_json)
@@ -255,6 +295,12 @@ class MessageDecoder:
             block.citations.append(delta.citation)
         elif delta.content is not None or delta.encrypted_content is not None:
             self._add_content(block, delta)
+
+    @staticmethod
+    def _must_be(block: _OpenBlock, kind: str) -> None:
+        if block.type != kind:
+            msg = f"a delta of type {kind!r} continues a block of type {block.type!r}, at index {block.index}"
+            raise MalformedEventError(msg)
 
     def _add_text(self, block: _OpenBlock, text: str | None) -> None:
         if text:
@@ -268,6 +314,8 @@ class MessageDecoder:
 
     def _add_json(self, block: _OpenBlock, text: str) -> None:
         if text:
+            if block.type in {"text", "thinking"}:
+                self._must_be(block, "tool_use")
             block.json.append(text)
             if block.type == "tool_use":
                 self.say(InputJsonDelta(id=_optional_text(block.fields.get("id")), partial_json=text))
@@ -279,9 +327,17 @@ class MessageDecoder:
             block.fields["encrypted_content"] = delta.encrypted_content
 
     def _end_block(self, event: WireEvent) -> None:
-        block = self._blocks.get(event.index)
+        block = self._open_at(event.index)
         if block is not None:
             self._end(block)
+
+    @property
+    def _open_block(self) -> _OpenBlock | None:
+        return self._blocks[-1] if self._blocks and not self._blocks[-1].ended else None
+
+    def _open_at(self, index: int | None) -> _OpenBlock | None:
+        block = self._open_block
+        return block if block is not None and block.index == index else None
 
     def _end(self, block: _OpenBlock) -> None:
         if block.ended:
@@ -300,7 +356,7 @@ class MessageDecoder:
         A signature holds only for a thought after the very same words. Whoever gathers the reports of a message that
         is cut short must not put the thought after others.
         """
-        before = takewhile(lambda other: other is not block, self._blocks.values())
+        before = takewhile(lambda other: other is not block, self._blocks)
         return all(one.is_told for one in before) and not any(isinstance(one, OpaqueBlock) for one in self._before)
 
     def _say_call(self) -> None:
@@ -311,14 +367,20 @@ class MessageDecoder:
             self.say(ToolCall(id=call.id, name=call.name, input=call.input))
 
     def _near_end(self, event: WireEvent) -> None:
-        if event.delta is not None and event.delta.container is not None:
-            self.container = event.delta.container
-        if event.delta is not None and event.delta.stop_reason is not None:
-            self.stop_reason = event.delta.stop_reason
-            self._settle()
+        if event.delta is not None:
+            self.container = event.delta.container or self.container
+            self._note_end(event.delta)
+            if event.delta.stop_reason is not None:
+                self._settle()
         self._usage = _merged(self._usage, event.usage)
         if self._reported or self.stop_reason is not None:
             self._say_usage()
+
+    def _note_end(self, told: Started | Delta) -> None:
+        """Take in why the message ends, as far as it is told here."""
+        self.stop_reason = told.stop_reason or self.stop_reason
+        self._stop_sequence = told.stop_sequence or self._stop_sequence
+        self._stop_details = told.stop_details or self._stop_details
 
     def _say_usage(self) -> None:
         usage = self.usage
@@ -332,9 +394,9 @@ class MessageDecoder:
             self._unsaid_call.ended = False
             self._unsaid_call = None
         self._say_call()
-        for block in self._blocks.values():
-            if block.type == "thinking":
-                self._end(block)
+        block = self._open_block
+        if block is not None and block.type == "thinking":
+            self._end(block)
 
     def _stop(self, _event: WireEvent) -> None:
         if self.stop_reason is None:

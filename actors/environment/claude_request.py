@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.caching import marked
-from reenact.actors.environment.models import DEFAULT_MODEL, takes_prefill, takes_thinking_budget
+from reenact.actors.environment.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
 from reenact.actors.environment.outgoing import api_messages, container_of
 from reenact.actors.environment.repairs import THOUGHTS
 from reenact.actors.environment.wire import Json
 from reenact.domain.messages import Said
 
+SAMPLING: Final = ("temperature", "top_p", "top_k")
+"""What the API takes up to version 2023-06-01, for models up to 4.6."""
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers")
 _LEAST_BUDGET = 1024
 _INTERLEAVED = "interleaved-thinking"
@@ -62,9 +64,19 @@ def message_request(question: Question, config: LLMConfig, *, now: datetime, tho
         request["output_config"] = {**request.get("output_config", {}), "effort": config.effort}
     if config.temperature is not None:
         request["temperature"] = config.temperature
+    for name in left_out(question, config):
+        del request[name]
     if config.stop_sequences:
         request["stop_sequences"] = list(config.stop_sequences)
     return marked(request, config.cache)
+
+
+def left_out(question: Question, config: LLMConfig) -> tuple[str, ...]:
+    """Return what the configuration says of sampling and the model does not take, so that it is not sent."""
+    if takes_sampling(question.model or config.model or DEFAULT_MODEL):
+        return ()
+    given = {*config.extra, *(("temperature",) if config.temperature is not None else ())}
+    return tuple(name for name in SAMPLING if name in given)
 
 
 def count_request(question: Question, config: LLMConfig, *, now: datetime) -> Json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from concurrent.futures import Future
 from typing import TypeAlias
 
 import msgspec
@@ -16,12 +15,13 @@ from reenact.actors.environment.api import (
     Outside,
     SystemBusConsumer,
     SystemBusProducer,
+    UnderWay,
     Unsubscribe,
 )
 from reenact.actors.environment.driving import Driving, ProvideDriver, Reports
 from reenact.actors.environment.failures import failure_of
 from reenact.actors.environment.incoming import incoming
-from reenact.actors.kernel import PooledActor
+from reenact.actors.kernel import EventLoopActor
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.events import Envelope, StepStarted, StreamData, ToolStarted, TurnCompleted, TurnStarted
 
@@ -50,7 +50,7 @@ _ToReceptor: TypeAlias = _Connect | Reports
 _ToEffector: TypeAlias = _Ask | _Run | _End
 
 
-class ReceptorActor(PooledActor):
+class ReceptorActor(EventLoopActor):
     """Emits what the driver reports, in order, in the turn that it is said in."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class ReceptorActor(PooledActor):
                 producer.emit(failure_of(error), turn_id=turn_id)
 
 
-class EffectorActor(PooledActor):
+class EffectorActor(EventLoopActor):
     """Lets the driver answer and the tools run, and stops what is still under way when the turn is over."""
 
     def __init__(self, outside: Outside, driving: Driving, receptor: pykka.ActorRef[ReceptorActor]) -> None:
@@ -92,8 +92,8 @@ class EffectorActor(PooledActor):
         self._receptor = receptor
         self._turn_id: str | None = None
         self._reports: Reports | None = None
-        self._answer: Future[None] | None = None
-        self._calls: list[Future[None]] = []
+        self._answer: UnderWay | None = None
+        self._calls: list[UnderWay] = []
 
     def on_receive(self, message: _ToEffector) -> None:
         """Ask the model, run a tool, or end a turn."""
@@ -114,7 +114,7 @@ class EffectorActor(PooledActor):
         """Let go of the driver, the tools, and the turn that is under way."""
         if self._answer is not None or self._calls:
             with contextlib.suppress(RuntimeClosedError):  # the end of the loop has ended them already
-                self._outside.spawn(self._driving.close())
+                self._outside.run(self._driving.close())
 
     def _ask(self, asked: _Ask) -> None:
         self._reports = reports = Reports(asked.turn_id, self._receptor)
@@ -124,7 +124,7 @@ class EffectorActor(PooledActor):
             reports(failure_of(error))
             return
         try:
-            self._answer = self._outside.spawn(self._driving.answer(messages, reports, too_long=too_long))
+            self._answer = self._outside.run(self._driving.answer(messages, reports, too_long=too_long))
         except RuntimeClosedError:
             raise
         except Exception as error:  # noqa: BLE001 - no descriptors, no threads: whatever it is, the turn has to end
@@ -133,13 +133,13 @@ class EffectorActor(PooledActor):
     def _run(self, run: _Run) -> None:
         reports = Reports(run.turn_id, self._receptor)
         under_way = [call for call in self._calls if not call.done()]
-        self._calls = [*under_way, self._outside.spawn(self._driving.call(run.call, reports))]
+        self._calls = [*under_way, self._outside.run(self._driving.call(run.call, reports))]
 
     def _finish(self, turn_id: str) -> None:
         answers = self._answer is not None and not self._answer.done()
         has_ended = self._reports is not None and self._reports.ended
         if (answers and not has_ended) or not all(call.done() for call in self._calls):
-            self._outside.spawn(self._driving.stop(turn_id))
+            self._outside.run(self._driving.stop(turn_id))
 
 
 class ModelReceptor:
@@ -196,6 +196,7 @@ class ModelEnvironment:
 
     def __init__(self, name: str, config: EnvironmentConfig, provide: ProvideDriver) -> None:
         self._name = name
+        self._tools = config.tools
         self._receptor_actor = config.system.start(ReceptorActor)
         self._effector_actor = config.system.start(
             EffectorActor, config.outside, Driving(config, provide), self._receptor_actor
@@ -218,6 +219,11 @@ class ModelEnvironment:
     def effector(self) -> ModelEffector:
         """The way out."""
         return self._effector
+
+    def check_tool(self, name: str) -> None:
+        """Raise `ToolUnavailableError` if the function behind the tool is not there."""
+        if self._tools is not None:
+            self._tools.check_tool(name)
 
     def dispose(self) -> None:
         """End what is under way, let go of the driver and stop both actors; waits for nothing. Idempotent."""

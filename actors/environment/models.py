@@ -32,6 +32,9 @@ _PREFILLED = re.compile(r"claude-(?:2|3|instant|(?:opus|sonnet|haiku)-(?:3|4-[0-
 _BUDGETED = re.compile(r"claude-(?:3|mythos-preview|(?:opus|sonnet|haiku)-(?:3|4-[0-6](?!\d)|4-20\d{6}))")
 """Up to 4.6; later ones decide themselves how much they think."""
 
+_SAMPLED = re.compile(r"claude-(?:2|3|instant|(?:opus|sonnet|haiku)-(?:3|4-[0-6](?!\d)|4-20\d{6}))")
+"""Up to 4.6; later ones refuse `temperature`, `top_p` and `top_k`."""
+
 
 def context_window(model: str | None) -> int:
     """Return how many tokens of input and output together the model takes."""
@@ -47,6 +50,12 @@ def takes_thinking_budget(model: str) -> bool:
     """Return whether how much the model thinks is said in tokens; one that is not of Claude's is told as it is."""
     start = _start(model)
     return not model.startswith("claude-", start) or bool(_BUDGETED.match(model, start))
+
+
+def takes_sampling(model: str) -> bool:
+    """Return whether the model takes `temperature`, `top_p` and `top_k`; one that is not of Claude's is sent them."""
+    start = _start(model)
+    return not model.startswith("claude-", start) or bool(_SAMPLED.match(model, start))
 
 
 def _start(model: str | None) -> int:

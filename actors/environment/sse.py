@@ -12,6 +12,7 @@ class SseDecoder:
     """Cuts a stream of bytes into events. An event that is not followed by a blank line is never returned."""
 
     def __init__(self) -> None:
+        self._no_event = b""
         self._pieces: list[bytes] = []
         self._last = b""
         self._after_cr = False
@@ -52,3 +53,11 @@ class SseDecoder:
                 name = value.removeprefix(b" ").decode(errors="replace")
         if data:
             yield name, b"\n".join(data)
+        elif block.lstrip().startswith(b"{"):
+            self._no_event = block
+
+    @property
+    def body(self) -> bytes:
+        """A JSON object that stood in the stream in the place of an event, or empty; known when the stream is over."""
+        rest = b"".join(self._pieces)
+        return rest if rest.lstrip().startswith(b"{") else self._no_event

@@ -7,6 +7,8 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
+from reenact.domain.messages import StopDetails
+
 Json: TypeAlias = dict[str, Any]
 
 
@@ -23,6 +25,8 @@ class Delta(msgspec.Struct):
     stop_reason: str | None = None
     container: dict[str, Any] | None = None
     encrypted_content: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
 
 
 class Started(msgspec.Struct):
@@ -34,6 +38,8 @@ class Started(msgspec.Struct):
     stop_reason: str | None = None
     container: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
 
 
 class ApiError(msgspec.Struct):
@@ -47,7 +53,7 @@ class WireEvent(msgspec.Struct):
     """Any event of a stream; which of the fields there are depends on the type."""
 
     type: str = ""
-    index: int = 0
+    index: int | None = None
     delta: Delta | None = None
     content_block: dict[str, Any] | None = None
     message: Started | None = None

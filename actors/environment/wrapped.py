@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from reenact.actors.environment.api import Effector, Environment, Handler, Receptor, SystemBusConsumer, Unsubscribe
+from reenact.actors.environment.api import (
+    ChecksTools,
+    Effector,
+    Environment,
+    Handler,
+    Receptor,
+    SystemBusConsumer,
+    Unsubscribe,
+)
 from reenact.domain.events import Envelope
 from reenact.domain.messages import Said
 
@@ -32,6 +40,11 @@ class WrappedEnvironment:
     def effector(self) -> Effector:
         """The way out."""
         return self._effector
+
+    def check_tool(self, name: str) -> None:
+        """Raise `ToolUnavailableError` if the other environment does."""
+        if isinstance(self._environment, ChecksTools):
+            self._environment.check_tool(name)
 
     def dispose(self) -> None:
         """Dispose of the other environment. Idempotent."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from reenact.actors.feed.replay import Log, numbered
+from reenact.actors.feed.replay import Log, end_of, last_of, numbered
 from reenact.actors.journal.api import Entry, FeedRow, Segment
-from reenact.domain.errors import LogUnusableError
+from reenact.domain.errors import LogUnusableError, reading
 from reenact.domain.events import DeltasCompacted, InputJsonDelta, TextDelta, ThinkingDelta, TurnCompleted
 
 MOST_ENTRIES: Final = 1000
@@ -80,9 +80,10 @@ class Compaction:
         waited_for: set[str] = set()
         for row in self._old_rows(topic, end, before):
             pending.append(row)
-            for segment in row.segments:
-                waited_for |= {_turn_of(segment) for entry in segment.entries if entry.type in _DELTAS}
-                waited_for -= {entry.data["turn_id"] for entry in segment.entries if entry.type == _COMPLETED}
+            with reading(f"row {row.first_cursor} of the feed of {topic!r}"):
+                for segment in row.segments:
+                    waited_for |= {_turn_of(segment) for entry in segment.entries if entry.type in _DELTAS}
+                    waited_for -= {entry.data["turn_id"] for entry in segment.entries if entry.type == _COMPLETED}
             if waited_for:
                 continue
             for finished in pending:
@@ -91,7 +92,7 @@ class Compaction:
                     merged = Merged()
                 if not _is_compacted(finished):
                     merged.add(finished)
-            end = _end(row)
+            end = end_of(row, end)
             pending = []
         count += self._write(topic, merged)
         if not pending:
@@ -103,12 +104,12 @@ class Compaction:
         while not self._is_over():
             rows = self._journal.read_feed(topic, after=after, limit=PAGE)
             for row in rows:
-                if row.segments[-1].entries[-1].at >= before:
+                if last_of(row).at >= before:
                     return
+                after = end_of(row, after)
                 yield row
             if not rows:
                 return
-            after = _end(rows[-1])
 
     def _remember(self, topic: str, cursor: int) -> None:
         self._done[topic] = cursor
@@ -120,6 +121,8 @@ class Compaction:
             return 0
         try:
             self._journal.replace_feed(topic, merged.first, merged.last, merged.segments())
+        except ValueError:  # another process that shares the log was quicker, or rows overlap
+            return 0
         except LogUnusableError:
             _logger.exception("%s stays as it is: some of it is not as it was written", topic)
             return 0
@@ -180,11 +183,3 @@ def _is_compacted(row: FeedRow) -> bool:
 
 def _turn_of(segment: Segment) -> str:
     return segment.context.get("turn_id", "")
-
-
-def _end(row: FeedRow) -> int:
-    """Return the last cursor of a row."""
-    cursor = row.first_cursor
-    for cursor, _, _ in numbered(row):  # noqa: B007 - the last one is wanted
-        pass
-    return cursor

@@ -15,7 +15,7 @@ from reenact.actors.feed.consumers import acknowledged, check_ack
 from reenact.actors.feed.everything import Everything
 from reenact.actors.feed.members import Follower, Listener, Member
 from reenact.actors.feed.place import Need, Place
-from reenact.actors.feed.replay import Pages
+from reenact.actors.feed.replay import Pages, stream_of
 from reenact.actors.feed.waking import Waiter, Waker, Wakers
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 
@@ -129,8 +129,14 @@ class Group:
         self._seat(id, Follower(place))
         return begin
 
-    async def add_listener(self, id: str, types: tuple[str, ...] | None, after: dict[str, int]) -> None:  # noqa: A002
-        """Listen to the events of these types, or all, from now on: of all sessions, and those that belong to none.
+    async def add_listener(
+        self,
+        id: str,  # noqa: A002
+        types: tuple[str, ...] | None,
+        after: dict[str, int],
+        sessions: tuple[str, ...] | None = None,
+    ) -> None:
+        """Listen to the events of these types, or all, from now on: of these sessions, or of all and of none.
 
         Not to requests and responses. What the sessions in `after` have had behind these cursors comes first. One that
         lags reads the log, too; one for which that does not help ends, `lagging`.
@@ -140,7 +146,8 @@ class Group:
         self._must_be_free(id)
         self._source.check_open()
         wanted = None if types is None else frozenset(types)
-        listener = Listener(self._source.everything, wanted, self._source.pages)
+        topics = None if sessions is None else frozenset(map(stream_of, sessions))
+        listener = Listener(self._source.everything, wanted, self._source.pages, topics)
         self._source.everything.join(listener)
         try:
             listener.begin(await self._apart(_nothing, self._spans, after))

@@ -14,7 +14,7 @@ from reenact.actors.feed.consumers import Consumers, check_cursor
 from reenact.actors.feed.everything import Everything, is_told
 from reenact.actors.feed.group import Group
 from reenact.actors.feed.place import Place, Stay
-from reenact.actors.feed.replay import Log, Pages, Replay, deleted_at
+from reenact.actors.feed.replay import Log, Pages, Replay, deleted_at, stream_of
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.topic import Budget, Chunk, Topic
 from reenact.actors.feed.waking import Waiter, Waiting, Waker, Wakers
@@ -234,16 +234,3 @@ def _must_reach(session_id: str, after: int, end: int) -> None:
     if after > end:
         message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"
         raise InvalidInputError(message)
-
-
-def stream_of(session_id: str) -> str:
-    """Return the topic under which the log keeps a session's events.
-
-    Raises:
-        SessionNotFoundError: no session can have this id.
-    """
-    try:
-        check_text("the session's id", session_id)
-    except InvalidInputError:
-        raise SessionNotFoundError(session_id) from None
-    return f"session/{session_id}"

@@ -162,15 +162,22 @@ class Follower:
 
 
 class Listener:
-    """A subscription to everything: events of these types, or all, of all sessions and of none.
+    """A subscription to everything: events of these types, or all, of these topics, or of all and of none.
 
     If it lags so far behind that what it was to be given is kept no more, it reads the log: then each session's events
     come in their order, but sessions no longer in the order between them. What belongs to no session is in no log; one
     that has lost such an event is over, because it is `lagging`.
     """
 
-    def __init__(self, everything: Everything, types: frozenset[str] | None, pages: Callable[[str], Pages]) -> None:
+    def __init__(
+        self,
+        everything: Everything,
+        types: frozenset[str] | None,
+        pages: Callable[[str], Pages],
+        topics: frozenset[str] | None = None,
+    ) -> None:
         self.place = 0
+        self._topics = topics
         self._everything = everything
         self._types = types
         self._pages = pages
@@ -188,6 +195,8 @@ class Listener:
         with self._lock:
             self._had = {topic: end for topic, (_, end) in behind.items()}
             for topic, (after, end) in behind.items():
+                if not self._follows(topic):
+                    continue
                 _, until = self._behind.get(topic, (0, 0))
                 if max(end, until) > after:
                     self._behind[topic] = (after, max(end, until))
@@ -195,6 +204,8 @@ class Listener:
     def misses(self, chunk: Chunk) -> None:
         """Take note that this will not be given: it has to be read from the log."""
         topic = chunk.publication.topic
+        if not self._follows(topic):
+            return
         with self._lock:
             if topic is None:
                 self._has_lost = self._has_lost or any(
@@ -279,6 +290,9 @@ class Listener:
     def _wants(self, type_: str) -> bool:
         return self._types is None or type_ in self._types
 
+    def _follows(self, topic: str | None) -> bool:
+        return self._topics is None or topic in self._topics
+
     def _next_of_page(self) -> bytes | None:
         if self._given == len(self._page):
             return None
@@ -293,6 +307,8 @@ class Listener:
         chunk = self._everything.take(self)
         if chunk is None:
             return None
+        if not self._follows(chunk.publication.topic):
+            return []
         had = self._had.get(chunk.publication.topic or "", 0)
         lines = chunk.encoded()[max(0, had + 1 - chunk.first) if chunk.publication.topic else 0 :]
         if self._types is None:

@@ -14,8 +14,9 @@ import msgspec
 from reenact.actors.bus import enveloped
 from reenact.actors.feed.topic import to_json
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
-from reenact.domain.errors import LogUnusableError
+from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.events import Context, DeltasCompacted, Envelope, SessionDeleted
+from reenact.domain.messages import check_text
 
 FIRST_ROWS: Final = 16
 MOST_ROWS: Final = 256
@@ -49,21 +50,51 @@ class Log(FeedJournal, Protocol):
 
 
 def numbered(row: FeedRow) -> Iterator[tuple[int, Segment, Entry]]:
-    """Yield each entry of a row with its cursor and segment; what stands for a gap has the last cursor of that."""
+    """Yield each entry of a row with its cursor and segment; what stands for a gap has the last cursor of that.
+
+    Raises:
+        LogUnusableError: the gap is none.
+    """
     cursor = row.first_cursor
     for segment in row.segments:
         for entry in segment.entries:
             if entry.type == _COMPACTED:
-                cursor = entry.data["last_cursor"]
+                with reading(f"event {cursor} of the feed of {row.topic!r}"):
+                    cursor = max(cursor, msgspec.convert(entry.data, DeltasCompacted).last_cursor)
             yield cursor, segment, entry
             cursor += 1
+
+
+def end_of(row: FeedRow, after: int) -> int:
+    """Return the last cursor of a row that is read behind a cursor.
+
+    Raises:
+        LogUnusableError: it does not come behind it.
+    """
+    cursor = after
+    for cursor, _, _ in numbered(row):  # noqa: B007 - the last one is wanted
+        pass
+    if cursor <= after:
+        message = f"the feed of {row.topic!r} goes back from event {after} to {cursor}; verify the log"
+        raise LogUnusableError(f"{message}, and restore a copy of it")
+    return cursor
+
+
+def last_of(row: FeedRow) -> Entry:
+    """Return the last entry of a row.
+
+    Raises:
+        LogUnusableError: it has none.
+    """
+    with reading(f"row {row.first_cursor} of the feed of {row.topic!r}"):
+        return row.segments[-1].entries[-1]
 
 
 def opened(rows: Iterable[FeedRow], after: int, new_id: Callable[[str], str]) -> Iterator[Envelope]:
     """Yield the events of rows that follow each other; the first holds what comes behind the cursor.
 
     Raises:
-        LogUnusableError: a row is missing.
+        LogUnusableError: a row is missing, or holds what is no event.
     """
     of: Segment | None = None
     context = Context()
@@ -72,9 +103,11 @@ def opened(rows: Iterable[FeedRow], after: int, new_id: Callable[[str], str]) ->
             message = f"the feed of {row.topic!r} lacks event {after + 1}; verify the log, and restore a copy of it"
             raise LogUnusableError(message)
         for cursor, segment, entry in numbered(row):
-            if segment is not of:
-                of, context = segment, Context(**segment.context)
-            yield enveloped(entry, context, row.topic, cursor, new_id)
+            with reading(f"event {cursor} of the feed of {row.topic!r}"):
+                if segment is not of:
+                    of, context = segment, Context(**segment.context)
+                envelope = enveloped(entry, context, row.topic, cursor, new_id)
+            yield envelope
             after = cursor
 
 
@@ -160,7 +193,7 @@ class Replay:
                 if events < ENOUGH_EVENTS and size < MOST_BYTES:
                     rows.append(row)
                     size += len(_measure(row.segments))
-                    *_, (cursor, _, _) = numbered(row)
+                    cursor = end_of(row, cursor)
                     events += sum(len(segment.entries) for segment in row.segments)
             if len(more) < step:
                 break
@@ -186,12 +219,34 @@ class Pages:
         return page, index
 
 
+def stream_of(session_id: str) -> str:
+    """Return the topic under which the log keeps a session's events.
+
+    Raises:
+        SessionNotFoundError: no session can have this id.
+    """
+    try:
+        check_text("the session's id", session_id)
+    except InvalidInputError:
+        raise SessionNotFoundError(session_id) from None
+    return f"session/{session_id}"
+
+
 def deleted_at(journal: Log, topic: str) -> int | None:
     """Return the cursor of the topic's last event if that says that its session is no more."""
     for row in journal.read_feed_backwards(topic):
-        if row.segments[-1].entries[-1].type == SessionDeleted.event_type:
+        if last_of(row).type == SessionDeleted.event_type:
             return max(cursor for cursor, _, _ in numbered(row))
         break
+    return None
+
+
+def cursor_of_turn(journal: Log, topic: str, turn_id: str, first: str) -> int | None:
+    """Return the cursor of a turn's event of the type `first`, which is looked for from the end of the topic on."""
+    for row in journal.read_feed_backwards(topic):
+        for cursor, segment, entry in numbered(row):
+            if entry.type == first and segment.context.get("turn_id") == turn_id:
+                return cursor
     return None
 
 

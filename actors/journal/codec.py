@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
 
+from reenact.actors.journal.api import Recorded
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 Fields: TypeAlias = list[Any]
@@ -16,13 +18,32 @@ Fields: TypeAlias = list[Any]
 Upcast: TypeAlias = Callable[[Fields], Fields]
 """Turns the fields of one version into those of the next."""
 
+_FIELD = re.compile(r"`\$\[1\]\[(\d+)\]")
+"""Where msgspec says that a field is which does not fit."""
+
 _PAIR = b"\x92"
 """What the bytes of an event begin with in MessagePack: a list of when it was recorded, and of the event."""
 
 _Decode: TypeAlias = Callable[[bytes], tuple[int, Any]]
 
 
-class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class _Unchanging(msgspec.StructMeta):
+    """Refuses a class of events when it is made, rather than when the first of them is to be stored."""
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        **config: Any,  # noqa: ANN401 - msgspec's
+    ) -> _Unchanging:
+        made = super().__new__(mcs, name, bases, namespace, **config)
+        if not (made.__struct_config__.frozen and made.__struct_config__.array_like):
+            raise TypeError(f"{name} is an event, which never changes: leave frozen=False and array_like=False out")
+        return made
+
+
+class Event(msgspec.Struct, metaclass=_Unchanging, frozen=True, array_like=True, gc=False):
     """A fact, in the past tense: a base for events of your own, which hold plain data and no references to each other.
 
     It is stored as the list of its fields, so fields are only ever added at the end, with defaults; whatever else
@@ -101,10 +122,23 @@ class EventCodec:
             return decoder(state)
         except Exception as error:
             # An upcaster may raise anything when it is given fields that it does not expect.
-            message = (
-                f"an event of type {topic!r} cannot be decoded ({error}); the log is damaged: restore a copy of it"
-            )
-            raise LogUnusableError(message) from error
+            raise LogUnusableError(self._why_not(topic, state, error)) from error
+
+    def recorded(self, cells: tuple[Any, ...]) -> Recorded:
+        """Return the event of a row: its stream, version, position, topic and state, which can be anything in a file.
+
+        Raises:
+            LogTooNewError: a later version of the event was stored than the table knows.
+            LogUnusableError: it cannot be decoded, or is in no stream.
+        """
+        stream, version, position, topic, state = cells
+        if not (type(stream) is str and type(version) is int and type(topic) is str and type(state) is bytes):
+            message = f"the row at position {position!r} is no event (stream {stream!r:.100}, version {version!r:.100})"
+            raise LogUnusableError(f"{message}; verify the log, and restore a copy of it")
+        try:
+            return Recorded(stream, version, position, *self.decode(topic, state))
+        except LogUnusableError as error:
+            raise type(error)(f"{error} (event {version} of {stream!r})") from error
 
     def beginning(self, recorded_at: int) -> bytes:
         """Return what the bytes of every event that was recorded then begin with; in order, as the times are."""
@@ -154,6 +188,24 @@ class EventCodec:
         self._topics[form.type] = form.topic
         self._decoders[form.topic] = _decoder_of(form.type)
 
+    def _why_not(self, topic: str, state: bytes, error: Exception) -> str:
+        """Say what is wrong with an event that cannot be decoded: its bytes, or the class that it is to become."""
+        name, _, stored = topic.rpartition(":")
+        form = self._forms[name]
+        kind, names = form.type.__qualname__, form.type.__struct_fields__
+        what = f"an event of type {topic!r} cannot be decoded"
+        is_ours = form.type.__module__.startswith("reenact.")  # whose classes nobody has changed
+        if is_ours or not _is_packed(state):
+            return f"{what} ({error}); the log is damaged: restore a copy of it"
+        if int(stored) < form.version:
+            return f"{what}: its upcast to version {form.version} does not make {kind} of it ({error}); correct it"
+        where = _FIELD.sub(lambda place: f"`{names[int(place[1])]}", str(error))
+        upcast = f"Stored({kind}, version={form.version + 1}, upcast={{{form.version}: …}})"
+        return (
+            f"{what}: it does not fit {kind}({', '.join(names)}): {where}; if the class was changed, it is a new "
+            f"version of the event: {upcast}; if not, the log is damaged: restore a copy of it"
+        )
+
     def _find_decoder(self, topic: str) -> _Decode:
         name, _, digits = str(topic).rpartition(":")
         form = self._forms.get(name)
@@ -181,6 +233,14 @@ class EventCodec:
             return decode(encode((recorded_at, fields)))
 
         return upcasting
+
+
+def _is_packed(state: bytes) -> bool:
+    try:
+        msgspec.msgpack.decode(state, type=tuple[int, Any])
+    except (ValueError, RecursionError):  # also of text that is no UTF-8
+        return False
+    return True
 
 
 def _decoder_of(event_type: type[msgspec.Struct]) -> _Decode:

@@ -161,7 +161,7 @@ class EvidenceLog:
     def __init__(self, evidence: Evidence, codec: EventCodec) -> None:
         """Decode events with the codec."""
         self._evidence = evidence
-        self._decode = codec.decode
+        self._codec = codec
 
     def read_all(self, *, after: int = 0, limit: int = 1000) -> list[Recorded]:
         """Return up to `limit` events of all streams with a position above `after`, in the order of their positions.
@@ -195,7 +195,7 @@ class EvidenceLog:
 
     def _recorded(self, cells: Cells) -> Recorded:
         stream, version, position, topic, state = cells
-        return Recorded(text_of(stream), version, position, *self._decode(text_of(topic), state))
+        return self._codec.recorded((text_of(stream), version, position, text_of(topic), state))
 
 
 @contextmanager

@@ -29,10 +29,10 @@ def seek(
     # The plus keeps the database from looking for a stream's few events by their positions.
     position = "rowid" if stream is None else "+rowid"
     conditions: list[tuple[str, str | int | bytes | None]] = [
-        (f"{position} > ?", after or None),
+        (f"{position} > ?", after),
         (f"{position} <= ?", until),
         ("originator_id = ?", stream),
-        ("originator_version > ?", after_version or None),
+        ("originator_version > ?", after_version if stream is not None else after_version or None),
         ("originator_version <= ?", until_version),
         ("state >= ?", since),
         ("state < ?", before),
@@ -45,4 +45,4 @@ def seek(
         values = (*values, *prefixes)
     place = "rowid" if stream is None else "originator_version"
     order = f" ORDER BY {place}{' DESC' if backwards else ''} LIMIT ?"
-    return f"{_EVENTS}{' AND '.join(told or ['rowid > 0'])}{order}", (*values, limit)
+    return f"{_EVENTS}{' AND '.join(told)}{order}", (*values, limit)

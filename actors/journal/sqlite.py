@@ -29,7 +29,7 @@ _logger = logging.getLogger("reenact.journal")
 
 
 class SqliteJournal(StoredJournal):
-    """An append-only history for each stream in one SQLite file; only one process at a time writes it."""
+    """An append-only history for each stream in one SQLite file; one process writes it, or several that share it."""
 
     _FORMAT = "PRAGMA user_version"
     _PLACE = "rowid"
@@ -44,6 +44,7 @@ class SqliteJournal(StoredJournal):
         synchronous: Synchronous = "FULL",
         read_only: bool = False,
         closed: bool = False,
+        shared: bool = False,
     ) -> SqliteJournal:
         """Open the log in the file, or begin one if the file is missing or empty.
 
@@ -51,8 +52,11 @@ class SqliteJournal(StoredJournal):
         appended. The table of a `closed` codec is all that such a log can hold, so one that begins with an event of
         another name is refused as it stands.
 
+        A `shared` log may be written by other processes that share it, too; whoever opens it has `StreamLocks`, and is
+        `opening` it meanwhile.
+
         Raises:
-            LogLockedError: another process, or another journal of this one, is writing the log.
+            LogLockedError: another process, or another journal of this one, is writing the log and does not share it.
             LogTooNewError: a newer version has written it.
             LogUnusableError: it is not a log, is that of others, is damaged, or cannot be opened here.
             StorageFullError: there is no space to begin it.
@@ -60,7 +64,8 @@ class SqliteJournal(StoredJournal):
         resolved = os.path.realpath(path)
         with ExitStack() as cleanup, translated(resolved):
             check_file(resolved)
-            store = None if read_only else _open_store(resolved, synchronous, cleanup, codec if closed else None)
+            only = codec if closed else None
+            store = None if read_only else _open_store(resolved, synchronous, cleanup, only, shared=shared)
             writer = None if store is None else Writer(store, codec, listener=listener)
             reader = SqliteReader(resolved)
             cleanup.callback(reader.close)
@@ -90,8 +95,10 @@ class SqliteJournal(StoredJournal):
         return self._writer is not None or self._has_format(2)
 
 
-def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack, only: EventCodec | None) -> SqliteStore:
-    lock = WriterLock(path)
+def _open_store(
+    path: str, synchronous: Synchronous, cleanup: ExitStack, only: EventCodec | None, *, shared: bool
+) -> SqliteStore:
+    lock = WriterLock(path, shared=shared)
     cleanup.callback(lock.release)
     # Handed over to the writer's thread before anything is appended.
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
@@ -102,15 +109,18 @@ def _open_store(path: str, synchronous: Synchronous, cleanup: ExitStack, only: E
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_SIZE_LIMIT}")
-    if is_log:
+    if is_log and lock.is_alone:
         # What a crash has left in the write-ahead log goes home, so that the file can be compared with its header.
         _take_home(connection)
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
         check_file(path)
+    if is_log:
         upgrade_tables(connection)
     else:
         create_tables(connection)
-    return SqliteStore(connection, path)
+    if shared:
+        lock.share()
+    return SqliteStore(connection, path, is_shared=shared)
 
 
 def _check_owner(connection: sqlite3.Connection, path: str, codec: EventCodec) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from reenact.actors.journal.faults import fault, translated
 from reenact.actors.journal.pool import ReadPool
+from reenact.domain.errors import LogUnusableError
 
 BUSY_TIMEOUT = 10.0
 """How many seconds a connection waits for a lock that another process holds on the file."""
@@ -30,6 +31,8 @@ class SqliteReader(ReadPool[sqlite3.Connection]):
             return connection.execute(query, parameters).fetchall()
         except (sqlite3.Error, OSError, UnicodeError) as error:
             raise fault(error, self.name) from error
+        except OverflowError as error:  # that of a damaged row, by which the next are looked for
+            raise LogUnusableError(f"{self.name}: {error}; no log has such a number: verify it") from error
         finally:
             self.give_back(connection)
 
@@ -38,12 +41,18 @@ def connect_to_read(path: str) -> sqlite3.Connection:
     """Open the log at `path` for reading, making and changing nothing of it.
 
     Raises:
+        LogUnusableError: there is no such file.
+        OSError: it cannot be read.
         sqlite3.Error: it cannot be opened.
     """
     uri = Path(path).as_uri()
     try:
         return _open_to_read(f"{uri}?mode=ro")
     except sqlite3.OperationalError:
+        try:
+            Path(path).open("rb").close()
+        except FileNotFoundError:
+            raise LogUnusableError(f"there is no log at {path}; check the path") from None
         # In a directory that cannot be written, SQLite cannot make the files beside the log that readers share with
         # a writer; but where nobody can write, nothing changes either.
         if os.access(Path(path).parent, os.W_OK) or Path(f"{path}-wal").exists():

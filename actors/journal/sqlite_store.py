@@ -77,13 +77,18 @@ def _file_at(path: str) -> tuple[int, int] | None:
 
 
 class SqliteStore:
-    """Keeps the promise of `store.Store` over one connection; the lock beside the file keeps other writers out."""
+    """Keeps the promise of `store.Store` over one connection; the lock beside the file keeps other writers out.
 
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+    Those who share the log take turns: a transaction keeps the others waiting.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: str, *, is_shared: bool = False) -> None:
         """Write over the connection, which must be in autocommit mode."""
         self.connection = connection
         self._path = path
         self._position: int | None = None
+        self._is_shared = is_shared
+        self._data_version: int | None = None
         self._file = _file_at(path)
         self._looked_at = -_LOOKS_EVERY
 
@@ -100,6 +105,11 @@ class SqliteStore:
             self._check_file()
             self._looked_at = now
         self.connection.execute("BEGIN IMMEDIATE")
+        if self._is_shared:
+            # It changes when another connection has written, and with nothing that this one writes.
+            version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
+            if version != self._data_version:
+                self._data_version, self._position = version, None
         position = self._position
         if position is not None:
             return position, True

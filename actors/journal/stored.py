@@ -15,6 +15,7 @@ from reenact.actors.journal.requests import UNDER_WAY, Intake, Purge, Recovery, 
 from reenact.actors.journal.seeking import seek
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
+from reenact.domain.errors import LogUnusableError
 
 _EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
 _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
@@ -36,6 +37,8 @@ _READ_SNAPSHOTS = """
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
 _READ_HEAD = "SELECT max(rowid) FROM stored_events"
+_READ_NEXT = "SELECT min(rowid) FROM stored_events WHERE rowid > ?"
+_READ_LAST = "SELECT max(rowid) FROM stored_events WHERE rowid <= ?"
 _READ_END = """
     SELECT originator_version, digest FROM stored_events
     WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
@@ -149,6 +152,11 @@ class StoredJournal(StoredFeeds):
         )
         return self._read_events(query, parameters)
 
+    def nearest(self, position: int, *, backwards: bool = False) -> int | None:
+        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        rows: list[tuple[int | None]] = self._reader.select(_READ_LAST if backwards else _READ_NEXT, (position,))
+        return rows[0][0]
+
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
         """Return the stream's events with a version above `after` and up to `version`, which is included."""
         return self._read_events(_READ_UNTIL, (stream, after + 1, version))
@@ -162,9 +170,9 @@ class StoredJournal(StoredFeeds):
         return self._link(_READ_LINK_AT, stream, position)
 
     def snapshot(self, stream: str) -> Snapshot | None:
-        """Return the last snapshot of the stream, if it has one."""
+        """Return the last snapshot of the stream, if it has one; one without a version is none."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
-        return Snapshot(*rows[0]) if rows else None
+        return Snapshot(*rows[0]) if rows and type(rows[0][1]) is int else None
 
     def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
         """Return the last snapshots of up to `limit` streams, in the order of their names, from behind `after`."""
@@ -275,15 +283,13 @@ class StoredJournal(StoredFeeds):
         if not rows:
             return None
         version, position, topic, state, digest = rows[0]
-        return Link(version, position, self._codec.decode(topic, state)[0], digest)
+        recorded = self._codec.recorded((stream, version, position, topic, state))
+        if type(digest) is not bytes:
+            raise LogUnusableError(f"event {version} of {stream!r} has no digest; verify the log")
+        return Link(version, position, recorded.recorded_at, digest)
 
     def _read_events(self, query: str, parameters: tuple[str | int | bytes, ...]) -> list[Recorded]:
-        rows: list[tuple[str, int, int, str, bytes]] = self._reader.select(query, parameters)
-        decode = self._codec.decode
-        return [
-            Recorded(stream, version, position, *decode(topic, state))
-            for stream, version, position, topic, state in rows
-        ]
+        return list(map(self._codec.recorded, self._reader.select(query, parameters)))
 
 
 def _check(step: Append) -> None:

@@ -12,7 +12,7 @@ from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered,
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
 from reenact.actors.journal.writer import Writer
-from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError
+from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
 
 _READ_FEED = """
     SELECT topic, first_cursor, segments FROM feed
@@ -105,7 +105,10 @@ class StoredFeeds:
     def feed_end(self, topic: str) -> int:
         """Return the last cursor of the topic's feed, 0 if it has none."""
         rows: list[tuple[int]] = self._reader.select(_READ_FEED_END, (topic,))
-        return rows[0][0] if rows else 0
+        end = rows[0][0] if rows else 0
+        if type(end) is not int:
+            raise LogUnusableError(f"{self.name}: the last row of the feed of {topic!r} has no end; verify the log")
+        return end
 
     def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
         """Record how far consumers have come, as `api.FeedJournal` promises.
@@ -183,7 +186,7 @@ class StoredFeeds:
         rows = self._read_aside(_READ_STALE.format(place=self._PLACE), (after, limit))
         try:
             return [(place, topic, _decode_times(segments)[-1][1][-1].at) for place, topic, segments in rows]
-        except (msgspec.MsgspecError, TypeError, IndexError) as error:
+        except (ValueError, TypeError, IndexError) as error:
             raise self._damaged(error) from error
 
     def _read_aside(self, query: str, parameters: tuple[str | int, ...]) -> list[Any]:
@@ -198,11 +201,14 @@ class StoredFeeds:
         return rows[0][0] >= version
 
     def _read_rows(self, query: str, parameters: tuple[str | int, ...]) -> list[FeedRow]:
-        rows: list[tuple[str, int, bytes]] = self._reader.select(query, parameters)
-        try:
-            return [FeedRow(topic, first_cursor, _decode_segments(segments)) for topic, first_cursor, segments in rows]
-        except (msgspec.MsgspecError, TypeError) as error:
-            raise self._damaged(error) from error
+        return list(map(self._row, self._reader.select(query, parameters)))
+
+    def _row(self, cells: tuple[Any, ...]) -> FeedRow:
+        topic, first_cursor, segments = cells
+        with reading(f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"):
+            if type(first_cursor) is not int:
+                raise TypeError("its cursor is no number")
+            return FeedRow(topic, first_cursor, _decode_segments(segments))
 
     def _mark(self, row: tuple[object, ...]) -> Mark:
         try:

@@ -9,6 +9,7 @@ from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetter
 from reenact.actors.kernel.lineage import Origin
+from reenact.actors.kernel.loop_actor import EventLoopActor
 from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import waiting
 from reenact.actors.kernel.pooled import PooledActor
@@ -24,6 +25,7 @@ __all__ = [
     "Announcement",
     "ControlledClock",
     "DeadLetter",
+    "EventLoopActor",
     "EventSourcedActor",
     "Mismatch",
     "Origin",

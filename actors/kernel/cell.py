@@ -1,5 +1,8 @@
 """An identity: the mailbox that outlives its incarnations, and the rule that there is one at most."""
 
+# The parts of the kernel call each other's private methods: what is public there is the user's.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import logging
@@ -28,23 +31,23 @@ _log = logging.getLogger("reenact.kernel")
 class Directory(Surroundings, Protocol):
     """Where cells stand; it knows how their actors are made, and whose children they are."""
 
-    def make(self, key: Key, context: ActorContext) -> AnyActor:
+    def _make(self, key: Key, context: ActorContext) -> AnyActor:
         """Return a new incarnation."""
         ...
 
-    def retire(self, key: Key, cell: Cell) -> bool:
+    def _retire(self, key: Key, cell: Cell) -> bool:
         """Strike the cell out if nothing waits in it, and return whether that is so."""
         ...
 
-    def orphan(self, key: Key) -> None:
+    def _orphan(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
         ...
 
-    def child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
+    def _child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
         """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
         ...
 
-    def rests(self) -> bool:
+    def _rests(self) -> bool:
         """Return whether actors may still be started again by themselves, after a while."""
         ...
 
@@ -103,7 +106,7 @@ class Cell:
                 if care is not None:
                     care.restarting = False
                 try:
-                    actor = self._directory.make(self._key, self._context)
+                    actor = self._directory._make(self._key, self._context)
                 except BaseException as error:  # noqa: BLE001 - a function of the user's; whoever waits is told
                     if self._is_left_alone_after(error):
                         return
@@ -113,7 +116,7 @@ class Cell:
             elif care is not None and self._remembers(care):
                 self.mailbox.let_go()
                 return
-            elif self._directory.retire(self._key, self):
+            elif self._directory._retire(self._key, self):
                 return
 
     def _is_left_alone_after(self, error: BaseException) -> bool:
@@ -127,7 +130,7 @@ class Cell:
 
     def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         """Go on without the incarnation; `never_began` if not one message of others was handled."""
-        self._directory.orphan(self._key)
+        self._directory._orphan(self._key)
         self.mailbox.open(self._pool, self)
         quits_again, self._has_quit = self._has_quit, never_began and failure is None
         care = self._care
@@ -145,7 +148,7 @@ class Cell:
             if care is not None:
                 care.restarts.forget()
         stays = self.mailbox.first() is not None or (care is not None and self._remembers(care))
-        if stays or not self._directory.retire(self._key, self):
+        if stays or not self._directory._retire(self._key, self):
             self.mailbox.again()
 
     def _quit(self, reason: BaseException | None = None) -> pykka.ActorDeadError:
@@ -156,18 +159,18 @@ class Cell:
     def _starts_again_later(self, care: Care, failure: Exception) -> bool:
         """Do what the supervision says; return True if the mailbox is left alone until the next start."""
         directory, stream = self._directory, self._context.stream
-        verdict = care.restarts.verdict(failure, stream, directory.timetable.elapsed(), rests=directory.rests())
+        verdict = care.restarts.verdict(failure, stream, directory.timetable.elapsed(), rests=directory._rests())
         if verdict.delay is not None:
             care.backoff = backoff = Backoff(self._start_again)
             backoff.begin(directory.timetable, verdict.delay)
             # Whoever closes the system, or stops the actor, may have come by in between.
-            if not directory.rests() or self.mailbox.awaits_stop():
+            if not directory._rests() or self.mailbox.awaits_stop():
                 backoff.hurry()
             return True
         # What waited is not to blame for what another message has brought about.
         error = verdict.error
         fail_all(self._context, error if isinstance(error, ReenactError) else ActorFailedError(stream, error))
-        directory.child_failed(self._key, error, escalates=verdict.escalates)
+        directory._child_failed(self._key, error, escalates=verdict.escalates)
         return False
 
     def _start_again(self) -> None:
@@ -181,7 +184,7 @@ class Cell:
         Else the next message would find an actor that never failed, and wait through all the backoffs once more.
         """
         timetable = self._directory.timetable
-        if not care.restarts.are_spent(timetable.elapsed()) or not self._directory.rests():
+        if not care.restarts.are_spent(timetable.elapsed()) or not self._directory._rests():
             return False
         if care.memory is None:
             care.memory = timetable.after(care.supervision.within, self._look_again)

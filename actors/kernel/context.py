@@ -1,5 +1,8 @@
 """Who an actor is, and what it may ask of the system around it."""
 
+# The parts of the kernel call each other's private methods: what is public there is the user's.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -33,7 +36,6 @@ class Surroundings(Protocol):
     """What the actors of a system share."""
 
     journal: Journal
-    append: Callable[[Append, Done], None]
     clock: Clock
     pool: WorkerPool
     timetable: Timetable
@@ -41,11 +43,15 @@ class Surroundings(Protocol):
     alarms: Alarms
     letters: DeadLetters
 
+    def append(self, step: Append, done: Done) -> None:
+        """Have the step written; `done` hears what became of it, perhaps before this returns."""
+        ...
+
     def actor(self, actor_class: type[EventSourcedActor[Any, Command, Any]], id: str) -> Reference[Command]:  # noqa: A002
         """Return a reference to the actor."""
         ...
 
-    def child(
+    def _child(
         self,
         parent: Key,
         actor_class: type[EventSourcedActor[Any, Command, Any]],
@@ -55,7 +61,7 @@ class Surroundings(Protocol):
         """Return a reference to an actor that ends with its parent."""
         ...
 
-    def spawn(
+    def _spawn(
         self,
         parent: Key,
         actor_class: type[PlainActor],
@@ -65,11 +71,11 @@ class Surroundings(Protocol):
         """Start an actor without a log that ends with its parent."""
         ...
 
-    def parent(self, key: Key) -> Reference[Any] | None:
+    def _parent(self, key: Key) -> Reference[Any] | None:
         """Return a reference to the actor's parent, if it has one."""
         ...
 
-    def has_children(self, parent: Key) -> bool:
+    def _has_children(self, parent: Key) -> bool:
         """Return whether a child of the actor lives."""
         ...
 
@@ -124,12 +130,12 @@ class ActorContext:
     @property
     def parent(self) -> Reference[Any] | None:
         """A reference to the actor whose child this one is, if it is one."""
-        return self.system.parent(self._key)
+        return self.system._parent(self._key)
 
     @property
     def has_children(self) -> bool:
         """Whether a child of the actor lives."""
-        return self.system.has_children(self._key)
+        return self.system._has_children(self._key)
 
     def child(
         self,
@@ -143,7 +149,7 @@ class ActorContext:
         starts again calls this again, in `on_recovered` or when it needs them. None stands for the care that the class
         of the child declares.
         """
-        return self.system.child(self._key, actor_class, f"{self.id}/{name}", supervision)
+        return self.system._child(self._key, actor_class, f"{self.id}/{name}", supervision)
 
     def spawn(
         self,
@@ -152,7 +158,7 @@ class ActorContext:
         **kwargs: Any,  # noqa: ANN401
     ) -> pykka.ActorRef[PlainActor]:
         """Start an actor without a log that ends when this one does; the other arguments are the constructor's."""
-        return self.system.spawn(self._key, actor_class, *args, **kwargs)
+        return self.system._spawn(self._key, actor_class, *args, **kwargs)
 
     def schedule(self, seconds: float, command: Any) -> Callable[[], bool]:  # noqa: ANN401 - the actor's own
         """Tell this actor the command in so many seconds; what is returned calls that off, and returns False if late.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from queue import Full
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
@@ -52,6 +53,31 @@ class PooledFuture(pykka.Future[T]):
             kind, error, traceback = self._exc_info
             raise (error or (kind or RuntimeError)()).with_traceback(traceback)
         return self._value
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait on an asyncio loop, which goes on meanwhile; then return the value, or raise the exception.
+
+        A future with a get hook is computed on a thread of the loop's executor.
+        """
+        if not self._set:
+            import asyncio  # noqa: PLC0415 - whoever awaits has it
+
+            loop = asyncio.get_running_loop()
+            if self._hook is not None:
+                return (yield from loop.run_in_executor(None, self.get))
+            came: asyncio.Future[None] = loop.create_future()
+
+            def settle() -> None:
+                if not came.done():  # who awaited may have been cancelled
+                    came.set_result(None)
+
+            def tell(_: PooledFuture[Any]) -> None:
+                with suppress(RuntimeError):  # the loop is closed: nobody waits
+                    loop.call_soon_threadsafe(settle)
+
+            self.add_done_callback(tell)
+            yield from came
+        return self.get()
 
     def set(self, value: T | None = None) -> None:
         """Give the future its value.

@@ -1,5 +1,8 @@
 """Supervised actors without a log: a new one takes the place of one that has failed, behind the same reference."""
 
+# The parts of the kernel call each other's private methods: what is public there is the user's.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -18,11 +21,11 @@ class Household(Protocol):
 
     timetable: Timetable
 
-    def rests(self) -> bool:
+    def _rests(self) -> bool:
         """Return whether actors may still be started again by themselves, after a while."""
         ...
 
-    def gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
+    def _gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
         """Hear that an actor has ended for good."""
         ...
 
@@ -47,16 +50,16 @@ class Keeper:
         """Start the actor, which has failed, again after a while, or let it perish."""
         failed = self.actor
         household = self._household
-        verdict = self._restarts.verdict(failure, str(failed), household.timetable.elapsed(), rests=household.rests())
+        verdict = self._restarts.verdict(failure, str(failed), household.timetable.elapsed(), rests=household._rests())
         if verdict.delay is not None:
             self._backoff = backoff = Backoff(self._start_again)
             backoff.begin(household.timetable, verdict.delay)
             # Whoever closes the system, or stops the actor, may have come by in between.
-            if not household.rests() or failed.awaits_stop():
+            if not household._rests() or failed.awaits_stop():
                 backoff.hurry()
             return
         failed.perish()
-        household.gave_up(self, verdict.error, escalates=verdict.escalates)
+        household._gave_up(self, verdict.error, escalates=verdict.escalates)
 
     def _start_again(self) -> None:
         self.actor.awaken(self)

@@ -9,7 +9,7 @@ import msgspec
 import pykka
 
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.pool import WorkerPool, here
+from reenact.actors.kernel.pool import Place, here
 from reenact.actors.kernel.signals import SIGNALS, STOP
 from reenact.domain.errors import DeadlockError, MailboxFullError
 
@@ -61,8 +61,8 @@ class Mailbox:
 
     __slots__ = ("_closed", "_held", "_limit", "_mutex", "_occupant", "_taken", "_waiting", "pool")
 
-    pool: WorkerPool
-    """Whose workers run the actor; there is none before `open`."""
+    pool: Place
+    """Where the actor runs; there is none before `open`."""
 
     _occupant: Occupant
 
@@ -83,7 +83,7 @@ class Mailbox:
         self._mutex = _RARE if limit is None else threading.Lock()
         self._closed = False
 
-    def open(self, pool: WorkerPool, occupant: Occupant) -> None:
+    def open(self, pool: Place, occupant: Occupant) -> None:
         """Let it be the occupant's turn whenever there is something to do, with the mailbox held."""
         self.pool = pool
         self._occupant = occupant
@@ -93,28 +93,28 @@ class Mailbox:
         running = here.running
         running.append(self)
         try:
-            self._occupant._turn(None)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # a plain name could be one of the user's, in an actor
+            self._occupant._turn(None)  # pyright: ignore[reportPrivateUsage]  # a plain name could be one of the user's, in an actor
         finally:
             running.pop()
 
     def handled_here(self, envelope: Envelope) -> bool:
-        """Have the message handled on the current thread, if that is a worker's and the mailbox is idle.
+        """Have the message handled on the current thread, if it runs actors and the mailbox is idle.
 
         An idle mailbox is empty, so the message overtakes none.
 
         Raises:
             DeadlockError: the current thread is running the actor, further up: it would wait for itself.
         """
-        if here.pool is None:
+        if not here.runs_actors:
             return False
         running = here.running
         if not (len(running) <= DEPTH and self.hold()):
-            if any(self is mailbox for mailbox in running):
+            if envelope.reply_to is not None and any(self is mailbox for mailbox in running):
                 raise DeadlockError("an actor that waits for its own reply waits for ever; let it tell itself")
             return False
         running.append(self)
         try:
-            self._occupant._turn(envelope)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as above
+            self._occupant._turn(envelope)  # pyright: ignore[reportPrivateUsage]  # as above
         finally:
             running.pop()
         return True

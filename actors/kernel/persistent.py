@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
+from threading import get_ident
 from typing import Any, Final, Generic
 
 import msgspec
@@ -20,7 +21,14 @@ from reenact.actors.kernel.lineage import Folding, fold, state_before
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.signals import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
-from reenact.domain.errors import ConflictError, LogUnusableError, ReenactError, RequestReusedError, UnstorableError
+from reenact.domain.errors import (
+    ConflictError,
+    LogUnusableError,
+    ReenactError,
+    RequestReusedError,
+    StorageError,
+    UnstorableError,
+)
 
 RETRIES: Final = 3
 """How often a command is decided again because another writer was faster."""
@@ -42,6 +50,30 @@ class _Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=Fals
     fired: tuple[Timer[Command], ...] = ()
     due: int | None = None
     has_snapshot: bool = False
+
+
+class _Word(Generic[State, Command, Event]):
+    """What became of an append: it is heard at once on the thread that asks, on any other by way of a worker."""
+
+    __slots__ = ("_actor", "_asking", "_step", "outcome")
+
+    def __init__(self, actor: EventSourcedActor[State, Command, Event], step: _Step[State, Command, Event]) -> None:
+        self._actor = actor
+        self._step = step
+        self._asking = get_ident()
+        self.outcome: Outcome | None = None
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Take the outcome; called once, on the thread that writes."""
+        if self._asking == get_ident():
+            self.outcome = outcome
+        else:
+            self._actor.take_up(self._step, outcome)
+
+    def heard(self) -> Outcome | None:
+        """Return the outcome if it is there; else it is heard by way of a worker, whatever thread writes."""
+        self._asking = 0
+        return self.outcome
 
 
 class _Own(Envelope):
@@ -86,9 +118,12 @@ class EventSourcedActor(Declared[State, Command, Event]):
         self._turn(None)
 
     def ask_to_leave(self) -> None:
-        """Ask the actor to leave memory as soon as it has nothing to do."""
+        """Ask the actor to leave memory as soon as it has nothing to do; an idle one may do so on this thread."""
         if not self._over:
-            self._mailbox.offer(Envelope(PASSIVATE))
+            envelope = Envelope(PASSIVATE)
+            # Whoever brings in many actors is held up by those who leave: the workers alone might not keep up.
+            if not self._mailbox.handled_here(envelope):
+                self._mailbox.offer(envelope)
 
     def _begin(self) -> None:
         self._begun = True
@@ -102,7 +137,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
             if opening:
                 self._opening = deque(opening)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            _log.error("%s cannot start", self.context.stream, exc_info=error)
+            is_refusal = isinstance(error, ReenactError) and not isinstance(error, StorageError)
+            _log.log(
+                logging.DEBUG if is_refusal else logging.ERROR, "%s cannot start", self.context.stream, exc_info=error
+            )
             self._failure = error, True
             self._leave()
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
@@ -215,14 +253,19 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self._end(error)
             _fail(self.context, envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
         else:
-            try:
-                self._under_way = step
-                self.context.system.append(append, self._hear)
-            except Exception as error:  # noqa: BLE001 - nothing was handed over
-                self._lose(envelope, error)
-            else:
-                return True
+            return self._asks(step, append)
         return False
+
+    def _asks(self, step: _Step[State, Command, Event], append: Append) -> bool:
+        """Have the journal record the step; return True if its outcome is yet to come."""
+        word = _Word(self, step)
+        try:
+            self.context.system.append(append, word)
+        except Exception as error:  # noqa: BLE001 - nothing was handed over
+            self._lose(step.envelope, error)
+            return False
+        outcome = word.heard()
+        return True if outcome is None else self._settles(step, outcome)
 
     def _weighs(
         self, envelope: Envelope, retries: int
@@ -445,21 +488,14 @@ class EventSourcedActor(Declared[State, Command, Event]):
         kind = _First if isinstance(cause, _First) else Envelope
         envelope = kind(DUE, PooledFuture())  # nobody waits, and what was said to `cause` stands
         step: _Step[State, Command, Event] = _Step(envelope, cause.message, (), self.state, 0, fired, due)
-        try:
-            # After this version: what another writer has added since would say another time.
-            append = Append(self.context.stream, self.version, self.context.clock(), due=due)
-            self._under_way = step
-            self.context.system.append(append, self._hear)
-        except Exception as error:  # noqa: BLE001 - nothing was handed over
-            self._lose(envelope, error)
-            return False
-        return True
+        # After this version: what another writer has added since would say another time.
+        return self._asks(step, Append(self.context.stream, self.version, self.context.clock(), due=due))
 
     # What became of a step.
 
-    def _hear(self, outcome: Outcome) -> None:
-        # On the thread that writes, which may be this worker's own: only leave word.
-        self._outcome = outcome
+    def take_up(self, step: _Step[State, Command, Event], outcome: Outcome) -> None:
+        """Have a worker go on with the step; called on the thread that writes."""
+        self._under_way, self._outcome = step, outcome
         mailbox = self._mailbox
         mailbox.pool.submit(mailbox)
 

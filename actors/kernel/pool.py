@@ -25,13 +25,33 @@ class Runnable(Protocol):
         """Do what is to be done now, and return soon."""
 
 
-class _Here(threading.local):
-    """What the current thread is: a worker of a pool, and whom it runs, each asked by the one before."""
+class Place(Protocol):
+    """Where actors run: on workers, or on an event loop."""
 
-    pool: WorkerPool | None = None
+    @property
+    def may_write(self) -> bool:
+        """Whether the thread that runs an actor now may wait for the disk."""
+        ...
+
+    def submit(self, work: Runnable) -> None:
+        """Have `work` run soon, after all that was submitted before, or raise `RuntimeClosedError`."""
+
+    def enter(self, actor: object) -> None:
+        """Keep the actor until it leaves."""
+
+    def leave(self, actor: object) -> None:
+        """Let the actor go."""
+
+
+class _Here(threading.local):
+    """What the current thread is: where it runs actors, if it does, and whom it runs, each asked by the one before."""
+
+    pool: Place | None = None
 
     def __init__(self) -> None:
         self.running: list[object] = []
+        # A signal may interrupt the main thread anywhere, also in the middle of an append: it runs no actors.
+        self.runs_actors = threading.current_thread() is not threading.main_thread()
 
 
 here = _Here()
@@ -40,13 +60,16 @@ here = _Here()
 class WorkerPool:
     """Worker threads that are started when there is work, and end when nobody is left to work for.
 
-    They are no daemons: like pykka's actors, those that live keep the process running until they are stopped.
+    Unless they are daemons, actors that live keep the process running until they are stopped, as pykka's do.
     """
 
-    def __init__(self, workers: int = 2) -> None:
+    may_write = True
+
+    def __init__(self, workers: int = 2, *, daemons: bool = False) -> None:
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, not {workers}")
         self._wanted = workers
+        self._daemons = daemons
         self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -116,8 +139,14 @@ class WorkerPool:
             if self._closed or self._running >= self._wanted:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
-            thread = threading.Thread(target=self._work, name=f"reenact-worker-{len(self._threads)}", daemon=False)
-            thread.start()
+            name = f"reenact-worker-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=self._daemons)
+            try:
+                thread.start()
+            except RuntimeError:  # as in a program that ends (Python 3.12)
+                if not self._threads:
+                    raise
+                return  # those that there are do the work
             self._threads.append(thread)
             self._running += 1
 
@@ -170,11 +199,11 @@ class WorkerPool:
 def waiting() -> Generator[None]:
     """Wait inside without holding up other actors, if the current thread is one of their workers."""
     pool = here.pool
-    if pool is None:
-        yield
-    else:
+    if isinstance(pool, WorkerPool):
         with pool.blocked():
             yield
+    else:
+        yield
 
 
 @functools.cache

@@ -19,18 +19,30 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
-from reenact.actors.kernel.pool import WorkerPool, default_pool
+from reenact.actors.kernel.pool import Place, WorkerPool, default_pool
 from reenact.actors.kernel.signals import STOP
 from reenact.actors.kernel.supervision import Supervision
 
 SLICE: Final = 64
 """Messages that an actor handles before others get their turn."""
 
-_PYKKAS_OWN: Final = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
+PYKKAS_OWN: Final = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 
 _KERNEL: Final = "reenact.actors.kernel."
 _RESERVED: Final = frozenset(
-    {"ask_to_leave", "awaits_stop", "awaken", "begin", "go", "hurry", "perish", "replaced", "succeed", "touched"}
+    {
+        "ask_to_leave",
+        "awaits_stop",
+        "awaken",
+        "begin",
+        "go",
+        "hear",
+        "hurry",
+        "perish",
+        "replaced",
+        "succeed",
+        "touched",
+    }
 )
 """What the parts of the kernel call, or look at, in an actor."""
 _OWN_STATE: Final = ("_begun", "_broke", "_caretaker", "_departed", "_letters", "_over")
@@ -173,7 +185,7 @@ class PooledActor(pykka.Actor):
     It behaves as a `pykka.ThreadingActor` does, if it is started with `start`. Started on a pool or by a system, it is
     not in pykka's registry, and what is no `Exception` (`SystemExit`, for instance) stops this actor and no other.
 
-    Either way it has no thread of its own, and may run on the thread of another pooled actor that asks it: what belongs
+    Either way it has no thread of its own, and may run on the thread of whoever asks it: what belongs
     to a thread, like a `sqlite3` connection, a `threading.local`, a re-entrant lock or an `asyncio` loop, does not
     belong in it. Waiting for the reply of a pooled actor is fine; code that blocks otherwise, or waits for a
     `ThreadingActor`, keeps one of the few workers, and belongs on a `ThreadingActor` itself.
@@ -269,7 +281,7 @@ class PooledActor(pykka.Actor):
         actor.go(pool)
         return actor.actor_ref
 
-    def go(self, pool: WorkerPool, caretaker: Caretaker | None = None, letters: DeadLetters | None = None) -> None:
+    def go(self, pool: Place, caretaker: Caretaker | None = None, letters: DeadLetters | None = None) -> None:
         """Go to work on the pool."""
         # Looked at one by one: `vars` would give each actor a dictionary of its own, and so would take memory.
         has_state = self._begun is not False or self._over is not False or self._departed is not False
@@ -339,7 +351,7 @@ class PooledActor(pykka.Actor):
 
     def _take_reference(self) -> None:
         # What pykka's proxies look through.
-        self.actor_ref._actor_weakref = weakref.ref(self)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        self.actor_ref._actor_weakref = weakref.ref(self)  # pyright: ignore[reportPrivateUsage]
 
     @classmethod
     # Typed for our own envelopes: only our references reach it.
@@ -367,9 +379,8 @@ class PooledActor(pykka.Actor):
                 if self._over:
                     break
                 envelope = self._mailbox.next()
-                if envelope is None:
+                if envelope is None or self._handle(envelope):
                     return
-                self._handle(envelope)
         if self._over:
             self._bury()
         else:
@@ -384,27 +395,35 @@ class PooledActor(pykka.Actor):
         except BaseException as error:  # noqa: BLE001 - likewise
             self._end(error)
 
-    def _handle(self, envelope: Envelope) -> None:
+    def _handle(self, envelope: Envelope) -> bool:
+        """Handle the message; return True if that goes on, and the mailbox stays held meanwhile."""
         message, reply_to = envelope.message, envelope.reply_to
         try:
-            response = self._handle_receive(message) if type(message) in _PYKKAS_OWN else self.on_receive(message)
-        except Exception as error:  # noqa: BLE001 - it is the asker's, or else this actor's failure
+            response = self._handle_receive(message) if type(message) in PYKKAS_OWN else self.on_receive(message)
+        except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
+            self._raised(envelope, error)
+        else:
+            if reply_to is not None:
+                reply_to.set(response)
+        return False
+
+    def _raised(self, envelope: Envelope, error: BaseException) -> None:
+        """Take up what handling the message has raised: an exception is the asker's, or else this actor's failure."""
+        message, reply_to = envelope.message, envelope.reply_to
+        if isinstance(error, Exception):
             if reply_to is None:
                 self._report_lost(message, error)
                 self._fail()
             else:
                 _log.info("Exception returned from %s to caller:", self, exc_info=True)
                 reply_to.set_exception()
-        except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
-            self._end(error)
-            dead = pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}")
-            if reply_to is None:
-                self._report_lost(message, dead)
-            else:
-                reply_to.fail(dead)
+            return
+        self._end(error)
+        dead = pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}")
+        if reply_to is None:
+            self._report_lost(message, dead)
         else:
-            if reply_to is not None:
-                reply_to.set(response)
+            reply_to.fail(dead)
 
     def _fail(self) -> None:
         self._handle_failure(*sys.exc_info())

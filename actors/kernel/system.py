@@ -1,5 +1,8 @@
 """The directory of a system's actors: found by identity, started on demand, stopped together."""
 
+# The parts of the kernel call each other's private methods: what is public there is the user's.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import os
@@ -25,17 +28,20 @@ from reenact.actors.journal.api import (
     Synchronous,
 )
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.opening import open_journal, private_directory
+from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory
 from reenact.actors.kernel.alarms import Alarms
+from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.kernel.cell import AnyActor, Cell, Factory
 from reenact.actors.kernel.context import ActorContext, Key
+from reenact.actors.kernel.event_loop import EventLoopThread, LoopPlace
 from reenact.actors.kernel.family import Family
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.keeper import Keeper
 from reenact.actors.kernel.letters import DeadLetters, Reader
+from reenact.actors.kernel.loop_actor import EventLoopActor
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.persistent import EventSourcedActor
-from reenact.actors.kernel.pool import WorkerPool, here
+from reenact.actors.kernel.pool import Place, WorkerPool, here
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.residents import Residents
@@ -47,6 +53,8 @@ from reenact.domain.errors import InvalidInputError, MailboxFullError, RequestTi
 ROUNDS: Final = 16
 """How often, while closing, actors that others have woken up again are heard out."""
 
+_NAMED: Final = 5
+"""How many of the actors that have not ended in time are named."""
 _PAGE: Final = 256
 _LONGEST_ID: Final = 1024
 
@@ -88,33 +96,57 @@ class Reference(Generic[Command_contra]):
             RuntimeClosedError: the system is closed.
         """
         future: PooledFuture[Any] = PooledFuture()
-        self._system.deliver(self._key, Envelope(command, future), here_and_now=timeout is None)
+        self._system._deliver(self._key, Envelope(command, future), here_and_now=timeout is None)
         try:
             return future.get(timeout=timeout)
         except pykka.Timeout:
             if future.done():
                 raise
-            raise RequestTimeoutError(f"{self} has not replied within {timeout} seconds") from None
+            raise self._late(timeout) from None
+
+    async def ask_async(self, command: Command_contra, timeout: float | None = None) -> Any:  # noqa: ANN401, ASYNC109 - as `ask`
+        """Send the command, and return the reply as `ask` does; the event loop goes on meanwhile.
+
+        Raises:
+            ReenactError: the actor refused, or its events could not be recorded.
+            RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
+            MailboxFullError: as many messages wait for the actor as may.
+            RuntimeClosedError: the system is closed.
+        """
+        import asyncio  # noqa: PLC0415 - whoever awaits has it
+
+        future = self.ask_future(command)
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                return await future
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._late(timeout) from None
 
     def ask_future(self, command: Command_contra) -> PooledFuture[Any]:
-        """Send the command, and return the future of the reply.
+        """Send the command, and return the future of the reply, which may be awaited.
 
         Raises:
             MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
         """
         future: PooledFuture[Any] = PooledFuture()
-        self._system.deliver(self._key, Envelope(command, future))
+        self._system._deliver(self._key, Envelope(command, future))
         return future
 
-    def tell(self, command: Command_contra) -> None:
+    def tell(self, command: Command_contra, *, here_and_now: bool = False) -> None:
         """Send the command. A refusal is a dead letter.
+
+        With `here_and_now`, an idle actor handles it on this thread if the thread runs actors; the caller must hold no
+        lock that the actor takes.
 
         Raises:
             MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
         """
-        self._system.deliver(self._key, Envelope(command))
+        self._system._deliver(self._key, Envelope(command), here_and_now=here_and_now and here.pool is not None)
 
     def stop(self, timeout: float | None = None) -> None:
         """Have the actor leave memory once it has handled what was sent before; the next command brings it back.
@@ -123,9 +155,12 @@ class Reference(Generic[Command_contra]):
             RequestTimeoutError: it had not ended within `timeout` seconds; it still will.
         """
         try:
-            self._system.dismiss(self._key).get(timeout=timeout)
+            self._system._dismiss(self._key).get(timeout=timeout)
         except pykka.Timeout:
             raise RequestTimeoutError(f"{self} has not stopped within {timeout} seconds") from None
+
+    def _late(self, timeout: float | None) -> RequestTimeoutError:
+        return RequestTimeoutError(f"{self} has not replied within {timeout} seconds")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reference):
@@ -143,7 +178,8 @@ class ActorSystem:
     """Actors that share a journal and a few worker threads.
 
     What an actor needs besides its identity is given once for its class: `register(Cls, factory)`, where the factory
-    makes it from its `ActorContext`; without one, `Cls(context)` does. Use it as a context manager, or `close` it.
+    makes it from its `ActorContext`; without one, `Cls(context)` does. Use it as a context manager, or `close` it; one
+    that is open when the program ends is closed then, which takes 5 seconds at most.
     """
 
     def __init__(
@@ -155,6 +191,7 @@ class ActorSystem:
         clock: Clock = microseconds,
         passivate_after: float | None = None,
         max_live: int | None = None,
+        event_loop: EventLoopThread | None = None,
     ) -> None:
         """Stand on a journal that somebody else closes afterwards.
 
@@ -166,17 +203,17 @@ class ActorSystem:
             clock: tells the time in microseconds since 1970-01-01 UTC.
             passivate_after: seconds after which an idle event-sourced actor leaves memory. None: never.
             max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
+            event_loop: where actors run that wait, instead of an event loop of their own; somebody else closes it.
 
         Raises:
             ValueError: a number is out of range.
         """
         self.journal = journal
-        # Workers wait for nobody and hold no locks: they may as well write themselves.
-        self.append: Callable[[Append, Done], None] = (
-            journal.append_and_settle if isinstance(journal, SettlingJournal) else journal.append
-        )
+        self._settles = journal.append_and_settle if isinstance(journal, SettlingJournal) else journal.append
         self.clock = clock
-        self.pool = WorkerPool(workers)
+        self.pool = WorkerPool(workers, daemons=True)
+        self.event_loop = EventLoopThread() if event_loop is None else event_loop
+        self._on_loop = LoopPlace(self.event_loop, self.pool)
         self.timetable = Timetable(clock)
         self.residents = Residents(self.timetable, idle=passivate_after, limit=max_live)
         self.letters = DeadLetters()
@@ -194,6 +231,9 @@ class ActorSystem:
         self._closed = False
         self._forked = False
         self._let_go = ExitStack()
+        if event_loop is None:
+            self._let_go.callback(self.event_loop.close)
+        self._at_exit = AtExit("an actor system", self.close, self._unfinished)
         _systems.add(self)
 
     @classmethod
@@ -238,7 +278,8 @@ class ActorSystem:
                 passivate_after=passivate_after,
                 max_live=max_live,
             )
-            system.keep(undo)
+            system._keep(undo)
+        system._at_exit.name = f"the actor system on {'PostgreSQL' if is_postgres(url) else file_of(url)}"
         return system
 
     @classmethod
@@ -262,7 +303,8 @@ class ActorSystem:
                 passivate_after=passivate_after,
                 max_live=max_live,
             )
-            system.keep(undo)
+            system._keep(undo)
+        system._at_exit.name = "the actor system in memory"
         return system
 
     def register(self, actor_class: type[Sourced], factory: Callable[[ActorContext], Sourced] | None = None) -> None:
@@ -365,16 +407,20 @@ class ActorSystem:
             return self.journal
         raise TypeError(f"{type(self.journal).__name__} remembers no requests; see FeedJournal")
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Let every actor handle what it was sent, and end them and the workers. Idempotent.
 
         From its beginning nothing is accepted any more, except what actors send each other while they finish. What
-        was accepted is handled, or its sender is told that it was not; timers stay in the log.
+        was accepted is handled, or its sender is told that it was not; timers stay in the log. After `timeout` seconds
+        it returns in any case, and logs a warning that names what has not ended and is left behind.
         """
-        if here.pool is self.pool:
+        if self._is_ours(here.pool):
             raise RuntimeError("an actor cannot close the system that it lives in")
         if self._forked:
             return  # it is the parent's, and so is what it holds
+        if timeout is not None:
+            self._at_exit.close_within(timeout)
+            return
         with self._closes:
             self._closing = True
             self.timetable.close()
@@ -387,6 +433,7 @@ class ActorSystem:
                 pass
             self.pool.close()
             self._let_go.close()
+        self._at_exit.closed()
 
     def __enter__(self) -> Self:
         return self
@@ -396,37 +443,51 @@ class ActorSystem:
     ) -> None:
         self.close()
 
-    def keep(self, parts: ExitStack) -> None:
+    def _keep(self, parts: ExitStack) -> None:
         """Let go of the parts when the system is closed, after what it lets go of already."""
         parts.push(self._let_go.pop_all())
         self._let_go = parts.pop_all()
 
-    def leave_to_the_parent(self) -> None:
+    def _leave_to_the_parent(self) -> None:
         """Accept nothing any more, in a forked child: the threads, and the log, are the parent's."""
         self._closing = self._closed = self._forked = True
         self._lock = threading.RLock()  # whoever held it is not here
 
     # For references.
 
-    def deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
+    def append(self, step: Append, done: Done) -> None:
+        """Have the step written, by the current thread if it may wait for the disk: actors hold no locks."""
+        place = here.pool
+        if place is not None and not place.may_write:
+            self.journal.append(step, done)
+            return
+        runs_actors, here.runs_actors = here.runs_actors, False  # what hears of a commit must not wait for the next one
+        try:
+            self._settles(step, done)
+        finally:
+            here.runs_actors = runs_actors
+
+    def _deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
         """Put the message into the actor's mailbox, or have it handled on the current thread if that is allowed.
 
         Raises:
             MailboxFullError: no more messages may wait.
             RuntimeClosedError: the system is closed.
         """
-        if self._closing and (self._closed or here.pool is not self.pool):
+        if self._closing and (self._closed or not self._is_ours(here.pool)):
             raise _closed()
         while True:
             cell = self._cells.get(key)
             if cell is None:
                 with self._lock:
                     cell = self._cell(key)
+                # It has to read the log first, for which an event loop has no time.
+                here_and_now = here_and_now and here.pool is not self._on_loop
             if (here_and_now and cell.mailbox.handled_here(envelope)) or cell.mailbox.offer(envelope):
                 return
             # It has left the directory in the meantime, with its mailbox closed: the next one is open.
 
-    def dismiss(self, key: Key) -> PooledFuture[Any]:
+    def _dismiss(self, key: Key) -> PooledFuture[Any]:
         """Ask the actor to stop, if it is live; the future is set when it has."""
         future: PooledFuture[Any] = PooledFuture()
         cell = None if self._forked else self._cells.get(key)
@@ -438,7 +499,7 @@ class ActorSystem:
 
     # For actors.
 
-    def child(
+    def _child(
         self,
         parent: Key,
         actor_class: type[EventSourcedActor[Any, Command, Any]],
@@ -450,16 +511,16 @@ class ActorSystem:
         self._family.add(parent, (actor_class, id), supervision)
         return reference
 
-    def spawn(self, parent: Key, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
+    def _spawn(self, parent: Key, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
         """Start an actor without a log that ends with its parent."""
         return self._start(parent, actor_class, *args, **kwargs)
 
-    def parent(self, key: Key) -> Reference[Any] | None:
+    def _parent(self, key: Key) -> Reference[Any] | None:
         """Return a reference to the actor's parent, if it has one."""
         parent = self._family.parent(key)
         return None if parent is None else Reference(self, parent)
 
-    def has_children(self, parent: Key) -> bool:
+    def _has_children(self, parent: Key) -> bool:
         """Return whether a child of the actor lives."""
         return any(
             child.is_alive() if isinstance(child, pykka.ActorRef) else child in self._cells
@@ -468,7 +529,7 @@ class ActorSystem:
 
     # For cells and keepers.
 
-    def make(self, key: Key, context: ActorContext) -> AnyActor:
+    def _make(self, key: Key, context: ActorContext) -> AnyActor:
         """Return a new incarnation.
 
         Raises:
@@ -482,7 +543,7 @@ class ActorSystem:
             raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
         return actor
 
-    def retire(self, key: Key, cell: Cell) -> bool:
+    def _retire(self, key: Key, cell: Cell) -> bool:
         """Strike the cell out if nothing waits in it, and return whether that is so."""
         with self._lock:
             retired = cell.mailbox.shut_if_empty()
@@ -490,27 +551,30 @@ class ActorSystem:
                 del self._cells[key]
             return retired
 
-    def orphan(self, key: Key) -> None:
+    def _orphan(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
         for child in self._family.part(key):
             if isinstance(child, pykka.ActorRef):
                 child.stop(block=False)
             else:
-                self.dismiss(child)
+                self._dismiss(child)
 
-    def rests(self) -> bool:
+    def _rests(self) -> bool:
         """Return whether actors may still be started again by themselves, after a while."""
         return not self._closing
 
-    def child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
+    def _child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
         """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
         child: Reference[Any] = Reference(self, key)
         self._report(self._family.parent(key), child, error, escalates=escalates)
 
-    def gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
+    def _gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
         """Hear that an actor without a log has ended for good."""
         ref = keeper.actor.actor_ref
         self._report(self._family.parent(ref), ref, error, escalates=escalates)
+
+    def _is_ours(self, place: Place | None) -> bool:
+        return place is not None and (place is self.pool or place is self._on_loop)
 
     def _report(self, parent: Key | None, child: object, error: Exception, *, escalates: bool) -> None:
         cell = None if parent is None else self._cells.get(parent)
@@ -518,11 +582,11 @@ class ActorSystem:
             cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(child, error)))
 
     def _start(self, parent: Key | None, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
-        if self._closing and (self._closed or here.pool is not self.pool):
+        if self._closing and (self._closed or not self._is_ours(here.pool)):
             raise _closed()
         if issubclass(actor_class, PooledActor):
             return self._start_pooled(parent, actor_class, lambda: actor_class(*args, **kwargs))
-        ref = actor_class.start(*args, **kwargs)
+        ref = _start_thread(actor_class, *args, **kwargs)
         with self._lock:
             too_late = self._closed
             self._threads = [*(thread for thread in self._threads if thread.is_alive()), ref]
@@ -544,7 +608,8 @@ class ActorSystem:
                 raise _closed()
             if parent is not None:  # before it can fail
                 self._family.add(parent, actor.actor_ref, None)
-            actor.go(self.pool, keeper, self.letters)
+            place = self._on_loop if issubclass(actor_class, EventLoopActor) else self.pool
+            actor.go(place, keeper, self.letters)
         return actor.actor_ref
 
     def _profile(self, actor_class: type[AnyActor]) -> Profile[Any]:
@@ -579,7 +644,7 @@ class ActorSystem:
         if actor_class is None:
             return None
         future: PooledFuture[Any] = PooledFuture()
-        self.deliver((actor_class, id_), Envelope(DUE, future))
+        self._deliver((actor_class, id_), Envelope(DUE, future))
         return future
 
     def _cell(self, key: Key) -> Cell:
@@ -610,10 +675,16 @@ class ActorSystem:
         return bool(sourced or plain or self._cells)
 
     def _stop_sourced(self) -> bool:
-        stopping = [self.dismiss(key) for key in list(self._cells)]
+        stopping = [self._dismiss(key) for key in list(self._cells)]
         for future in stopping:
             future.get()
         return bool(stopping)
+
+    def _unfinished(self) -> list[str]:
+        """Name some of the actors that live."""
+        named = [f"{kind.__name__} {id_!r}" for kind, id_ in list(self._cells)]
+        named += [ref.actor_class.__name__ for ref in self._plain()]
+        return named if len(named) <= _NAMED else [*named[:_NAMED], f"{len(named) - _NAMED} more actors"]
 
     def _plain(self) -> list[pykka.ActorRef[Any]]:
         """Return the actors without a log that live."""
@@ -632,7 +703,7 @@ _systems: Final[WeakSet[ActorSystem]] = WeakSet()
 
 def _leave_systems_to_the_parent() -> None:
     for system in list(_systems):
-        system.leave_to_the_parent()
+        system._leave_to_the_parent()
 
 
 os.register_at_fork(after_in_child=_leave_systems_to_the_parent)
@@ -640,6 +711,18 @@ os.register_at_fork(after_in_child=_leave_systems_to_the_parent)
 
 def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the actor system is closed")
+
+
+def _start_thread(actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Any]:  # noqa: ANN401
+    """Start an actor that is not pooled."""
+    if not issubclass(actor_class, pykka.ThreadingActor):
+        return actor_class.start(*args, **kwargs)
+    # As pykka does, but on a daemon: the system ends it, at exit too, which would wait for any other thread first.
+    actor = actor_class(*args, **kwargs)
+    vars(actor)["use_daemon_thread"] = True
+    pykka.ActorRegistry.register(actor.actor_ref)
+    actor._start_actor_loop()  # which is what pykka's own calls
+    return actor.actor_ref
 
 
 def _hear_out(ref: pykka.ActorRef[Any]) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
+from reenact.actors.kernel.pool import here
+
 SECOND: Final = 1_000_000
 """Microseconds."""
 
@@ -162,6 +164,7 @@ class Timetable:
                     self._changed.notify_all()
 
     def _work(self) -> None:
+        here.runs_actors = False
         while True:
             self._run_due()
             with self._changed:

@@ -13,8 +13,9 @@ from reenact.actors.ids import TimeOrderedIds
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.growing import is_list
 from reenact.domain.loop.instructions import snake
-from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.ledger import Price, is_amount
 from reenact.domain.loop.policy import Policies, policies_of
+from reenact.domain.loop.policy_names import check_names
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.messages import EPOCH
 
@@ -47,6 +48,12 @@ class DescribedTool(Protocol):
 def is_described(tool: object) -> TypeGuard[DescribedTool]:
     """Return whether a tool says of itself what it is; stand-ins that have every attribute do not."""
     return isinstance(getattr(getattr(tool, "spec", None), "name", None), str) and callable(getattr(tool, "run", None))
+
+
+def cost_of(tool: Tool) -> float | None:
+    """Return what a call of the tool costs, as its spec or it itself says, or None if neither does."""
+    cost = tool.spec.cost if is_described(tool) else getattr(tool, "cost", None)
+    return cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
 
 
 def utc_now() -> datetime:
@@ -152,7 +159,7 @@ class AgentView:
         """The agent's tools by name."""
         tools: object = self._part("tools") or {}
         if is_list(tools) and all(is_described(tool) for tool in tools):
-            return {tool.spec.name: tool for tool in tools}
+            tools = {tool.spec.name: tool for tool in tools}
         if not is_mapping(tools):
             msg = f"the agent's tools are a mapping of names, not {tools!r}"
             raise ConfigurationError(msg)
@@ -161,6 +168,9 @@ class AgentView:
             if not callable(tool) and not is_described(tool):
                 msg = f"tool {name!r} can be called, or has `run` and `spec`; {tool!r} has neither"
                 raise ConfigurationError(msg)
+            cost = cost_of(tool)
+            if cost is not None and not is_amount(cost):
+                raise ConfigurationError(f"the cost of tool {name!r} is an amount of 0 or more, not {cost!r:.80}")
         return table
 
     @property
@@ -183,15 +193,18 @@ class PolicyBook:
     """Knows which policies hold: the tools' own, and over them those of the configuration; reads them when they change.
 
     Raises:
-        ConfigurationError: one of them is none.
+        ConfigurationError: one of them is none, or is for a tool that the agent does not have.
     """
 
-    def __init__(self, config: AgentRuntimeConfig) -> None:
-        self._given = policies_of(config.policies)
-        self._allow = self._given.allow if config.allow is None else config.allow
-        self._deny = self._given.deny if config.deny is None else config.deny
+    def __init__(self, config: AgentRuntimeConfig, tools: Mapping[str, Tool]) -> None:
+        given = policies_of(config.policies)
+        allow = given.allow if config.allow is None else config.allow
+        deny = given.deny if config.deny is None else config.deny
+        self._given = self._policies = policies_of({"tools": given.tools, "allow": allow, "deny": deny})
         self._own: Mapping[str, object] = {}
-        self._policies = self._read()
+        if tools:  # an agent without any may have executors that run what they know
+            check_names(self._given, tools)
+        self.policies(tools)
 
     def policies(self, tools: Mapping[str, Tool]) -> Policies:
         """Return the policies that hold for these tools, or raise `ConfigurationError`."""
@@ -201,12 +214,9 @@ class PolicyBook:
             if is_described(tool) and tool.spec.intervention is not None
         }
         if own != self._own:
+            self._policies = self._given.with_own(policies_of({"tools": own}).tools)
             self._own = own
-            self._policies = self._read()
         return self._policies
-
-    def _read(self) -> Policies:
-        return policies_of({"tools": {**self._own, **self._given.tools}, "allow": self._allow, "deny": self._deny})
 
 
 def _check_table(whose: str, name: str, table: object) -> Mapping[str, Any]:

@@ -28,8 +28,8 @@ from reenact.domain.loop.instructions import (
 )
 from reenact.domain.loop.ledger import cost_of, price_of
 from reenact.domain.loop.planning import in_order, plan
-from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.progress import Done, LLMResult, LLMStart, LLMStream
+from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentState
 from reenact.domain.loop.values import Frozen, portrayed
 
@@ -47,11 +47,11 @@ class UsedError(Exception):
 
 @dataclass(frozen=True)
 class Hands:
-    """What the built-in executors work with: the agent as it is now, the configuration, the policies that hold."""
+    """What the built-in executors work with: the agent as it is now, the configuration, the rules that hold."""
 
     agent: AgentView
     config: AgentRuntimeConfig
-    policies: Policies
+    rules: Rules
     executors: Mapping[str, Callable[..., Any]]
     now: Callable[[], datetime]
 
@@ -71,7 +71,7 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
         case CallToolsBatch():
             return await _call_tools_batch(hands, instruction, state)
         case RequestHumanApprove():
-            asked = plan(state, instruction.pending_tool_calls, hands.policies, ask_always=True)
+            asked = plan(state, instruction.pending_tool_calls, hands.rules, ask_always=True)
             return [*asked.denied, *asked.asking]
         case RequestHumanPrompt():
             return [
@@ -120,7 +120,7 @@ async def _call_llm(hands: Hands, instruction: CallLLM) -> Happened:
 
 async def _call_tool(hands: Hands, call: ToolCall, state: AgentState) -> Happened:
     if call.name in hands.tools:
-        planned = plan(state, (call,), hands.policies)
+        planned = plan(state, (call,), hands.rules)
         if not planned.to_run:
             return [*planned.denied, *planned.asking]
     return await run_approved(hands, call)
@@ -129,7 +129,7 @@ async def _call_tool(hands: Hands, call: ToolCall, state: AgentState) -> Happene
 async def _call_tools_batch(hands: Hands, instruction: CallToolsBatch, state: AgentState) -> Happened:
     calls: list[ToolCall] = list(instruction.tool_calls)
     tools = hands.tools
-    planned = plan(state, [call for call in calls if call.name in tools], hands.policies)
+    planned = plan(state, [call for call in calls if call.name in tools], hands.rules)
     asked = {call.id for call in planned.to_run}
     to_run = [call for call in calls if call.id in asked or call.name not in tools]
     ran = await tooling.run_all(tools, to_run)

@@ -12,6 +12,7 @@ from typing import Any, Final, overload
 from reenact.actors.loop.calling import Failure, call, outcome, takes_context
 from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, PolicyBook, config_of, new_id, utc_now
 from reenact.actors.loop.executors import Hands, UsedError, execute, run_approved
+from reenact.actors.loop.place import here
 from reenact.actors.loop.stepping import Step, StepResult
 from reenact.domain.errors import CallNotPendingError, DeadlockError, ReenactError
 from reenact.domain.loop import people
@@ -31,6 +32,7 @@ from reenact.domain.loop.instructions import (
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.limits import checked_max_steps, cost_exceeded, cost_limit_of, steps_exceeded
 from reenact.domain.loop.people import Approval
+from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentContext, AgentState, context_of, messages_of, next_context
 from reenact.domain.loop.values import Frozen, FrozenList, frozen_object
 
@@ -54,8 +56,7 @@ class AgentRuntime:
         self.config = config_of(config)
         self._view = AgentView(agent)
         self._built_in: dict[str, Any] = {name: self._built_in_executor(name) for name in KINDS}
-        self._book = PolicyBook(self.config)
-        self._book.policies(self._view.tools)
+        self._book = PolicyBook(self.config, self._view.tools)
 
     @staticmethod
     def create_initial_state(
@@ -108,14 +109,17 @@ class AgentRuntime:
         except ReenactError as error:
             return _failed(step, error)
         try:
-            meaning = meaning_of(state, input, hands.policies)
-        except ReenactError as error:
+            meaning = meaning_of(state, input, hands.rules)
+        except Exception as error:  # noqa: BLE001 - it may be anything that was given
             return _refused(step, error) if _is_refusal(state, error) else _failed(step, error)
         step.begin()
-        if isinstance(meaning, Approval):
-            await self._approve(step, hands, meaning)
-        else:
-            await self._consult(step, hands, meaning)
+        try:
+            if isinstance(meaning, Approval):
+                await self._approve(step, hands, meaning)
+            else:
+                await self._consult(step, hands, meaning)
+        except Exception as error:  # noqa: BLE001 - what others return may break any rule
+            _fail(step, error)
         return step.result()
 
     def run_step(self, state: AgentState, input: object = None) -> StepResult:  # noqa: A002 - the specification's
@@ -222,16 +226,14 @@ class AgentRuntime:
         """Do what the instruction asks for; return whether the next one may follow."""
         try:
             kind = type_of(instruction)
-            executor = hands.executors.get(kind)
-            if executor is None:
-                raise ExecutorNotFoundError(kind)
+            executor = _executor(hands, kind)
             is_built_in = executor is self._built_in.get(kind)
             came = await outcome(
                 execute(hands, instruction_of(instruction), step.state)
                 if is_built_in
                 else call(executor, _regular(kind, instruction), step.shown(), context)
             )
-        except ReenactError as error:
+        except Exception as error:  # noqa: BLE001 - an instruction may be anything
             _fail(step, error)
             return False
         if not _happens(step, came, is_built_in):
@@ -259,14 +261,14 @@ class AgentRuntime:
         return executor
 
     def _hands(self, step: Step) -> Hands:
-        policies = self._book.policies(self._view.tools)
-        return Hands(self._view, self.config, policies, self.executors, step.now)
+        rules = here(Rules(policies=self._book.policies(self._view.tools)))
+        return Hands(self._view, self.config, rules, self.executors, step.now)
 
     def _decide(self, state: AgentState, decide: Callable[[], Iterable[LoopEvent]]) -> StepResult:
         step = Step(_checked(state), state.step_count, self._now(state))
         try:
             events = tuple(decide())
-        except ReenactError as error:
+        except Exception as error:  # noqa: BLE001 - it may be anything that was given
             return _refused(step, error)
         step.take(events)
         return step.result() if events else StepResult(FrozenList(), state, next_context(state))
@@ -291,18 +293,18 @@ def _checked(state: object) -> AgentState:
     raise InvalidStateError(msg)
 
 
-def _is_refusal(state: AgentState, error: ReenactError) -> bool:
+def _is_refusal(state: AgentState, error: Exception) -> bool:
     """Return whether the state is to stay what it is, since something else is waited for, or nothing is to be done."""
     return state.status in ("waiting_for_human_input", "interrupted") or isinstance(error, CallNotPendingError)
 
 
-def _refused(step: Step, error: ReenactError) -> StepResult:
+def _refused(step: Step, error: Exception) -> StepResult:
     step.number = step.before.step_count
     _fail(step, error, refused=True)
     return step.result()
 
 
-def _failed(step: Step, error: ReenactError) -> StepResult:
+def _failed(step: Step, error: Exception) -> StepResult:
     step.begin()
     _fail(step, error)
     return step.result()
@@ -325,7 +327,7 @@ def _happens(step: Step, came: Any, is_built_in: bool, **told: Any) -> bool:  # 
             step.take(came)
         else:
             step.adopt(came)
-    except ReenactError as error:
+    except Exception as error:  # noqa: BLE001 - an executor may return anything
         _fail(step, error, **told)
         return False
     return True
@@ -338,6 +340,13 @@ def _check_cost(step: Step) -> None:
         step.take(events)
     elif events:
         step.put_first(events)
+
+
+def _executor(hands: Hands, kind: str) -> Callable[..., Any]:
+    executor = hands.executors.get(kind)
+    if executor is None:
+        raise ExecutorNotFoundError(kind)
+    return executor
 
 
 def _is_end(instruction: object) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.loop.calling import Failure, outcome
-from reenact.actors.loop.config import Tool, is_described
+from reenact.actors.loop.config import Tool, cost_of, is_described
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.events import ToolResult
@@ -53,7 +53,8 @@ async def run(tools: Mapping[str, Tool], call: ToolCall) -> Ran:
     tool = tools.get(call.name)
     if tool is None:
         return Ran(call, None, ToolNotFoundError(call.name), ran=False, cost=None)
-    cost = _cost(tool)
+    cost = cost_of(tool)
+    cost = None if cost is None else float(cost)
     came = await outcome(_limited(tool, call))
     if not isinstance(came, Failure):
         what = f"what {call.name} returned"
@@ -87,9 +88,3 @@ async def _called(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the t
         return await function(arguments)
     returned = await in_thread(partial(function, arguments), "reenact-tool")
     return await returned if inspect.isawaitable(returned) else returned
-
-
-def _cost(tool: Tool) -> float | None:
-    """Return what a call of the tool costs, as its spec or it itself says, or None if neither does."""
-    cost = tool.spec.cost if is_described(tool) else getattr(tool, "cost", None)
-    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None

@@ -14,9 +14,10 @@ from reenact.domain.loop.faults import InvalidOutcomeError, info_of
 from reenact.domain.loop.folding import after
 from reenact.domain.loop.growing import is_list
 from reenact.domain.loop.instructions import snake
+from reenact.domain.loop.ledger import is_amount
 from reenact.domain.loop.progress import AgentEvent, Custom, Done, StepCompleted
 from reenact.domain.loop.state import AgentContext, AgentState
-from reenact.domain.loop.storing import event_from, sealed
+from reenact.domain.loop.storing import built_in, event_from, sealed
 from reenact.domain.loop.values import frozen_object, is_mapping
 
 KNOWN: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)) - {"custom"}
@@ -44,7 +45,7 @@ def adopted(
     """
     try:
         told, new_state, context = _parts(returned)
-        events = [stamped(_event(each, before), step, now) for each in told]
+        events = [_checked(stamped(_event(each, before), step, now)) for each in told]
         if context is not None:
             new_state = (new_state or after(before, events)).replace(phase=context.phase, payload=context.payload)
         if new_state is None or new_state is shown:
@@ -106,6 +107,16 @@ def _event(value: object, state: AgentState) -> LoopEvent:
             pass  # it bears a name that has a meaning here, but tells something else
     data = {name: each for name, each in told.items() if name not in ("type", "step", "timestamp")}
     return Custom(name=kind, data=frozen_object(data, what=f"event {kind!r}"))
+
+
+def _checked(event: LoopEvent) -> LoopEvent:
+    """Return the event, or raise `InvalidInputError` if its fields hold what they cannot, or it costs no amount."""
+    told = built_in(event)
+    event_from(told)
+    cost = None if isinstance(event, Custom) else told.get("cost")
+    if cost is not None and not is_amount(cost):
+        raise InvalidInputError(f"the cost of an event is an amount of 0 or more, not {cost!r:.80}")
+    return event
 
 
 def _value(value: object) -> Any:  # noqa: ANN401 - any part of an event

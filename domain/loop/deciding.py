@@ -11,8 +11,8 @@ from reenact.domain.loop.adopting import context_given
 from reenact.domain.loop.calls import call_of, looks_like_a_call
 from reenact.domain.loop.events import LoopEvent
 from reenact.domain.loop.people import Approval
-from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.progress import MessageAdded
+from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentContext, AgentState, context_of, message_of
 from reenact.domain.loop.values import Frozen, is_mapping
 
@@ -28,14 +28,14 @@ class Consult:
 Meaning: TypeAlias = Approval | Consult
 
 
-def meaning_of(state: AgentState, given: object, policies: Policies) -> Meaning:
+def meaning_of(state: AgentState, given: object, rules: Rules) -> Meaning:
     """Return what is meant: nothing given, a call, a context, a message, or a text from the user.
 
     Raises:
         ReenactError: it means nothing, or is not possible now.
     """
     if looks_like_a_call(given):
-        return people.approval(state, call_of(given), policies)
+        return people.approval(state, call_of(given), rules)
     if given is None:
         people.check_free(state)
         return Consult(context_of(state))

@@ -34,7 +34,7 @@ from reenact.domain.loop.progress import (
 )
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.state import AgentState, Interruption, PendingPrompt, PendingSelect
-from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen
+from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen, is_mapping
 
 _Draft: TypeAlias = dict[str, Any]
 
@@ -118,6 +118,9 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
 def _answered(draft: _Draft, event: LLMResult) -> None:
     _spend_on_model(draft, event.model, event)
     calls: list[Any] = event.result.get("tool_calls") or []
+    ids = {call.get("id") for call in calls if is_mapping(call)}
+    if not ids.isdisjoint(draft["decided"]):  # some models number the calls of each answer from 0
+        draft["decided"] = tuple(id_ for id_ in draft["decided"] if id_ not in ids)
     draft["phase"] = "llm_result"
     draft["payload"] = frozen({"result": event.result, "has_tool_calls": bool(calls), "tool_calls": calls})
     if event.appended:
@@ -143,7 +146,7 @@ def _returned(draft: _Draft, event: ToolResult) -> None:
 
 
 def _asked(draft: _Draft, event: HumanApproveRequired) -> None:
-    ids = tuple(asked.id for asked in event.calls)
+    ids = {asked.id for asked in event.calls}
     waiting = tuple(call for call in draft["round"].at("waiting") if call.id not in ids)
     calls = (*waiting, *(Call(asked.id, asked.name, asked.arguments) for asked in event.calls))
     asked = rounds.fold(Round(calls), (event, ToolPending(ids=tuple(call.id for call in calls))))
@@ -180,12 +183,12 @@ def _failed(draft: _Draft, event: Failed) -> None:
 
 
 def _decided(draft: _Draft, call_id: str, *, approved: bool) -> None:
-    """Remember that a call that was waited for is decided, and, if it was approved, what exactly was."""
+    """Remember that a call is decided, and, if it was waited for and approved, what exactly was."""
     call = draft["round"].call(call_id)
-    if call is None or call.stage == "answered":
+    if call is not None and call.stage == "answered":
         return
-    draft["decided"] = tuple(sorted({*draft["decided"], call_id}))
-    if approved:
+    draft["decided"] = (*draft["decided"], call_id)
+    if call is not None and approved:
         draft["approvals"] = tuple(sorted({*draft["approvals"], call_digest(call.name, call.arguments)}))
 
 

@@ -118,8 +118,8 @@ class Finish(_Instruction, frozen=True, eq=False):
 
     def __post_init__(self) -> None:
         """Refuse what is no text."""
-        for name in ("reason", "reason_detail"):
-            if not isinstance(self[name], str | None):
+        for name, allowed in (("reason", str), ("reason_detail", str | None)):
+            if not isinstance(self[name], allowed):
                 msg = f"`{name}` of finish is text, not {self[name]!r}"
                 raise InvalidInstructionError(msg)
 
@@ -235,11 +235,12 @@ def _calls(calls: object) -> FrozenList:
         msg = f"calls of tools come as a list, not as {calls!r}"
         raise InvalidInstructionError(msg)
     made = FrozenList(call_of(call) for call in calls)
-    ids = [call.id for call in made]
-    twice = [id_ for id_ in ids if ids.count(id_) > 1]
-    if twice:
-        msg = f"two calls have the id {twice[0]!r}; each answer must find its own call"
-        raise InvalidInstructionError(msg)
+    seen: set[str] = set()
+    for call in made:
+        if call.id in seen:
+            msg = f"two calls have the id {call.id!r}; each answer must find its own call"
+            raise InvalidInstructionError(msg)
+        seen.add(call.id)
     return made
 
 

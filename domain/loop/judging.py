@@ -6,7 +6,7 @@ else a person is asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from reenact.domain.errors import ConfigurationError
@@ -14,11 +14,23 @@ from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
 from reenact.domain.loop.digests import call_digest
 from reenact.domain.loop.lists import AllowList, DenyList, built_in
 from reenact.domain.loop.matchers.findings import Found, Match, Sight, unknown
+from reenact.domain.loop.matchers.globs import Part, is_one
 from reenact.domain.loop.matchers.values import is_list, is_mapping, is_object
-from reenact.domain.loop.policy_rules import MODES, RULE_MODES, Conditions, Policy, Rule, Verdict
+from reenact.domain.loop.policy_rules import (
+    MODES,
+    RULE_MODES,
+    Conditions,
+    Policy,
+    Rule,
+    Verdict,
+    is_pattern,
+    tool_parts,
+)
 
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
 _STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
+_DECISIONS: Final = ("run", "ask", "deny")
+"""The later, the stricter."""
 _NO_POLICY: Final = Verdict("run", "no policy is set for it")
 
 
@@ -28,7 +40,11 @@ class Judge:
     def __init__(self, tools: object, allow: object, deny: object) -> None:
         self._denied = built_in() if deny is BUILT_IN_DENY_LIST else DenyList(deny)
         self._allowed = AllowList(allow)
-        self._tools = {name: _ToolPolicy(policy) for name, policy in tools.items()} if is_mapping(tools) else None
+        self._tools: dict[str, list[_ToolPolicy]] = {}
+        self._patterns: list[tuple[Part, _ToolPolicy]] = []
+        self._problem = "" if is_mapping(tools) else "they are no mapping"
+        for name, policy in tools.items() if is_mapping(tools) else ():
+            self._take(name, _ToolPolicy(policy))
 
     def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
         """Return what becomes of a call. Never raises."""
@@ -40,12 +56,31 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
             return Verdict("deny", f"the deny list cannot be held against it: {type(error).__name__}: {error!s:.200}")
         try:
-            if self._tools is None:
-                return Verdict("ask", "the policies of the tools cannot be read: they are no mapping")
-            policy = self._tools.get(name)
-            return _NO_POLICY if policy is None else policy.verdict(_Call(name, arguments, asked, sight, self._allowed))
+            if self._problem:
+                return Verdict("ask", f"the policies of the tools cannot be read: {self._problem}")
+            call = _Call(name, arguments, asked, sight, self._allowed)
+            verdicts = [policy.verdict(call) for policy in self._policies_of(name)]
+            return max(verdicts, key=lambda one: _DECISIONS.index(one.decision), default=_NO_POLICY)
         except Exception as error:  # noqa: BLE001 - likewise
             return Verdict("ask", f"its policy cannot be held against it: {type(error).__name__}: {error!s:.200}")
+
+    def has_policy(self, name: str) -> bool:
+        """Return whether one of the policies is that of this tool."""
+        return bool(self._policies_of(name))
+
+    def _take(self, name: object, policy: _ToolPolicy) -> None:
+        try:
+            for wanted in (name,) if isinstance(name, str) and not is_pattern(name) else tool_parts(name):
+                if isinstance(wanted, str):
+                    self._tools.setdefault(wanted, []).append(policy)
+                else:
+                    self._patterns.append((wanted, policy))
+        except ConfigurationError as error:
+            self._problem = str(error)
+
+    def _policies_of(self, name: str) -> Sequence[_ToolPolicy]:
+        """Return the policies of exactly this name, or else those whose wildcards it matches."""
+        return self._tools.get(name) or [policy for wanted, policy in self._patterns if is_one(wanted, name)]
 
 
 class _Call(NamedTuple):

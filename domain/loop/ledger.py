@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
@@ -13,22 +14,41 @@ from reenact.domain.errors import ConfigurationError
 MILLION: Final = 1_000_000
 MOST_TOKENS: Final = 1 << 40
 """No answer has so many; what claims to is not counted, so that sums stay far from what a log can hold."""
+MOST: Final = 1e15
+"""No price and no cost of a call is higher, so that sums of them stay numbers that JSON has."""
+MOST_COST: Final = 1e300
+"""No sum of costs, and no limit of one, is higher."""
 SMALLEST: Final = 1e-9
 """Amounts that differ by no more than this are the same."""
 _DATED: Final = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
+def is_amount(value: object, most: float = MOST) -> bool:
+    """Return whether the value is a number from 0 to `most`; NaN is none, nor are true and false."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+
+
 class Price(msgspec.Struct, frozen=True):
     """What a model's tokens cost, per million of them, in the currency of all prices.
 
     `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 of an input token.
+
+    Raises:
+        ConfigurationError: one of them is no amount of 0 or more.
     """
 
     input: float
     output: float
     cache_write: float | None = None
     cache_read: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would switch cost limits off."""
+        for name in self.__struct_fields__:
+            amount: object = getattr(self, name)
+            if not is_amount(amount) and (amount is not None or name in {"input", "output"}):
+                raise ConfigurationError(f"{name} of a price is an amount of 0 or more, not {amount!r:.80}")
 
 
 class CostLimit(msgspec.Struct, frozen=True):
@@ -39,8 +59,8 @@ class CostLimit(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise `ConfigurationError` unless the limit is an amount."""
-        if type(self.max_total) not in (int, float) or not self.max_total >= 0:
-            msg = f"max_total of a cost limit is an amount of 0 or more, not {self.max_total!r}"
+        if not is_amount(self.max_total, MOST_COST) and self.max_total != math.inf:
+            msg = f"max_total of a cost limit is an amount of 0 or more, not {self.max_total!r:.80}"
             raise ConfigurationError(msg)
         if self.on_exceeded not in ("stop", "interrupt", "warn"):
             msg = f"on_exceeded of a cost limit is 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from reenact.domain.errors import InvalidInputError
@@ -20,19 +21,21 @@ COST_LIMIT_EXCEEDED: Final = "cost_limit_exceeded"
 
 def checked_max_steps(max_steps: object) -> None:
     """Raise `InvalidInputError` unless this is a number of steps, or None for any number of them."""
-    if max_steps is None or (type(max_steps) is int and max_steps > 0):
+    if max_steps is None or (type(max_steps) is int and 0 < max_steps < 1 << 63):
         return
-    msg = f"max_steps is a number of 1 or more, or None for no limit; not {max_steps!r}"
+    msg = f"max_steps is a number of 1 or more, with at most 63 bits, or None for no limit; not {max_steps!r:.80}"
     raise InvalidInputError(msg)
 
 
 def cost_limit_of(value: object) -> CostLimit | None:
     """Return the limit that a mapping or an amount stands for, or raise `InvalidInputError`."""
     match value:
+        case CostLimit(max_total=math.inf):
+            return None  # which JSON has, unlike infinity
         case None | CostLimit():
             return value
         case int() | float():
-            return CostLimit(value)
+            return cost_limit_of(CostLimit(value))
         case _ if is_mapping(value):
             told: dict[str, Any] = {snake(str(name)): each for name, each in value.items()}
             return CostLimit(told.get("max_total", told.get("max_total_cost", -1)), told.get("on_exceeded", "stop"))

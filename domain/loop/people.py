@@ -15,9 +15,9 @@ from reenact.domain.loop.faults import (
     StillInterruptedError,
     WaitingForHumanError,
 )
-from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.progress import Interrupted, Resumed
 from reenact.domain.loop.rounds import Call, Round
+from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentState
 from reenact.domain.loop.values import frozen
 
@@ -31,7 +31,7 @@ class Approval:
     was_pending: bool
 
 
-def approval(state: AgentState, call: ToolCall, policies: Policies) -> Approval:
+def approval(state: AgentState, call: ToolCall, rules: Rules) -> Approval:
     """Return what follows from a person's approval of the call.
 
     Raises:
@@ -42,8 +42,8 @@ def approval(state: AgentState, call: ToolCall, policies: Policies) -> Approval:
         msg = "a question waits for its answer; answer it with `respond`"
         raise WaitingForHumanError(msg)
     if not state.pending_tool_calls and call.id not in state.decided:
-        return _unasked(call, policies)
-    now, denied = rounds.under(state.round, policies)
+        return _unasked(call, rules)
+    now, denied = rounds.under(state.round, rules.policies, judging=rules.judging)
     pending = next((each for each in state.pending_tool_calls if each.id == call.id), None)
     if pending is not None and pending.name != call.name:
         msg = f"call {call.id!r} is one of {pending.name}; an edit keeps the tool, and changes the arguments only"
@@ -51,7 +51,7 @@ def approval(state: AgentState, call: ToolCall, policies: Policies) -> Approval:
     refused = next((event for event in denied if event.id == call.id), None)
     if refused is not None:
         return Approval((refused,), None, was_pending=True)
-    events = rounds.approved(now, call.id, policies, arguments=call.input)
+    events = rounds.approved(now, call.id, rules.policies, arguments=call.input, judging=rules.judging)
     told = tuple(event for event in events if isinstance(event, ToolEdited | ToolResult))
     if any(isinstance(event, ToolResult) for event in told) or pending is None:
         return Approval(told, None, was_pending=True)
@@ -123,10 +123,12 @@ def check_free(state: AgentState) -> None:
         raise WaitingForHumanError(msg)
 
 
-def _unasked(call: ToolCall, policies: Policies) -> Approval:
+def _unasked(call: ToolCall, rules: Rules) -> Approval:
     """Return the approval of a call that nobody has asked about; what is denied stays denied."""
     told = Call(call.id, call.name, call.input)
-    events = rounds.judged(Round((told,)), policies, (), session_id="", questions=None, ask_always=True)
+    events = rounds.judged(
+        Round((told,)), rules.policies, (), session_id="", questions=None, ask_always=True, judging=rules.judging
+    )
     denied = tuple(event for event in events if isinstance(event, ToolResult))
     return Approval(denied, None if denied else call, was_pending=False)
 

@@ -10,8 +10,8 @@ import msgspec
 from reenact.domain.loop import rounds
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.events import HumanApproveRequired, LoopEvent, ToolResult
-from reenact.domain.loop.policy import Policies
 from reenact.domain.loop.rounds import Call, Round
+from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentState
 
 
@@ -24,11 +24,17 @@ class Plan:
     to_run: tuple[ToolCall, ...]
 
 
-def plan(state: AgentState, calls: Sequence[ToolCall], policies: Policies, *, ask_always: bool = False) -> Plan:
-    """Return what becomes of the calls under the policies; with `ask_always`, people are asked about all not denied."""
+def plan(state: AgentState, calls: Sequence[ToolCall], rules: Rules, *, ask_always: bool = False) -> Plan:
+    """Return what becomes of the calls; with `ask_always`, people are asked about all that are not denied."""
     wanted = Round(tuple(Call(call.id, call.name, call.input) for call in calls))
     events = rounds.judged(
-        wanted, policies, state.approvals, session_id=state.session_id, questions=None, ask_always=ask_always
+        wanted,
+        rules.policies,
+        state.approvals,
+        session_id=state.session_id,
+        questions=None,
+        ask_always=ask_always,
+        judging=rules.judging,
     )
     denied = tuple(event for event in events if isinstance(event, ToolResult))
     originals = {call.id: call for call in calls}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
@@ -16,8 +17,10 @@ from reenact.domain.loop.policy_rules import Entry, Policy
 class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     """What is decided before a call runs.
 
-    `allow` has the calls that need not be asked about, `deny` those that never run; a text is the name of a tool, with
-    or without wildcards. The built-in deny list is advisory. Change no mapping: what they say is worked out once.
+    `tools` has policies by the names of tools, with or without wildcards: an exact name goes before wildcards, and of
+    several wildcards that match the strictest decision holds. `allow` has the calls that need not be asked about,
+    `deny` those that never run; a text is the name of a tool, with or without wildcards. The built-in deny list is
+    advisory. Change no mapping: what they say is worked out once.
     """
 
     tools: dict[str, Policy] = {}
@@ -36,6 +39,11 @@ class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
         except (TypeError, RecursionError) as error:
             raise InvalidInputError(f"the policies have no revision, for they hold no JSON: {error}") from None
         return digest(told)
+
+    def with_own(self, own: Mapping[str, Policy]) -> Policies:
+        """Return the policies with those that tools have of their own, where `tools` does not name the tool."""
+        more = {name: policy for name, policy in own.items() if not self.judge.has_policy(name)}
+        return msgspec.structs.replace(self, tools={**more, **self.tools})
 
     @cached_property
     def judge(self) -> Judge:

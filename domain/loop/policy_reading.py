@@ -12,23 +12,23 @@ from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
 from reenact.domain.loop.matchers.values import is_list, is_mapping
 from reenact.domain.loop.matching import MATCHERS, Wanted, ready
 from reenact.domain.loop.policies import Policies
-from reenact.domain.loop.policy_rules import MODES, RULE_MODES, Entry, Policy, Rule, tool_parts
+from reenact.domain.loop.policy_rules import MODES, RULE_MODES, Entry, Policy, Rule, check_mode, is_pattern, tool_parts
 
 BUILT_IN: Final = "@built-in"
 """Stands in a list of what is denied for the entries of `BUILT_IN_DENY_LIST`."""
 
 _KINDS: Final[dict[str, type[msgspec.Struct]]] = {str(one.__struct_config__.tag): one for one in MATCHERS}
-_NOT_FOR_A_POLICY: Final = "; a tool that never runs stands in policies.deny"
 _WHOLE: Final = {"tools", "allow", "deny"}
 
 
 def policies_of(value: object) -> Policies:
     """Return the policies that a value says.
 
-    The value is `Policies`, None, a mapping from tools to policies, or a mapping with `tools`, `allow` and `deny` and
-    nothing else. A policy is a `Policy`, a mode, or a mapping with `mode` and `rules`. A rule is a `Rule`, or a mapping
-    with `when` and `mode`; a matcher is one, a JSON value, or a mapping with its `type`. An entry of a list is an
-    `Entry`, the name of a tool, or a mapping; in `deny`, "@built-in" stands for the built-in deny list.
+    The value is `Policies`, None, a mapping from tools, by name or wildcards, to policies, or a mapping with `tools`,
+    `allow` and `deny` and nothing else. A policy is a `Policy`, a mode, or a mapping with `mode` and `rules`. A rule is
+    a `Rule`, or a mapping with `when` and `mode`; a matcher is one, a JSON value, or a mapping with its `type`. An
+    entry of a list is an `Entry`, the name of a tool, or a mapping; in `deny`, "@built-in" stands for the built-in
+    deny list.
 
     Raises:
         ConfigurationError: something of it cannot work; the error names its place and says what to do.
@@ -43,10 +43,14 @@ def policies_of(value: object) -> Policies:
             given = {"tools": given}
     tools = _mapping(given.get("tools", {}), "policies.tools", "a mapping from tools to policies")
     return Policies(
-        tools={name: _policy(policy, f"policies.{name}") for name, policy in tools.items()},
+        tools={_name(name): _policy(policy, f"policies.{name}") for name, policy in tools.items()},
         allow=_entries(_list(given.get("allow", ()), "policies.allow", "entries"), "policies.allow"),
         deny=_denied(given.get("deny", BUILT_IN_DENY_LIST)),
     )
+
+
+def _name(name: str) -> str:
+    return _tool(name, f"policies.{name}") if is_pattern(name) else name
 
 
 def _policy(value: object, place: str) -> Policy:
@@ -58,7 +62,7 @@ def _policy(value: object, place: str) -> Policy:
         given = _fields(value, place, Policy, "a mode, or a mapping with mode and rules")
     rules = _list(given.get("rules", ()), f"{place}.rules", "rules")
     return Policy(
-        mode=_one_of(given.get("mode", "required"), MODES, f"{place}.mode", _NOT_FOR_A_POLICY),
+        mode=_mode(given.get("mode", "required"), MODES, f"{place}.mode"),
         rules=tuple(_rule(rule, f"{place}.rules[{index}]") for index, rule in enumerate(rules)),
     )
 
@@ -71,7 +75,7 @@ def _rule(value: object, place: str) -> Rule:
     )
     return Rule(
         when=_when(given["when"], f"{place}.when"),
-        mode=_one_of(given["mode"], RULE_MODES, f"{place}.mode", ""),
+        mode=_mode(given["mode"], RULE_MODES, f"{place}.mode"),
     )
 
 
@@ -183,7 +187,6 @@ def _list(value: object, place: str, what: str) -> list[Any]:
     raise ConfigurationError(f"{place} is a list of {what}, not {value!r:.80}")
 
 
-def _one_of(value: object, modes: tuple[str, ...], place: str, more: str) -> Any:  # noqa: ANN401 - one of the modes
-    if isinstance(value, str) and value in modes:
-        return value
-    raise ConfigurationError(f"{place} is one of {', '.join(modes)}, not {value!r:.80}{more}")
+def _mode(value: object, modes: tuple[str, ...], place: str) -> Any:  # noqa: ANN401 - one of the modes
+    check_mode(value, modes, place)
+    return value

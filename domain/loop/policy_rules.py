@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import YES, Found, Sight, Test, any_of, attempt
-from reenact.domain.loop.matchers.globs import Part, alternatives, part
+from reenact.domain.loop.matchers.globs import Part, alternatives, is_wild, part
 from reenact.domain.loop.matchers.values import is_mapping
 from reenact.domain.loop.matching import ABSENT, Wanted, ready
 
@@ -35,6 +35,10 @@ class Rule(msgspec.Struct, frozen=True):
     when: dict[str, Wanted]
     mode: RuleMode
 
+    def __post_init__(self) -> None:
+        """Raise `ConfigurationError` unless the mode is one of those there are."""
+        check_mode(self.mode, RULE_MODES, "the mode of a rule")
+
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """An entry of the list of what is allowed, or of what is denied: for the tools that fit the wildcards, and `when`.
@@ -56,6 +60,10 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
 
     mode: Mode = "required"
     rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise `ConfigurationError` unless the mode is one of those there are."""
+        check_mode(self.mode, MODES, "the mode of a policy")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -87,6 +95,18 @@ class Conditions:
             if one.match < found.match:
                 found = one
         return found
+
+
+def check_mode(mode: object, modes: tuple[str, ...], what: str) -> None:
+    """Raise `ConfigurationError`, which begins with `what`, unless the mode is one of these."""
+    if not isinstance(mode, str) or mode not in modes:
+        more = "; a tool that never runs stands in policies.deny" if modes is MODES else ""
+        raise ConfigurationError(f"{what} is one of {', '.join(modes)}, not {mode!r:.80}{more}")
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether the name of a tool has wildcards in it."""
+    return is_wild(name) or alternatives(name) != (name,)
 
 
 def tool_parts(pattern: object) -> tuple[Part, ...]:

@@ -124,9 +124,7 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
         case HumanPromptRequired() | HumanSelectRequired():
             return _with(round_, event.id, kind=_kind(event), question=_question(event))
         case ToolPending():
-            for id_ in event.ids:
-                round_ = _with(round_, id_, stage="waiting")
-            return round_
+            return _with_each(round_, {id_: {"stage": "waiting"} for id_ in event.ids})
         case ToolApproved():
             return _with(round_, event.id, stage="ready", digest=event.digest)
         case ToolEdited():
@@ -328,7 +326,7 @@ def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[Too
     return tuple(_given_up(call, why) for call in round_.calls if call.stage in stages)
 
 
-def under(round_: Round, policies: Policies) -> tuple[Round, tuple[ToolResult, ...]]:
+def under(round_: Round, policies: Policies, *, judging: Judge = judge) -> tuple[Round, tuple[ToolResult, ...]]:
     """Return the round as if people had been asked under these policies, and the answers to what they deny by now."""
     if round_.revision == policies.revision:
         return round_, ()
@@ -339,7 +337,7 @@ def under(round_: Round, policies: Policies) -> tuple[Round, tuple[ToolResult, .
         if not _has_changed(round_, call):
             digest = call_digest(call.name, call.arguments, policies.revision)
         calls.append(msgspec.structs.replace(call, digest=digest))
-        verdict = judge(policies, call.name, call.arguments)
+        verdict = judging(policies, call.name, call.arguments, ())
         if call.stage == "waiting" and call.kind == "approval" and verdict.decision == "deny":
             denied.append(_denied(call, verdict.reason))
     return Round(tuple(calls), policies.revision), tuple(denied)
@@ -374,9 +372,10 @@ def _given_up(call: Call, why: str) -> ToolResult:
 
 
 def _asked(round_: Round, event: HumanApproveRequired) -> Round:
-    for asked in event.calls:
-        round_ = _with(round_, asked.id, kind="approval", digest=asked.digest, reason=asked.reason)
-    return msgspec.structs.replace(round_, revision=event.revision)
+    asked: dict[str | None, dict[str, str]] = {
+        one.id: {"kind": "approval", "digest": one.digest, "reason": one.reason} for one in event.calls
+    }
+    return msgspec.structs.replace(_with_each(round_, asked), revision=event.revision)
 
 
 def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequired | HumanSelectRequired:
@@ -413,7 +412,10 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _with(round_: Round, id_: str | None, **changes: Any) -> Round:  # noqa: ANN401 - fields differ in type
-    calls: Sequence[Call] = [
-        msgspec.structs.replace(call, **changes) if call.id == id_ else call for call in round_.calls
-    ]
+    return _with_each(round_, {id_: changes})
+
+
+def _with_each(round_: Round, changes: Mapping[str | None, Mapping[str, Any]]) -> Round:
+    """Return the round with the changes of each call, by its id."""
+    calls = (msgspec.structs.replace(call, **changes[call.id]) if call.id in changes else call for call in round_.calls)
     return msgspec.structs.replace(round_, calls=tuple(calls))

@@ -16,7 +16,7 @@ from reenact.domain.loop.calls import call_of
 from reenact.domain.loop.events import LoopEvent, Options
 from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.growing import Growing, is_growing, is_iterable
-from reenact.domain.loop.ledger import CostLimit, Ledger
+from reenact.domain.loop.ledger import MOST_COST, CostLimit, Ledger, is_amount
 from reenact.domain.loop.limits import checked_max_steps, cost_limit_of
 from reenact.domain.loop.rounds import Round
 from reenact.domain.loop.values import Fields, Frozen, FrozenList, frozen, frozen_object
@@ -83,8 +83,8 @@ class AgentState:
     `usage` are the sums of the models' token counts, `cost` the sum of what has a price; `ledger` has both by model
     and by tool, and counts what has no price. `phase` and `payload` are what the next step's runner is told.
     `round` holds the calls that people were last asked about; `approvals` the digests of those that were approved,
-    `decided` the ids of those that were decided. `free_steps` do not count against `max_steps`. `warned` tells that
-    the cost limit has given its warning.
+    `decided` the ids of those that were decided or ran. `free_steps` do not count against `max_steps`. `warned`
+    tells that the cost limit has given its warning.
 
     Raises:
         InvalidInputError: a field holds what it cannot.
@@ -188,8 +188,8 @@ def _check(state: AgentState) -> None:
             msg = f"{name} is a time with a time zone, not {told!r}"
             raise InvalidInputError(msg)
     cost: object = vars(state)["cost"]
-    if isinstance(cost, bool) or not isinstance(cost, int | float):
-        msg = f"cost is a number, not {cost!r}"
+    if not is_amount(cost, MOST_COST):
+        msg = f"cost is an amount of 0 or more, not {cost!r:.80}"
         raise InvalidInputError(msg)
 
 

@@ -111,10 +111,10 @@ def _sealed(value: Any) -> Any:  # noqa: ANN401 - any part of an event
     if is_list(value):
         return tuple(_sealed(each) for each in value)
     if isinstance(value, msgspec.Struct):
-        made = {name: _sealed(getattr(value, name)) for name in value.__struct_fields__}
+        made = {name: _sealed(getattr(value, name)) for name in value.__struct_fields__ if name != "timestamp"}
         changed = {name: each for name, each in made.items() if each is not getattr(value, name)}
         return msgspec.structs.replace(value, **changed) if changed else value
-    return value
+    return value if isinstance(value, AgentState) else frozen(value)
 
 
 def _converted(value: object, kind: Any, what: str) -> Any:  # noqa: ANN401 - as the kind is

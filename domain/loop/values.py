@@ -19,6 +19,8 @@ from reenact.domain.loop.growing import Growing, is_growing, is_list
 
 DEEPEST: Final = 100
 """How deep JSON values may be nested; deeper ones would exhaust the stack of whoever compares or writes them."""
+MOST_BITS: Final = 2126
+"""Bits of an integer: those of 640 digits, which Python reads and writes under any settings."""
 _Any = Any
 
 
@@ -176,7 +178,8 @@ def frozen(value: object, *, what: str = "the value") -> Any:  # noqa: ANN401 - 
     are in JSON.
 
     Raises:
-        InvalidInputError: it is no JSON value, is not valid Unicode, or is nested deeper than `DEEPEST`.
+        InvalidInputError: it is no JSON value, is not valid Unicode, holds an integer of more than `MOST_BITS`,
+            or is nested deeper than `DEEPEST`.
     """
     try:
         return _frozen(value, 0, _built_in)
@@ -187,15 +190,22 @@ def frozen(value: object, *, what: str = "the value") -> Any:  # noqa: ANN401 - 
 
 def check_numbers(value: object, *, what: str) -> None:
     """Raise `InvalidInputError` if the value, JSON as it is frozen from, holds a number that is not finite."""
+    try:
+        _check_numbers(value, what)
+    except RecursionError:
+        raise InvalidInputError(f"{what} is nested too deeply") from None
+
+
+def _check_numbers(value: object, what: str) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         msg = f"{what} holds {value}, which is no number of JSON"
         raise InvalidInputError(msg)
     if is_mapping(value):
         for _, each in _pairs(value):
-            check_numbers(each, what=what)
+            _check_numbers(each, what)
     elif isinstance(value, list | tuple | FrozenList):
         for each in _items(value):
-            check_numbers(each, what=what)
+            _check_numbers(each, what)
 
 
 def portrayed(value: object) -> Any:  # noqa: ANN401 - any JSON value
@@ -240,6 +250,8 @@ def _frozen(value: object, depth: int, other: Callable[[object], object]) -> Any
         case str():
             return _text(value)
         case int():
+            if value.bit_length() > MOST_BITS:
+                raise ValueError(f"it holds an integer of more than {MOST_BITS} bits")
             return int(value)
         case float():
             return float(value) if math.isfinite(value) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
+from itertools import takewhile
 from typing import Final, Protocol, TypeGuard
 
 from reenact.domain.agent import (
@@ -22,15 +23,14 @@ from reenact.domain.errors import LogUnusableError
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
-from reenact.domain.stored import STORED
 from reenact.projections.audit.heard import DeviatesError, Deviation, Stretch, Told, in_stream
-from reenact.projections.audit.history import believe, stream_of
+from reenact.projections.audit.history import SESSION_EVENTS, believe, stream_of
 from reenact.projections.log import Row
 
 _KINDS: Final = {
     "container": frozenset({ContainerCreated}),
     "image": frozenset({ImageRegistered}),
-    "session": frozenset(STORED.values()) - {ContainerCreated, ImageRegistered},
+    "session": SESSION_EVENTS,
 }
 """The events that streams hold, by the first part of their names."""
 
@@ -159,33 +159,26 @@ class Conversations:
             raise in_stream(row, "it is not how this session begins")
         if not isinstance(event, SessionBranched):
             return Session()
-        lineage: list[tuple[str, int]] = []
-        branch: SessionBranched | None = event
-        while branch is not None:
-            stream, version = stream_of(branch.origin), branch.version
-            digest = self._records.digest_at(stream, version)
-            if digest is None or digest.hex() != branch.digest:
-                problem = "which is another one" if digest else "which is not there"
-                raise in_stream(row, f"it branches off from version {version} of {stream!r}, {problem}")
-            lineage.append((stream, version))
-            branch = self._branched(row, stream)
-        return reduce(
-            believe, (one for stream, until in reversed(lineage) for one in self._read(row, stream, until)), Session()
-        )
-
-    def _branched(self, row: Row, stream: str) -> SessionBranched | None:
-        first = next(self._read(row, stream, None), None)
-        return first.event if first is not None and isinstance(first.event, SessionBranched) else None
-
-    def _read(self, row: Row, stream: str, until: int | None) -> Iterator[Row]:
         try:
-            for one in self._records.records(stream):
-                if until is not None and one.version > until:
-                    return
-                yield one
+            return reduce(believe, self._shared(row, event), Session())
         except LogUnusableError as error:
             raise in_stream(row, f"what it branches off from cannot be read: {error}") from error
 
+    def _shared(self, row: Row, branch: SessionBranched | None) -> Iterator[Row]:
+        """Yield the events that the branch which begins with the row shares with other sessions."""
+        lineage: list[tuple[str, int]] = []
+        while branch is not None:
+            stream, version = stream_of(branch.origin), branch.version
+            digest = self._records.digest_at(stream, version)
+            if digest is None or digest.hex() != branch.digest or stream in dict(lineage):
+                problem = "which is another one" if digest else "which is not there"
+                raise in_stream(row, f"it branches off from version {version} of {stream!r}, {problem}")
+            lineage.append((stream, version))
+            first = next(self._records.records(stream), None)
+            branch = first.event if first is not None and isinstance(first.event, SessionBranched) else None
+        for stream, until in reversed(lineage):
+            yield from takewhile(lambda one: one.version <= until, self._records.records(stream))  # noqa: B023 - taken at once
+
 
 def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
-    return type(event) in _KINDS["session"]
+    return type(event) in SESSION_EVENTS

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
 from reenact.projections.log import Log, Row
+
+STRETCH: Final = 20_000
+"""So many positions are looked through in one go."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -98,3 +101,24 @@ class AuditedLog(Log, Protocol):
         positions at a time.
         """
         ...
+
+    def nearest(self, position: int, *, backwards: bool = False) -> int | None:
+        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        ...
+
+
+def stretches(log: AuditedLog, after: int, until: int, *, backwards: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the positions above `after`, `until` included, in parts that are looked through soon, whatever fits.
+
+    Each is a first position, not included, and a last one. Gaps are left out: a damaged log can have large ones.
+    """
+    while after < until:
+        nearest = log.nearest(until if backwards else after, backwards=backwards)
+        if nearest is None or not after < nearest <= until:
+            return
+        if backwards:
+            until = max(after, nearest - STRETCH)
+            yield until, nearest
+        else:
+            after = min(until, nearest - 1 + STRETCH)
+            yield nearest - 1, after

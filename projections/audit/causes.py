@@ -9,20 +9,20 @@ from typing import Final, TypeGuard
 import msgspec
 
 from reenact.domain.causes import Cause, Outside, causes_of
+from reenact.domain.errors import reading
 from reenact.domain.legible import shortened
 from reenact.domain.messages import instant
 from reenact.domain.sentences import AnyEvent, sentence, told
-from reenact.domain.session import SessionBranched, SessionEvent
+from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
-from reenact.projections.audit.api import AuditedLog
+from reenact.projections.audit.api import STRETCH, AuditedLog, stretches
 from reenact.projections.audit.entries import name_of, row_at, session_of
-from reenact.projections.audit.history import history_of
+from reenact.projections.audit.history import event_of, history_of
 from reenact.projections.log import Row
 
 _WIDTH: Final = 80
 _SHOWN: Final = 50
 """So many events are told on each side for people; JSON has them all."""
-_STRETCH: Final = 20_000
 _KNOWN: Final = tuple(STORED.values())
 
 
@@ -71,23 +71,24 @@ def why(log: AuditedLog, position: int) -> Why:
 
     Raises:
         InvalidInputError: there is no event at the position.
+        LogUnusableError: the log holds what cannot have happened.
     """
     row = row_at(log, position)
-    session_id = session_of(row.stream)
-    if session_id is None:
-        return Why(event=_link(row, Cause(outside=Outside("caller"))), causes=(), effects=())
-    history = history_of(log, session_id)
-    chain = _Chain(history)
-    place = chain.place(row)
-    effects = {link.position: link for link in chain.effects(place)}
-    for branch in _branches(log, row):
-        branched = _Chain(history_of(log, branch))
-        effects |= {link.position: link for link in branched.effects(branched.place(row))}
-    return Why(
-        event=chain.link(place),
-        causes=tuple(chain.causes(place)),
-        effects=tuple(effects[at] for at in sorted(effects)),
-    )
+    with reading(f"the history around position {position}"):
+        session_id = session_of(row.stream)
+        if session_id is None:
+            return Why(event=_link(row, Cause(outside=Outside("caller"))), causes=(), effects=())
+        chain = _Chain(history_of(log, session_id))
+        place = chain.place(row)
+        effects = {link.position: link for link in chain.effects(place)}
+        for branch in _branches(log, row):
+            branched = _Chain(history_of(log, branch))
+            effects |= {link.position: link for link in branched.effects(branched.place(row))}
+        return Why(
+            event=chain.link(place),
+            causes=tuple(chain.causes(place)),
+            effects=tuple(effects[at] for at in sorted(effects)),
+        )
 
 
 class _Chain:
@@ -95,7 +96,7 @@ class _Chain:
 
     def __init__(self, history: Sequence[Row]) -> None:
         self._history = history
-        self._causes = causes_of([row.event for row in history if _is_of_session(row.event)])  # all of them
+        self._causes = causes_of([event_of(row) for row in history])
 
     def place(self, row: Row) -> int:
         """Return the place of the row in the history."""
@@ -129,19 +130,12 @@ class _Chain:
 def _branches(log: AuditedLog, row: Row) -> Iterator[str]:
     """Yield the sessions that share the event, but for the one that it is of."""
     shared = {session_of(row.stream): row.version}
-    for branch in _branchings(log, after=row.position):
-        begun = branch.event
-        if isinstance(begun, SessionBranched) and begun.version >= shared.get(begun.origin, begun.version + 1):
-            shared[begun.session_id] = 1  # all of its own events come later than those that it shares
-            yield begun.session_id
-
-
-def _branchings(log: AuditedLog, *, after: int) -> Iterator[Row]:
-    head = log.head()
-    while after < head:
-        until = min(after + _STRETCH, head)
-        yield from log.find(after=after, until=until, names=("session-branched",), limit=_STRETCH)
-        after = until
+    for begins, ends in stretches(log, row.position, log.head()):
+        for branch in log.find(after=begins, until=ends, names=("session-branched",), limit=STRETCH):
+            begun = branch.event
+            if isinstance(begun, SessionBranched) and begun.version >= shared.get(begun.origin, begun.version + 1):
+                shared[begun.session_id] = 1  # all of its own events come later than those that it shares
+                yield begun.session_id
 
 
 def _link(row: Row, cause: Cause, causes: Iterable[int] = ()) -> Link:
@@ -175,8 +169,4 @@ def _says(event: object) -> str:
 
 
 def _is_known(event: object) -> TypeGuard[AnyEvent]:
-    return isinstance(event, _KNOWN)
-
-
-def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
     return isinstance(event, _KNOWN)

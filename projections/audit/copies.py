@@ -29,6 +29,16 @@ _GROUPS: Final = (
         ("@error_message.type", True),
     ),
     (("answer-recorded.content", True), ("@assistant_message.message.content", True)),
+    *(
+        (
+            (f"answer-recorded.{field}", True),
+            (f"turn-completed.{field}", True),
+            (f"@message_stop.{field}", True),
+            (f"@assistant_message.message.{field}", True),
+            (f"@turn_completed.{field}", True),
+        )
+        for field in ("stop_sequence", "stop_details")
+    ),
     (("answer-recorded.content.signature", True), ("@thinking_end.signature", True)),
     (
         ("answer-recorded.content.input", True),

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from reenact.domain.errors import reading
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.audit.aligning import aligned
@@ -84,18 +85,19 @@ def difference(
     Raises:
         SessionNotFoundError: there is no such session in the log.
         InvalidInputError: a session begins behind its position, or the log ends before it.
-        LogUnusableError: the log has lost what a session branches off from.
+        LogUnusableError: the log has lost what a session branches off from, or holds what cannot have happened.
     """
     other = left if right is None else right
     past, present = past_of(log, left, at=at_left), past_of(log, other, at=at_right)
-    before, after = shown_of(left, past), shown_of(other, present)
-    common = _common(past, present)
-    return Difference(
-        left=Side(session_id=left, at=at_left, last=before.last, events=before.events),
-        right=Side(session_id=other, at=at_right, last=after.last, events=after.events),
-        common=None if common is None else last_of(common),
-        changes=tuple(changes_of(document_of(before), document_of(after))),
-    )
+    with reading(f"session {left!r} or {other!r}"):
+        before, after = shown_of(left, past), shown_of(other, present)
+        common = _common(past, present)
+        return Difference(
+            left=Side(session_id=left, at=at_left, last=before.last, events=before.events),
+            right=Side(session_id=other, at=at_right, last=after.last, events=after.events),
+            common=None if common is None else last_of(common),
+            changes=tuple(changes_of(document_of(before), document_of(after))),
+        )
 
 
 def document_of(shown: Shown) -> Document:

@@ -10,12 +10,12 @@ from typing import Any, Final, TypeAlias, TypeGuard
 import msgspec
 
 from reenact.domain.agent import AgentStarted, AgentStopped
-from reenact.domain.errors import InvalidInputError
+from reenact.domain.errors import InvalidInputError, reading
 from reenact.domain.messages import EPOCH, instant
 from reenact.domain.plain import is_sayable, is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
-from reenact.projections.audit.api import AuditedLog
+from reenact.projections.audit.api import AuditedLog, stretches
 from reenact.projections.audit.history import lineage_of, stream_of
 from reenact.projections.log import Row
 
@@ -26,8 +26,6 @@ Streams: TypeAlias = Sequence[tuple[str, int | None]]
 _NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
 _LIVES: Final = frozenset({"agent-started", "agent-stopped"})
 _SESSION: Final = "session"
-_STRETCH: Final = 20_000
-"""So many positions are looked at in one go: a look ends soon, whatever fits."""
 _PAGE: Final = 1000
 """So many events are held at once."""
 _KNOWN: Final = 10_000
@@ -84,6 +82,7 @@ def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> I
 
     Raises:
         SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        LogUnusableError: an event cannot be read.
     """
     agents = _Agents(log)
     says = _says(wanted.text)
@@ -197,25 +196,25 @@ class _Look:
     def _stretches(
         self, *, names: frozenset[str], after: int = 0, since: int | None = None, before: int | None = None
     ) -> Iterator[Row]:
-        lower, upper = after, self._until
-        while lower < upper:
-            first = max(lower, upper - _STRETCH) if self._backwards else lower
-            last = upper if self._backwards else min(upper, lower + _STRETCH)
-            rows = self._log.find(
-                after=first,
-                until=last,
-                names=names,
-                since=since,
-                before=before,
-                backwards=self._backwards,
-                limit=_PAGE,
-            )
-            yield from rows
-            is_full = len(rows) == _PAGE
-            if self._backwards:
-                upper = rows[-1].position - 1 if is_full else first
-            else:
-                lower = rows[-1].position if is_full else last
+        for lower, upper in stretches(self._log, after, self._until, backwards=self._backwards):
+            first, last = lower, upper
+            while first < last:
+                rows = self._log.find(
+                    after=first,
+                    until=last,
+                    names=names,
+                    since=since,
+                    before=before,
+                    backwards=self._backwards,
+                    limit=_PAGE,
+                )
+                yield from rows
+                if len(rows) < _PAGE:
+                    break
+                if self._backwards:
+                    last = rows[-1].position - 1
+                else:
+                    first = rows[-1].position
 
     def _of_streams(self, session_id: str) -> Iterator[Row]:
         streams = self._streams(session_id)
@@ -309,16 +308,17 @@ class _Agents:
 
 
 def _entry(row: Row, agent_id: str | None) -> LogEntry:
-    return LogEntry(
-        position=row.position,
-        time=instant(row.recorded_at),
-        type=name_of(row.event),
-        stream=row.stream,
-        version=row.version,
-        session_id=session_of(row.stream),
-        agent_id=agent_id,
-        data=fields_of(row.event),
-    )
+    with reading(f"event {row.version} of {row.stream!r}"):
+        return LogEntry(
+            position=row.position,
+            time=instant(row.recorded_at),
+            type=name_of(row.event),
+            stream=row.stream,
+            version=row.version,
+            session_id=session_of(row.stream),
+            agent_id=agent_id,
+            data=fields_of(row.event),
+        )
 
 
 def _least(before: int | None, end: int) -> int:

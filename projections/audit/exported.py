@@ -159,7 +159,7 @@ class ExportReader:
                 self._refuse("the row, or the one before it, is not as it was written; export again")
             try:
                 _decode_segments(record.segments)
-            except msgspec.MsgspecError as error:
+            except (ValueError, RecursionError) as error:
                 self._refuse(f"the row says what no feed does ({error}); export again")
             cursor, previous = record.last_cursor, record.digest
             return record

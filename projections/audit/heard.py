@@ -120,7 +120,7 @@ class Told:
             if bytes(entry.data) == encoded or _equal(type(data), entry.data, encoded):
                 return True
             return (self._is_sealed or self.is_redacted) and agree(_plain(entry.data), _plain(encoded))
-        except msgspec.MsgspecError:  # it is no such entry
+        except (ValueError, RecursionError):  # it is no such entry
             return False
 
     def must_be(self, row: Row, heard: Sequence[tuple[Context, EventData]]) -> None:
@@ -200,7 +200,7 @@ class Told:
     def _gathered(self, row: Row) -> Said:
         try:
             return Said(self._said or ())
-        except msgspec.MsgspecError as error:
+        except (ValueError, RecursionError) as error:
             raise in_feed(self._begun_at, f"what was said cannot be decoded: {error}", row) from error
 
     def _begins_to_respond(self, entry: _Entry) -> bool:
@@ -242,7 +242,7 @@ def _segments_of(rows: Iterator[Stretch]) -> Iterator[tuple[_Segment, Sequence[i
                 if row.is_sealed:
                     *cursors, cursor = _with_gaps(segment, cursors[0] if cursors else cursor)
                 yield segment, cursors, row.is_sealed
-        except msgspec.MsgspecError as error:
+        except (ValueError, RecursionError) as error:
             raise in_feed(row.first_cursor, f"the row cannot be decoded: {error}") from error
         if cursor != row.first_cursor + row.count:
             raise in_feed(row.first_cursor, f"the row holds {cursor - row.first_cursor} cursors, not {row.count}")
@@ -267,7 +267,7 @@ _RESPONDS: Final = AgentStateChanged(previous="thinking", current="responding")
 def _is_response(data: msgspec.Raw) -> bool:
     try:
         return _changed(data) == _RESPONDS
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):
         return False
 
 

@@ -104,6 +104,13 @@ class HeldLog:
         )
         return list(islice(fitting, limit))
 
+    def nearest(self, position: int, *, backwards: bool = False) -> int | None:
+        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        above = bisect_right(self._positions, position)
+        if backwards:
+            return self._positions[above - 1] if above else None
+        return self._positions[above] if above < len(self._positions) else None
+
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[HeldRow]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
         rows = self._topics.get(topic, ())

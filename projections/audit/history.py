@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError, SessionNotFoundError
+from reenact.domain.container import ContainerCreated
+from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
+from reenact.domain.image import ImageRegistered
 from reenact.domain.session import Session, SessionEvent, evolve
+from reenact.domain.stored import STORED
 from reenact.projections.lineage import shared_before, stream_of
 from reenact.projections.log import Log, Row
 
-__all__ = ["History", "Moment", "believe", "history_of", "lineage_of", "moment_of", "stream_of"]
+__all__ = ["SESSION_EVENTS", "History", "Moment", "believe", "history_of", "lineage_of", "moment_of", "stream_of"]
 
 History: TypeAlias = Sequence[Row]
 _BEGINNING = Session()
+SESSION_EVENTS: Final = frozenset(STORED.values()) - {ContainerCreated, ImageRegistered}
+"""The types of events that streams of sessions hold."""
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +81,29 @@ def moment_of(log: Log, session_id: str, *, at: int | None = None) -> Moment:
 
 
 def believe(session: Session, row: Row) -> Session:
-    """Return the session as it is once the event of the row has happened."""
-    return evolve(session, _of_session(row.event))
+    """Return the session as it is once the event of the row has happened.
+
+    Raises:
+        LogUnusableError: it is no event of a session, or cannot have happened then.
+    """
+    with reading(f"event {row.version} of {row.stream!r}"):
+        return evolve(session, event_of(row))
 
 
-def _of_session(event: object) -> SessionEvent:
-    return event  # type: ignore[return-value]  # pyright: ignore[reportReturnType]  # its stream holds nothing else
+def event_of(row: Row) -> SessionEvent:
+    """Return the event of the row.
+
+    Raises:
+        LogUnusableError: it is no event of a session.
+    """
+    if not _is_of_session(row.event):
+        message = f"event {row.version} of {row.stream!r} is a {type(row.event).__name__}, which no session has"
+        raise LogUnusableError(f"{message}; verify the log")
+    return row.event
+
+
+def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
+    return type(event) in SESSION_EVENTS
 
 
 def _lineage(log: Log, session_id: str) -> list[tuple[str, int | None, History]]:

@@ -113,7 +113,7 @@ class Redactor:
             self._called.begin(record.topic)
         try:
             segments = _decode(record.segments)
-        except msgspec.MsgspecError as error:
+        except (ValueError, RecursionError) as error:
             message = f"row {record.first_cursor} of the feed of {record.topic!r} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
         cursor, changed = record.first_cursor, False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import reduce
-from itertools import groupby
+from functools import partial, reduce
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -17,7 +17,7 @@ import msgspec
 
 from reenact.domain import container, image
 from reenact.domain.container import Container, ContainerCreated, CreateContainer
-from reenact.domain.errors import LogUnusableError, ReenactError, SessionNotFoundError
+from reenact.domain.errors import InvalidInputError, LogUnusableError, ReenactError, SessionNotFoundError
 from reenact.domain.image import Definition, ImageRegistered, Images, RegisterImage, rules_of
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies
@@ -25,15 +25,13 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import alike, is_marked
 from reenact.domain.retracing import Divergence, Retracing, difference
 from reenact.domain.session import Session, SessionBranched, SessionCreated
-from reenact.projections.audit.api import AuditedLog, OnProgress, Progress
+from reenact.projections.audit.api import AuditedLog, OnProgress, Progress, stretches
 from reenact.projections.audit.entries import fields_of, name_of, session_of
-from reenact.projections.audit.history import believe, history_of, stream_of
+from reenact.projections.audit.history import believe, history_of, lineage_of, stream_of
 from reenact.projections.log import Row
 
 _PAGE: Final = 1000
 """So many events are read at once."""
-_STRETCH: Final = 20_000
-"""So many positions are searched at once for the beginnings of streams."""
 _DEFINITIONS: Final = 1000
 """So many revisions of images are remembered."""
 _PHASE: Final = "replay"
@@ -111,8 +109,11 @@ def retrace(
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: `rules` are given, and the log has those of a session, so that others have no effect.
         StorageError: the log cannot be read. An event in it that cannot be is a divergence.
     """
+    if rules is not None and rules != UnrecordedRules():
+        _must_be_unrecorded(log, session_id)
     look = _Look(log, rules or UnrecordedRules(), progress)
     if session_id is None:
         yield from look.all()
@@ -120,6 +121,17 @@ def retrace(
         raise SessionNotFoundError(session_id)
     else:
         yield look.of(stream_of(session_id))
+
+
+def _must_be_unrecorded(log: AuditedLog, session_id: str | None) -> None:
+    recorded = partial(log.find, names=("rules-recorded",), limit=1)
+    if session_id is None:
+        found = (recorded(after=after, until=until) for after, until in stretches(log, 0, log.head()))
+    else:
+        found = (recorded(stream=stream, until_version=until) for stream, until in lineage_of(log, session_id))
+    for row in chain.from_iterable(found):
+        message = f"the log has the rules of {row.stream!r}, so that other policies and prices have no effect"
+        raise InvalidInputError(f"{message}; replay it without them")
 
 
 class _Followed(Protocol):
@@ -192,8 +204,8 @@ class _Look:
 
     def all(self) -> Iterator[Retraced]:
         """Yield what comes of every history, in the order of their beginnings."""
-        for begins in range(0, self._head, _STRETCH):
-            for first in self._firsts(begins, min(begins + _STRETCH, self._head)):
+        for begins, ends in stretches(self._log, 0, self._head):
+            for first in self._firsts(begins, ends):
                 yield first if isinstance(first, Retraced) else self.of(first)
 
     def of(self, stream: str) -> Retraced:
@@ -275,12 +287,12 @@ class _Look:
     def _shared(self, session_id: str) -> Session:
         """Return the session that the branch goes on with."""
         stream = stream_of(session_id)
-        shared = (row for row in history_of(self._log, session_id) if row.stream != stream)
+        shared = [row for row in history_of(self._log, session_id) if row.stream != stream]
         try:
             return reduce(believe, shared, Session())
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            message = f"today's code cannot take in the history that {session_id!r} shares: {type(error).__name__}"
-            raise LogUnusableError(f"{message}: {error}") from error
+        except LogUnusableError as error:
+            message = f"today's code cannot take in the history that {session_id!r} shares: {error}"
+            raise LogUnusableError(message) from error
 
     def _rules_of(self, revision: _ImageRevision) -> Rules | None:
         """Return the rules of agents of the image, None if the log does not hold it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from struct import Struct
@@ -103,11 +103,7 @@ class Said:
             wrong.append("the model")
         if not is_cut and not equal(self._usage, answer.usage):
             wrong.append("what was used")
-        if (
-            not answer.partial
-            and not is_cut
-            and (stop is None or (stop.stop_reason or "end_turn") != answer.stop_reason)
-        ):
+        if not answer.partial and not is_cut and (stop is None or not _is_end(stop, answer, equal)):
             wrong.append("why it has ended")
         if not is_redacted and not _is_told(self._texts, answer.content, TextBlock):
             wrong.append("the text")
@@ -132,6 +128,8 @@ class Said:
             self.start is None or not equal(self.start.model, unsaid.model) or not equal(self._usage, unsaid.usage)
         ):
             return "the model, or what was used, is not that of the turn"
+        if self.stop is not None and completed.outcome == "completed" and not _is_end(self.stop, completed, equal):
+            return "why the answer has ended is not that of the turn"
         if self.stop is not None and (self._calls or any((one or "").strip() for one in self._texts)):
             return "there is an answer, and none was recorded"
         return None
@@ -179,6 +177,16 @@ class Said:
         return all(any(is_same(call, block) for block in recorded) for call in self._calls) and all(
             any(is_same(call, block) for call in self._calls) for block in recorded
         )
+
+
+def _is_end(
+    stop: MessageStop, recorded: AnswerRecorded | TurnCompleted, equal: Callable[[object, object], bool]
+) -> bool:
+    """Return whether what was said at the end is what was recorded of it."""
+    return (stop.stop_reason or "end_turn") == recorded.stop_reason and equal(
+        msgspec.to_builtins([stop.stop_sequence, stop.stop_details]),
+        msgspec.to_builtins([recorded.stop_sequence, recorded.stop_details]),
+    )
 
 
 def _joined(deltas: Iterable[Entry]) -> str:

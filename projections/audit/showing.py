@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from reenact.domain.agent import AgentStarted
-from reenact.domain.errors import SessionNotFoundError
+from reenact.domain.errors import SessionNotFoundError, reading
 from reenact.domain.events import AgentState
 from reenact.domain.history import ToolCallInfo, UsageInfo, usage_info
 from reenact.domain.loop.rounds import Call
@@ -110,9 +110,11 @@ def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
     Raises:
         SessionNotFoundError: there is no such session in the log.
         InvalidInputError: the session begins behind the position, or the log ends before it.
-        LogUnusableError: the log has lost what the session branches off from.
+        LogUnusableError: the log has lost what the session branches off from, or holds what cannot have happened.
     """
-    return shown_of(session_id, past_of(log, session_id, at=at))
+    history = past_of(log, session_id, at=at)
+    with reading(f"session {session_id!r}"):
+        return shown_of(session_id, history)
 
 
 def past_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> History:

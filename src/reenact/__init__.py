@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from reenact.domain.errors import (
     AgentNotFoundError,
+    AgentStoppedError,
     AlreadyExistsError,
     AuthenticationError,
     CallNotPendingError,
@@ -39,6 +40,9 @@ from reenact.domain.errors import (
     StaleApprovalError,
     StorageError,
     StorageFullError,
+    ToolUnavailableError,
+    TurnNotFoundError,
+    TurnTimeoutError,
     UnknownCommandError,
     UnknownEventTypeError,
     UnknownScenarioError,
@@ -47,6 +51,7 @@ from reenact.domain.errors import (
 
 if TYPE_CHECKING:
     from reenact._aio import AsyncRuntime
+    from reenact._async_actors import AsyncActorSystem
     from reenact._runtime import Runtime
     from reenact.actors.environment.api import (
         Effector,
@@ -74,6 +79,7 @@ if TYPE_CHECKING:
         ActorSystem,
         Announcement,
         DeadLetter,
+        EventLoopActor,
         EventSourcedActor,
         Origin,
         PooledActor,
@@ -93,7 +99,7 @@ if TYPE_CHECKING:
     from reenact.domain.agent import AgentInfo
     from reenact.domain.attachments import DocumentBlock, ImageBlock
     from reenact.domain.container import ContainerInfo
-    from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+    from reenact.domain.history import Answer, ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
     from reenact.domain.image import Image, ImageInfo
     from reenact.domain.loop.asking import ask_user
     from reenact.domain.loop.ledger import CostLimit, Price, Spent
@@ -102,6 +108,7 @@ if TYPE_CHECKING:
         Message,
         OpaqueBlock,
         Said,
+        StopDetails,
         TextBlock,
         ThinkingBlock,
         ToolResultBlock,
@@ -133,8 +140,11 @@ __all__ = [
     "AgentNotFoundError",
     "AgentRuntime",
     "AgentState",
+    "AgentStoppedError",
     "AlreadyExistsError",
     "Announcement",
+    "Answer",
+    "AsyncActorSystem",
     "AsyncRuntime",
     "Audit",
     "AuthenticationError",
@@ -156,6 +166,7 @@ __all__ = [
     "EnvironmentConfig",
     "EnvironmentFactory",
     "Event",
+    "EventLoopActor",
     "EventSourcedActor",
     "ExportUnusableError",
     "HistoryDiffersError",
@@ -223,6 +234,7 @@ __all__ = [
     "Spent",
     "StaleApprovalError",
     "StepResult",
+    "StopDetails",
     "StorageError",
     "StorageFullError",
     "Stored",
@@ -238,9 +250,13 @@ __all__ = [
     "ToolOutcome",
     "ToolResultBlock",
     "ToolSpec",
+    "ToolUnavailableError",
     "ToolUseBlock",
     "Toolbox",
     "TurnInfo",
+    "TurnLocation",
+    "TurnNotFoundError",
+    "TurnTimeoutError",
     "UnhandledTypeError",
     "UnknownCommandError",
     "UnknownEventTypeError",
@@ -263,6 +279,8 @@ _LATER: Final = {
     "AgentRuntime": "reenact.loop",
     "AgentState": "reenact.loop",
     "Announcement": "reenact.actors.kernel",
+    "Answer": "reenact.domain.history",
+    "AsyncActorSystem": "reenact._async_actors",
     "AsyncRuntime": "reenact._aio",
     "Audit": "reenact.audit",
     "BranchPoint": "reenact.domain.session",
@@ -278,6 +296,7 @@ _LATER: Final = {
     "EnvironmentConfig": "reenact.actors.environment.api",
     "EnvironmentFactory": "reenact.actors.environment.api",
     "Event": "reenact.actors.journal.codec",
+    "EventLoopActor": "reenact.actors.kernel",
     "EventSourcedActor": "reenact.actors.kernel",
     "Image": "reenact.domain.image",
     "ImageBlock": "reenact.domain.attachments",
@@ -322,6 +341,7 @@ _LATER: Final = {
     "SessionInfo": "reenact.domain.session",
     "Spent": "reenact.domain.loop.ledger",
     "StepResult": "reenact.loop",
+    "StopDetails": "reenact.domain.messages",
     "Stored": "reenact.actors.kernel",
     "Subscription": "reenact.actors.feed.subscription",
     "Supervision": "reenact.actors.kernel",
@@ -340,6 +360,7 @@ _LATER: Final = {
     "TurnInfo": "reenact.domain.history",
     "UnhandledTypeError": "reenact.actors.kernel",
     "Unsubscribe": "reenact.actors.environment.api",
+    "TurnLocation": "reenact.domain.history",
     "UsageInfo": "reenact.domain.history",
     "ask_user": "reenact.domain.loop.asking",
     "by_type": "reenact.actors.kernel",

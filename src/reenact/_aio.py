@@ -8,18 +8,19 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 from reenact._runtime import Runtime
+from reenact.actors.asking import AwaitedTurn, Deadline, located, pending_of, send
 from reenact.actors.bus import Handler, Subscription
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.content import Content
-from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.domain.errors import RuntimeClosedError, StorageError, TurnTimeoutError
 from reenact.domain.events import Envelope
-from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.domain.history import Answer, ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
@@ -41,10 +42,14 @@ class _Closable(Protocol):
     def close(self) -> None: ...
 
 
+class _Awaited(Protocol):
+    async def close(self) -> None: ...
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=_Closable)
-A = TypeVar("A", bound="AsyncFacades")
+A = TypeVar("A", bound=_Awaited)
 _THREADS: Final = 32
 """How many calls of one runtime may wait at a time; further ones queue."""
 
@@ -180,6 +185,19 @@ class AsyncSessions:
         """See `Sessions.usage`."""
         return await self._threads.call(self._of.usage, session_id)
 
+    async def list(
+        self,
+        *,
+        container_id: str | None = None,
+        waiting: bool | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[SessionInfo]:
+        """See `Sessions.list`."""
+        return await self._threads.call(
+            self._of.list, container_id=container_id, waiting=waiting, after=after, limit=limit
+        )
+
 
 class AsyncAgents:
     """`Agents`, awaited."""
@@ -262,6 +280,50 @@ class AsyncAgents:
         await self._threads.call(self._of.destroy, agent_id)
 
 
+class _Followed(Protocol):
+    def unsubscribe(self) -> None: ...
+    def __aiter__(self) -> AsyncIterator[Envelope]: ...
+
+
+class _Streams(Protocol):
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[Any]: ...
+
+
+class AsyncTurns:
+    """`Turns`, awaited: a turn is waited for on the loop, and by no thread."""
+
+    def __init__(self, runtime: AnyRuntime, threads: Threads, events: _Streams) -> None:
+        self._of, self._agents, self._threads, self._events = runtime.turns, runtime.agents, threads, events
+
+    async def locate(self, turn_id: str) -> TurnLocation | None:
+        """See `Turns.locate`."""
+        return await self._threads.call(self._of.locate, turn_id)
+
+    async def wait(self, turn_id: str, timeout: float | None = None) -> Answer:  # noqa: ASYNC109 - as there
+        """See `Turns.wait`."""
+        deadline = Deadline(timeout)
+        return await self._follow(AwaitedTurn(located(turn_id, await self.locate(turn_id))), deadline, None)
+
+    async def _follow(self, turn: AwaitedTurn, deadline: Deadline, on_event: Handler | None) -> Answer:
+        limit = asyncio.timeout(deadline.left)
+        try:
+            async with limit, self._events.stream(turn.session_id, turn.after) as events:
+                async for envelope in events:
+                    if turn.hear(envelope) and on_event is not None:
+                        result = on_event(envelope)
+                        if inspect.isawaitable(result):
+                            await result
+                    if turn.has_ended:
+                        break
+                else:
+                    raise turn.over()
+        except TimeoutError:
+            if limit.expired():
+                raise TurnTimeoutError(turn.turn_id) from None
+            raise
+        return turn.answer(await self._threads.call(pending_of, turn, self._agents) if turn.waits else ())
+
+
 class AsyncSubscription:
     """A subscription of an asyncio caller: call it to unsubscribe, or leave its `with` block; it may be awaited too."""
 
@@ -288,11 +350,6 @@ class AsyncSubscription:
 
     async def __aexit__(self, *exc: object) -> None:
         self()
-
-
-class _Followed(Protocol):
-    def unsubscribe(self) -> None: ...
-    def __aiter__(self) -> AsyncIterator[Envelope]: ...
 
 
 F = TypeVar("F", bound=_Followed)
@@ -334,13 +391,19 @@ class AsyncEvents:
     def __init__(self, runtime: Runtime, threads: Threads) -> None:
         self._of, self._threads = runtime.events, threads
 
-    def on(self, type: str, handler: Handler) -> AsyncSubscription:  # noqa: A002 - the word users know it by
+    def on(
+        self,
+        type: str,  # noqa: A002 - the word users know it by
+        handler: Handler,
+        *,
+        session_id: str | None = None,
+    ) -> AsyncSubscription:
         """See `Events.on`. Each event is handled to its end before the next begins."""
-        return AsyncSubscription(self._of.on(type, on_loop(handler)))
+        return AsyncSubscription(self._of.on(type, on_loop(handler), session_id=session_id))
 
-    def on_all(self, handler: Handler) -> AsyncSubscription:
+    def on_all(self, handler: Handler, *, session_id: str | None = None) -> AsyncSubscription:
         """See `Events.on_all`."""
-        return AsyncSubscription(self._of.on_all(on_loop(handler)))
+        return AsyncSubscription(self._of.on_all(on_loop(handler), session_id=session_id))
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
@@ -359,7 +422,16 @@ class AsyncEvents:
         return await self._threads.call(self._of.compact)
 
 
-class Opening(Generic[A]):
+class _EnteredAsync:
+    """Says to who writes `with` that it is `async with`."""
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError("a runtime for asyncio is entered by `async with`; for `with`, there is Runtime")
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Opening(_EnteredAsync, Generic[A]):
     """What `AsyncRuntime.open` and its like return: await it, or enter it."""
 
     def __init__(
@@ -393,25 +465,43 @@ async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up:
         raise
 
 
-class AsyncFacades:
+class AsyncFacades(_EnteredAsync):
     """What asyncio callers have of any runtime, here or at the other end of a connection."""
 
-    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
+    def __init__(self, runtime: AnyRuntime, threads: Threads, events: _Streams) -> None:
         self._of = runtime
         self._threads = threads
         self.containers = AsyncContainers(runtime, threads)
         self.images = AsyncImages(runtime, threads)
         self.sessions = AsyncSessions(runtime, threads)
         self.agents = AsyncAgents(runtime, threads)
+        self.turns = AsyncTurns(runtime, threads, events)
+
+    async def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        on_event: Handler | None = None,
+    ) -> Answer:
+        """See `Runtime.ask`. `on_event` is a plain or a coroutine function, and runs on the loop."""
+        deadline = Deadline(timeout)
+        turn = await self._threads.call(
+            send, self._of, content, session=session, image=image, container=container, on_event=on_event
+        )
+        return await self.turns._follow(turn, deadline, on_event)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this module
 
     async def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002, ASYNC109
         """See `Runtime.request`."""
         return await self._threads.call(self._of.request, type, data, timeout)
 
-    async def close(self) -> None:
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as there
         """See `Runtime.close`. Idempotent."""
         try:
-            await asyncio.to_thread(self._of.close)
+            await asyncio.to_thread(self._of.close, timeout)
         finally:
             self._threads.close()
 
@@ -463,10 +553,12 @@ class AsyncProjections:
 class AsyncRuntime(AsyncFacades):
     """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` and `close` it."""
 
-    def __init__(self, runtime: Runtime, threads: Threads) -> None:
-        super().__init__(runtime, threads)
-        self._runtime = runtime
+    def __init__(self, runtime: Runtime, threads: Threads | None = None) -> None:
+        if threads is None:
+            raise TypeError("AsyncRuntime is not called; use `async with AsyncRuntime.open(path) as runtime`")
         self.events = AsyncEvents(runtime, threads)
+        super().__init__(runtime, threads, self.events)
+        self._runtime = runtime
         self.projections = AsyncProjections(runtime.projections, threads)
 
     @classmethod
@@ -492,6 +584,24 @@ class AsyncRuntime(AsyncFacades):
     def failure(self) -> StorageError | None:
         """See `Runtime.failure`."""
         return self._runtime.failure
+
+    @property
+    def position(self) -> int:
+        """See `Runtime.position`."""
+        return self._runtime.position
+
+    @property
+    def lag(self) -> int:
+        """See `Runtime.lag`."""
+        return self._runtime.lag
+
+    async def check_ready(self, timeout: float) -> None:  # noqa: ASYNC109 - as there
+        """See `Runtime.check_ready`."""
+        await self._threads.call(self._runtime.check_ready, timeout)
+
+    async def recover(self) -> None:
+        """See `Runtime.recover`."""
+        await self._threads.call(self._runtime.recover)
 
 
 def _close_unwanted(opening: Future[C]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from reenact.actors.journal.opening import file_of, is_postgres
 
-_SUFFIXES: Final = ("-wal", "-shm", "-journal", ".lock")
+_SUFFIXES: Final = ("-wal", "-shm", "-journal", ".lock", ".sessions")
 _FAMILIES: Final = (".projections", ".views")
 """What is beside a log under names that go on in several ways: tables that are made from it."""
 

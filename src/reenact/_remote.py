@@ -62,13 +62,19 @@ class AsyncRemoteEvents:
     def __init__(self, runtime: RemoteRuntime) -> None:
         self._of = runtime.events
 
-    def on(self, type: str, handler: Handler) -> AsyncRemoteListener:  # noqa: A002 - the word users know it by
+    def on(
+        self,
+        type: str,  # noqa: A002 - the word users know it by
+        handler: Handler,
+        *,
+        session_id: str | None = None,
+    ) -> AsyncRemoteListener:
         """See `RemoteEvents.on`. Each event is handled to its end before the next begins."""
-        return AsyncRemoteListener(self._of.begin(type, on_loop(handler)), self._of)
+        return AsyncRemoteListener(self._of.begin(type, on_loop(handler), session_id), self._of)
 
-    def on_all(self, handler: Handler) -> AsyncRemoteListener:
+    def on_all(self, handler: Handler, *, session_id: str | None = None) -> AsyncRemoteListener:
         """See `RemoteEvents.on_all`."""
-        return AsyncRemoteListener(self._of.begin(None, on_loop(handler)), self._of)
+        return AsyncRemoteListener(self._of.begin(None, on_loop(handler), session_id), self._of)
 
     def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
@@ -95,9 +101,9 @@ class AsyncRemoteRuntime(AsyncFacades):
     """What `AsyncRuntime.connect` returns."""
 
     def __init__(self, runtime: RemoteRuntime, threads: Threads) -> None:
-        super().__init__(runtime, threads)
-        self._remote = runtime
         self.events = AsyncRemoteEvents(runtime)
+        super().__init__(runtime, threads, self.events)
+        self._remote = runtime
 
     @property
     def failure(self) -> ReenactError | None:

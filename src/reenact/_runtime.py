@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
 from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
@@ -15,11 +15,14 @@ from reenact.actors.feed.retention import Retention, retention_of
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.journal.api import Publication, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
+from reenact.actors.journal.faults import translated
+from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.opening import file_of, private_directory
+from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime
-from reenact.actors.session import Recovery
+from reenact.actors.session import Recovery, SessionActor
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
@@ -43,10 +46,15 @@ VIEWS: Final = ".views"
 
 
 class Runtime(LocalRuntime):
-    """Containers, sessions and agents on one log. Use it as a context manager, or `close` it."""
+    """Containers, sessions and agents on one log.
+
+    Use it as a context manager, or `close` it. One that is open when the program ends is closed then, with
+    `close(timeout=5)`, and the log of the program says so.
+    """
 
     projections: Projections
     """The tables that follow the log: the runtime's own, by the name `reenact`, and those that `open` was given."""
+    _is_shared: ClassVar[bool] = False
 
     @classmethod
     def open(
@@ -77,7 +85,7 @@ class Runtime(LocalRuntime):
             llm: how to reach Claude; used when neither `environment` nor `llm_provider` is given.
             llm_provider: a model of your own, in the standard environment.
             base_path: the directory that agents work in.
-            default_image: an image to register when the runtime opens.
+            default_image: an image to register when the runtime opens; `ask` uses it when it is given no other.
             tools: the functions behind the tools that images name; those of images registered in this runtime need not
                 be given again.
             policies: which calls people are asked about, for images that have no policies of their own.
@@ -110,7 +118,8 @@ class Runtime(LocalRuntime):
             msg = f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}"
             raise ConfigurationError(msg)
         return cls._put_together(
-            file_of(path),
+            file := file_of(path),
+            name=f"the runtime on {file}",
             environment=environment or _factory(llm, llm_provider),
             llm=llm,
             base_path=base_path,
@@ -212,6 +221,7 @@ class Runtime(LocalRuntime):
         cls,
         path: str,
         *,
+        name: str = "the runtime in memory",
         environment: EnvironmentFactory | None,
         llm: LLMConfig | None,
         base_path: str | os.PathLike[str] | None,
@@ -229,7 +239,8 @@ class Runtime(LocalRuntime):
     ) -> Self:
         new_id = ids or TimeOrderedIds(clock)
         policy = retention_of(retention)
-        with ExitStack() as undo:
+        with ExitStack() as undo, ExitStack() as opening:
+            locks = _share(path, undo, opening) if cls._is_shared else None
             bus = SystemBus(new_id)
             undo.callback(bus.close)
 
@@ -237,7 +248,9 @@ class Runtime(LocalRuntime):
                 bus.publish(publications)
                 feed.publish(publications)
 
-            journal = SqliteJournal.open(path, codec(), listener=publish, synchronous=synchronous, closed=True)
+            journal = SqliteJournal.open(
+                path, codec(), listener=publish, synchronous=synchronous, closed=True, shared=cls._is_shared
+            )
             undo.callback(journal.close)
             if journal.is_unfinished():  # a session of which the end is missing would be taken for one that was cut off
                 raise LogUnusableError(f"an import into {path} was cut short; import the same export again, to go on")
@@ -254,10 +267,13 @@ class Runtime(LocalRuntime):
 
             def end() -> None:
                 model.close()
+                if locks is not None:
+                    locks.close()
                 let_go()
 
             runtime = cls(
                 journal=journal,
+                locks=locks,
                 model=model,
                 follower=_Follower(runner, views),
                 bus=bus,
@@ -275,15 +291,31 @@ class Runtime(LocalRuntime):
                 let_go=end,
             )
             runtime.projections = views
+            runtime._at_exit.name = name
             undo.pop_all()
         try:
             runtime.recover()
             if default_image is not None:
-                runtime.images.register(default_image)
+                runtime.default_image = runtime.images.register(default_image).id
         except BaseException:
             runtime.close()
             raise
         return runtime
+
+
+class SharedRuntime(Runtime):
+    """A runtime that writes its log beside those of other processes, if they are of this kind.
+
+    A session is open in one of them at a time: from when one first sends it a command until its agent has stopped, or
+    the process has ended. `SessionLockedError` says so to the others. Events are heard of what this process does.
+    """
+
+    _is_shared = True
+
+    def is_open_elsewhere(self, session_id: str) -> bool:
+        """Return whether another process has the session open."""
+        locks = self._ports.locks
+        return locks is not None and locks.owner_of(SessionActor.stream(session_id)) is not None
 
 
 class _Follower:
@@ -300,6 +332,17 @@ class _Follower:
 
     def close(self) -> None:
         self._views.close()
+
+
+def _share(path: str, undo: ExitStack, opening: ExitStack) -> StreamLocks:
+    """Return the locks on the sessions of a log that others write, too; they wait to open it until `opening` ends."""
+    resolved = os.path.realpath(path)
+    with translated(resolved):
+        check_file(resolved)
+        locks = StreamLocks(resolved)
+        undo.callback(locks.close)
+        opening.enter_context(locks.opening())
+    return locks
 
 
 def codec() -> EventCodec:

@@ -154,6 +154,7 @@ class Audit:
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
+            InvalidInputError: `rules` are given, and the log has those of a session, so that others have no effect.
         """
         return retrace(self._log, session_id, rules=rules, progress=progress)
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from reenact.actors import bus as buses
-from reenact.actors.bus import SystemBus
+from reenact.actors.bus import Subscription, SystemBus
 from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import ContainerCreated, Envelope, ImageRegistered, MessageStop, TextDelta
+from reenact.testing import wait_until
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -159,6 +161,38 @@ def test_a_subscription_made_in_a_handler_begins_with_the_next_event(bus: System
     assert late == ["b", "c"]
 
 
+def test_a_subscription_ended_in_another_s_handler_ends_behind_the_event_that_is_handled(bus: SystemBus) -> None:
+    heard: list[str] = []
+    ends: list[Subscription] = []
+
+    bus.subscribe("text_delta", lambda event: ends[0]() if text(event) == "b" else None)
+    ends.append(bus.subscribe("text_delta", lambda event: heard.append(text(event))))
+    say(bus, "a", "b", "c")
+    bus.close()
+
+    assert heard == ["a", "b"]
+
+
+def test_one_that_is_ended_while_its_handler_waits_for_a_straggler_has_the_event_too(bus: SystemBus) -> None:
+    heard: list[str] = []
+    release = threading.Event()
+    ends: list[Subscription] = []
+
+    def straggle(event: Envelope) -> None:
+        if text(event) == "a":
+            ends[0]()
+            release.wait(PATIENCE)
+
+    bus.subscribe("text_delta", straggle)
+    ends.append(bus.subscribe("text_delta", lambda event: heard.append(text(event))))
+    say(bus, "a", "b")
+    wait_until(lambda: heard == ["a"])
+    release.set()
+    bus.close()
+
+    assert heard == ["a"]
+
+
 def test_a_handler_that_unsubscribes_itself_hears_no_more(bus: SystemBus) -> None:
     heard: list[str] = []
 
@@ -186,11 +220,45 @@ def test_what_was_published_before_is_not_heard(bus: SystemBus) -> None:
 def test_events_that_nobody_wants_are_passed_over(bus: SystemBus) -> None:
     heard: list[str] = []
     bus.subscribe("message_stop", lambda event: heard.append(event.type))
-    say(bus, *map(str, range(3 * buses.UNHEARD)))
+    say(bus, "a", "b", "c")
     bus.say(0, MessageStop(), {})
     bus.close()
 
     assert heard == ["message_stop"]
+
+
+@pytest.mark.parametrize("subscribed", [False, True])
+def test_events_that_nobody_wants_are_not_kept(bus: SystemBus, subscribed: bool) -> None:  # noqa: FBT001
+    heard = threading.Event()
+    if subscribed:
+        bus.subscribe("message_stop", lambda _event: heard.set())
+        bus.say(0, MessageStop(), {})
+        assert heard.wait(PATIENCE)
+        wait_until(lambda: bus._idle, PATIENCE, "the dispatcher to have handled all")
+    large = TextDelta(text="a")
+    before = sys.getrefcount(large)
+
+    for _ in range(3):
+        bus.say(0, large, {})
+
+    assert sys.getrefcount(large) == before
+
+
+def test_a_handler_can_subscribe_to_what_came_behind_its_event_though_nobody_wanted_it_then(bus: SystemBus) -> None:
+    handled, published, heard = threading.Event(), threading.Event(), threading.Event()
+
+    def subscribe(_event: Envelope) -> None:
+        handled.set()
+        assert published.wait(PATIENCE)
+        bus.subscribe("text_delta", lambda _event: heard.set())
+
+    bus.subscribe("message_stop", subscribe)
+    bus.say(0, MessageStop(), {})
+    assert handled.wait(PATIENCE)
+    say(bus, "a")
+    published.set()
+
+    assert heard.wait(PATIENCE)
 
 
 def test_an_unknown_type_is_refused_at_once(bus: SystemBus) -> None:

@@ -23,6 +23,8 @@ KEYS = {
     "redactions": ("stream", "version"),
     "stored_snapshots": ("originator_id", "originator_version"),
     "timers": ("stream",),
+    "consumers": ("topic", "client_id"),
+    "tracking": ("application_name",),
     "sqlite_sequence": ("name",),
 }
 _NAMES = {"stored_events": "originator_id", "stored_snapshots": "originator_id", "feed": "topic"}
@@ -33,15 +35,15 @@ def change_a_cell(connection: sqlite3.Connection, data: st.DataObject, table: st
     row = _drawn(connection, data, table)
     column = data.draw(st.sampled_from(sorted(row)), label="column")
     changed = {**row, column: _changed(row[column], data)}
-    _delete(connection, table, row)
-    _insert(connection, table, changed)
+    delete(connection, table, row)
+    insert(connection, table, changed)
     return {_name(table, row), _name(table, changed)}
 
 
 def remove_a_row(connection: sqlite3.Connection, data: st.DataObject, table: str) -> set[str]:
     """Remove any row."""
     row = _drawn(connection, data, table)
-    _delete(connection, table, row)
+    delete(connection, table, row)
     return {_name(table, row)}
 
 
@@ -52,9 +54,9 @@ def exchange_two_rows(connection: sqlite3.Connection, data: st.DataObject, table
     one, other = data.draw(st.lists(st.sampled_from(rows), min_size=2, max_size=2, unique_by=repr), label="rows")
     columns = data.draw(st.sets(st.sampled_from(sorted(one)), min_size=1), label="columns")
     for row in (one, other):
-        _delete(connection, table, row)
-    _insert(connection, table, {**one, **{column: other[column] for column in columns}})
-    _insert(connection, table, {**other, **{column: one[column] for column in columns}})
+        delete(connection, table, row)
+    insert(connection, table, {**one, **{column: other[column] for column in columns}})
+    insert(connection, table, {**other, **{column: one[column] for column in columns}})
     return {_name(table, one), _name(table, other)}
 
 
@@ -67,7 +69,7 @@ def duplicate_a_row(connection: sqlite3.Connection, data: st.DataObject, table: 
             copy[column] = data.draw(st.integers(0, 60), label=column)
         else:
             copy[column] = data.draw(st.text("abcs/12", min_size=1, max_size=9), label=column)
-    _insert(connection, table, copy)
+    insert(connection, table, copy)
     return {_name(table, row), _name(table, copy)}
 
 
@@ -132,13 +134,15 @@ class _Text(bytes):
     """Bytes that are stored as text, whether they are text or not."""
 
 
-def _delete(connection: sqlite3.Connection, table: str, row: Cells) -> None:
+def delete(connection: sqlite3.Connection, table: str, row: Cells) -> None:
+    """Delete the row that says this."""
     where = " AND ".join(f"{column} IS ?" for column in row)
     deleted = connection.execute(f"DELETE FROM {table} WHERE {where}", tuple(row.values())).rowcount  # noqa: S608 - ours
     assert deleted == 1
 
 
-def _insert(connection: sqlite3.Connection, table: str, row: Cells) -> None:
+def insert(connection: sqlite3.Connection, table: str, row: Cells) -> None:
+    """Insert the row, and leave the next position as it is."""
     sequence = connection.execute("SELECT seq FROM sqlite_sequence").fetchall()
     places = ", ".join("CAST(? AS TEXT)" if isinstance(cell, _Text) else "?" for cell in row.values())
     query = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"  # noqa: S608 - ours

@@ -24,7 +24,7 @@ from tests.started.programs import INHERITED, Programs
 
 KEY = "sk-ant-this-is-a-secret"
 PROMPT = ">"  # the blank behind it may be a movement of the cursor
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that anything at a terminal may take."""
 Json: TypeAlias = dict[str, Any]
 
@@ -141,13 +141,13 @@ def chat(programs: Programs, environ: dict[str, str], tmp_path: Path) -> Iterato
     """Return what opens a chat and waits for its prompt, or for what `until` says."""
     with ExitStack() as chats:
 
-        def chat(*arguments: str, until: str = PROMPT, **variables: str) -> TerminalEmulator:
+        def chat(*arguments: str, until: str = PROMPT, cwd: Path = tmp_path, **variables: str) -> TerminalEmulator:
             terminal = chats.enter_context(
                 TerminalEmulator(
                     "reenact",
                     arguments,
                     env={**environ, **variables},
-                    cwd=tmp_path,
+                    cwd=cwd,
                     cols=120,
                     timeout=PATIENCE,
                     spawner=programs.at_terminal,

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from reenact.cli.console import Console
-from reenact.testing import FakeMessagesAPI
+from reenact.testing import FakeMessagesAPI, FakeReply
 from tests.cli.conftest import Json, Outcome, Run
 
 FIELDS = [
@@ -20,6 +20,8 @@ FIELDS = [
     "agent_id",
     "turn_id",
     "stop_reason",
+    "stop_sequence",
+    "stop_details",
     "usage",
     "cost",
     "duration",
@@ -33,6 +35,43 @@ def test_requirement_3_5_an_answer_and_nothing_else_is_on_standard_output_and_th
 
     assert (done.code, done.out) == (0, "Hello from mock!\n")
     assert "the mock answers" in done.err
+
+
+@pytest.mark.parametrize(
+    ("stopped", "told"),
+    [
+        ({"category": "cyber", "explanation": "No.\x1b[2J"}, "The model refused to answer (cyber): No."),
+        ({"category": None, "explanation": None}, "The model refused to answer."),
+        (None, "The model refused to answer."),
+    ],
+)
+def test_a_refusal_is_told_on_standard_error_in_the_object_and_in_the_log(
+    stopped: Json | None, told: str, run: Run, claude: dict[str, str], api: FakeMessagesAPI
+) -> None:
+    details = None if stopped is None else {"type": "refusal", **stopped}
+    api.script([FakeReply(text="Well", stop_reason="refusal", stop_details=details)] * 2)
+
+    text = run("-p", "How?", **claude)
+    (result,) = run("-p", "How?", "--output-format", "json", **claude).objects
+
+    assert (text.code, text.out) == (0, "Well\n")
+    assert f"warning: {told}" in text.err
+    assert "\x1b" not in text.err
+    assert (result["success"], result["stop_reason"], result["stop_details"]) == (True, "refusal", details)
+    (answer, _) = run("log", "--type", "answer-recorded", "--output-format", "json").objects
+    assert answer["data"]["stop_details"] == details
+    (turn, _) = run("log", "--type", "turn-completed", "--output-format", "json").objects
+    assert turn["data"]["stop_details"] == details
+
+
+def test_the_stop_sequence_that_ended_the_answer_is_in_the_object(
+    run: Run, claude: dict[str, str], api: FakeMessagesAPI
+) -> None:
+    api.reply("Well", stop_reason="stop_sequence", stop_sequence="END")
+
+    (result,) = run("-p", "How?", "--output-format", "json", **claude).objects
+
+    assert (result["stop_reason"], result["stop_sequence"]) == ("stop_sequence", "END")
 
 
 def test_the_prompt_may_be_all_of_standard_input(run: Run) -> None:

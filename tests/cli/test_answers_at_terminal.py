@@ -33,7 +33,7 @@ def answered(chat: Chat, office: Office, columns: int, **variables: str) -> Term
     terminal = chat(**office.claude, **variables)
     terminal.resize(columns, 40)
     terminal.send_line("Go")
-    terminal.wait_for("The end.")
+    terminal.wait_for("end.")
     terminal.wait_for(PROMPT)
     return terminal
 

@@ -127,6 +127,28 @@ def test_a_call_that_waits_is_asked_about_after_a_restart_before_anything_else(
     assert office.sent == "ann@example.org: Hello\n"
 
 
+def test_a_call_whose_function_is_not_there_goes_on_waiting_when_it_is_approved(
+    asked: TerminalEmulator, chat: Chat, office: Office, run: Run
+) -> None:
+    asked.send_key(SpecialKey.CTRL_C)
+    asked.wait_for(PROMPT)
+    asked.send_key(SpecialKey.CTRL_D)
+    asked.wait_for_exit()
+    (session,) = run("sessions", "--output-format", "json").objects
+
+    without = chat("--resume", session["id"], until=QUESTION, **office.claude)
+    without.send_line("y")
+    without.wait_for("send_mail cannot be approved")
+    without.wait_for(PROMPT)
+    without.send_key(SpecialKey.CTRL_D)
+    without.wait_for_exit()
+    script = run("--resume", session["id"], stdin=b"/approve\n", **office.claude)
+
+    assert (script.code, office.sent) == (1, "")
+    assert "--tools on the command line" in script.err
+    assert "(waits for you)" in run("sessions").out
+
+
 def test_a_process_that_was_killed_at_the_question_changes_nothing(
     asked: TerminalEmulator, chat: Chat, office: Office
 ) -> None:
@@ -191,9 +213,9 @@ def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, o
     terminal.wait_for("may run only if you approve")
     shown = terminal.wait_for(QUESTION)
 
-    told = "".join(line.strip().removeprefix("to: ").strip('"') for line in shown.splitlines() if '"' in line)
-    assert r"a\"b\u001b[2K\u001b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\udb40\udc41\u0000\u009b\u2028\n" in told
-    assert r"QUESTION: fine\u3164" in told
+    lines = [line.strip() for line in shown.splitlines()]
+    assert r'| a"b\u001b[2K\u001b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\udb40\udc41\u0000\u009b\u2028' in lines
+    assert r"| QUESTION: fine\u3164" in lines
     assert r'"bo\rdy\u202e": "x"' in shown
     assert not set(terminal.get_output()) & set("\u202e\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\u3164")
 

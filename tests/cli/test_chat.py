@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console as Screen
 
 from reenact import Runtime
+from reenact.cli.chat import _Chat
+from reenact.cli.console import Console
+from reenact.cli.extending import Extending
+from reenact.cli.here import Here
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
+from tests.cli.talks import beginning
 from tests.cli.tools import MAIL, Office
 
 
@@ -44,9 +52,55 @@ def test_what_was_typed_and_said_is_there_the_next_time(chat: Chat, environ: dic
     second.send_key(SpecialKey.UP)
     second.wait_for("Something worth repeating")
 
-    assert ", 2 messages so far" in second.get_stripped_output()
+    shown = second.get_stripped_output()
+    assert ", 2 messages so far" in shown
+    assert "  │ You: Something worth repeating" in shown
+    assert "  │ Hello from mock!" in shown
     history = Path(environ["HOME"], ".local/state/reenact/history")
     assert history.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("word", ["exit", " quit ", "/quit"])
+def test_who_types_that_they_leave_leaves(chat: Chat, word: str) -> None:
+    terminal = chat()
+    terminal.send_line(word)
+
+    assert terminal.wait_for_exit().code == 0
+    assert "mock!" not in terminal.get_stripped_output().replace("mock answers", "")
+
+
+def test_a_session_is_chosen_from_a_list(chat: Chat, run: Run) -> None:
+    for about in ("apples", "pears", "plums"):
+        assert run("-p", f"About {about}").code == 0
+
+    terminal = chat("--resume", until="Which one?")
+    terminal.send_line("4")
+    terminal.wait_for("there is no session number 4")
+    terminal.wait_for("Which one?")
+    terminal.send_line("2")
+    terminal.wait_for("You: About pears")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("/clear")
+    terminal.wait_for("Session ses_")
+    terminal.wait_for(PROMPT)
+    terminal.send_line("About figs")
+    terminal.wait_for("Hello from mock!")
+    terminal.wait_for(PROMPT)
+    terminal.send_key(SpecialKey.CTRL_D)
+    terminal.wait_for_exit()
+
+    listed = terminal.get_stripped_output()
+    assert listed.index("About plums") < listed.index("About pears") < listed.index("About apples")
+    assert [session["messages"] for session in run("sessions", "--output-format", "json").objects] == [2, 2, 2, 2]
+
+
+def test_who_chooses_no_session_has_none(chat: Chat, run: Run) -> None:
+    assert run("-p", "About apples").code == 0
+
+    terminal = chat("--resume", until="Which one?")
+    terminal.send_key(SpecialKey.CTRL_D)
+
+    assert terminal.wait_for_exit().code == 130
 
 
 def test_thoughts_and_failures_are_shown_beside_the_answer(chat: Chat) -> None:
@@ -375,3 +429,63 @@ def once(self, agent_id, message):
     return receive(self, agent_id, message)
 Agents.receive = once
 """
+
+
+@pytest.mark.parametrize(
+    ("pressed", "stays"),
+    [
+        ("CC", False),
+        ("C", True),
+        ("C w C", True),
+        ("C w CC", False),
+        ("C t C", True),
+        ("C t CC", False),
+        ("C m C", True),
+        ("i C", False),
+        ("i w C", True),
+        ("i t C", True),
+        ("i m C", True),
+    ],
+)
+def test_ctrl_c_leaves_only_if_nothing_was_typed_and_little_time_passed_since_that_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pressed: str, *, stays: bool
+) -> None:
+    now, typed = [0.0], [False]
+    keys = iter(f"{pressed.replace(' ', '')}.")
+    read: list[str] = []
+
+    class Asked:
+        interrupted = False
+
+        def ask(self, question: str) -> None:
+            self.interrupted = question == "i"
+
+    def read_question(_editor: object) -> str:
+        typed[0] = False
+        for key in keys:
+            read.append(key)
+            if key == "C":
+                raise KeyboardInterrupt
+            if key == "w":
+                now[0] += 6
+            elif key == "t":
+                typed[0] = True
+            else:
+                return key
+        raise EOFError
+
+    def no_editor(*_: object) -> None: ...
+
+    def has_typed(_: object) -> bool:
+        return typed[0]
+
+    monkeypatch.setattr("reenact.cli.chat.editor_of_questions", no_editor)
+    monkeypatch.setattr("reenact.cli.chat.read_question", read_question)
+    monkeypatch.setattr("reenact.cli.chat.has_typed", has_typed)
+    console, screen = Console({}, in_ci=False), Screen(file=io.StringIO())
+    with beginning(tmp_path) as current:
+        talking: Any = Asked()
+        here = Here(current=current, talking=talking, extending=Extending(), say=read.append)
+        _Chat(here, talking, console, screen, lambda: now[0]).go_on()
+
+    assert (read[-1] == ".") == stays, read

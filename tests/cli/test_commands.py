@@ -14,8 +14,10 @@ from reenact.cli.commands import HELP, TABLE, Commands
 from reenact.cli.decisions import Decision
 from reenact.cli.extending import Extending
 from reenact.cli.here import Here
+from reenact.cli.log_words import _WORDS
 from reenact.domain.errors import ReenactError
 from reenact.domain.people import PendingCall
+from reenact.domain.stored import STORED
 from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Json, Run
 from tests.cli.talks import FIRST, beginning, say, unheard
@@ -152,6 +154,21 @@ def test_a_command_that_is_typed_alone_does_nothing_otherwise_and_says_so(
     assert said == [f"{word} is typed alone; to send this as a message, put another / before it."]
 
 
+def test_exit_and_shell_commands_are_prompts_where_no_person_types(commands: Commands, talking: Listening) -> None:
+    assert [commands.take(line) for line in ("exit", "!ls")] == [True, True]
+    assert talking.asked == ["exit", "!ls"]
+
+
+def test_a_person_leaves_with_a_word_and_runs_shell_commands(here: Here, talking: Listening) -> None:
+    ran: list[str] = []
+    commands = Commands(replace(here, width=lambda: 80, run=ran.append))
+    lines = ("! ls -l", "exit?", "please exit", "!", "exit", " quit")
+
+    assert [commands.take(line) for line in lines] == [True, True, True, True, False, False]
+    assert ran == ["ls -l"]
+    assert talking.asked == ["exit?", "please exit", "!"]
+
+
 def test_exit_is_the_end(commands: Commands) -> None:
     assert not commands.take("/exit")
 
@@ -162,7 +179,7 @@ def test_help_and_completion_have_the_same_commands(commands: Commands, said: li
     commands.take("/help")
 
     listed = {line.split()[0] for line in said}
-    keys = {"Enter", "Alt+Enter,", "Tab", "Up,", "Ctrl+X", "Ctrl+C", "Ctrl+D"}
+    keys = {"Enter", "Alt+Enter,", "Tab", "Up,", "Ctrl+X", "Ctrl+C", "Esc", "Ctrl+D"}
     assert listed - {"//TEXT", *keys} == {*choices.commands(), *choices.agents()}
     assert [*choices.commands()] == [*TABLE, "/fix"]
     assert choices.commands()["/help"] == HELP["/help"], "what is built in stays"
@@ -315,6 +332,33 @@ def test_a_position_that_there_is_not_is_a_failure(
     (failure,) = talking.failures
     assert "position" in failure.lower()
     assert here.current.conversation.session_id == FIRST
+
+
+def test_the_log_reads_as_what_happened(run: Run, office: Office) -> None:
+    office.model_asks_for(MAIL)
+    assert run("-p", "Write to Ann", *office.tools, "--allowed-tools", "send_mail", **office.claude).code == 0
+
+    said = run("--continue", *office.tools, stdin=b"/log 100\n", **office.claude).err
+
+    told = [" ".join(line.split()[2:]) for line in said.splitlines() if line.strip()[:1].isdigit()]
+    expected = [
+        "session-created with image chat",
+        "message-accepted You: Write to Ann",
+        'human-approve-required send_mail(to: "ann@example.org", body: "Hello")',
+        "tool-approved by --allowed-tools",
+        "tool-started send_mail",
+        "tool-result send_mail: sent to ann@example.org",
+        "answer-recorded Hello from the fake API! (10 tokens in, 5 out)",
+    ]
+    assert [line for line in expected if line not in told] == []
+    assert any(re.fullmatch(r"turn-completed completed after \d+\.\d s \(.* out\)(, cost \S+)?", line) for line in told)
+    assert not any('{"' in line for line in told if not line.startswith("rules-recorded"))
+
+
+def test_there_are_words_for_every_event_of_a_session() -> None:
+    others = {"container-created", "image-registered", "rules-recorded"}
+
+    assert set(_WORDS) == set(STORED) - others
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "x", "1.5", "3 4", "9" * 5000])

@@ -65,13 +65,18 @@ def offered(before: str, after: str = "", table: Table | None = None) -> list[Co
         ("/resume ", ["ses_1", "ses_2"]),
         ("/resume  ses_2", ["ses_2"]),
         ("/sell ", []),
-        ("@", ["@critic ", "@crafter "]),
+        ("@", ["@critic ", "@crafter ", "crumbs.txt"]),
         ("@cri", ["@critic "]),
+        ("@cr", ["@critic ", "@crafter ", "crumbs.txt"]),
+        ("see @cru", ["crumbs.txt"]),
+        ("see\n@cru", ["crumbs.txt"]),
+        ("ada@cru", []),
+        ("@crumbs.txt @", ["crumbs.txt"]),
         ("@critic ", []),
         ("", []),
         ("say /", []),
         (" /", []),
-        ("Hello @", []),
+        ("Hello @", ["crumbs.txt"]),
         ("a\n/", []),
         ("/etc/", []),
         ("/etc/pa", []),
@@ -79,7 +84,13 @@ def offered(before: str, after: str = "", table: Table | None = None) -> list[Co
         ("/resume\n", []),
     ],
 )
-def test_only_the_beginning_of_a_text_is_gone_on_with(before: str, texts: list[str]) -> None:
+def test_what_goes_on_as_the_text_does_is_offered(
+    before: str, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("crumbs.txt", "with blanks"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+
     assert [completion.text for completion in offered(before)] == texts
 
 
@@ -141,8 +152,10 @@ def said(keyboard: PipeInput, *typed: str) -> str:
     ],
 )
 def test_tab_adds_what_is_common_the_next_one_chooses_and_enter_takes_or_sends(
-    keyboard: PipeInput, typed: list[str], sent: str
+    keyboard: PipeInput, typed: list[str], sent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+
     assert said(keyboard, *typed) == sent
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given
@@ -63,16 +65,51 @@ def test_marks_that_belong_to_no_letter_or_strike_it_out_are_escapes(text: str) 
 
 
 @given(ARGUMENTS, st.integers(20, 100))
-def test_every_text_of_the_arguments_can_be_put_together_again_from_its_pieces(
+@example({"a": "x " * 40}, 20)
+@example({"a": "C:\\temp\\new \\", "b": '\\"' * 20, "c": "\\u0041 \\\n\\", "d": " ", "e": "a  b" * 9}, 20)
+def test_every_text_of_the_arguments_can_be_put_together_again_from_its_rows(
     arguments: dict[str, object], width: int
 ) -> None:
     lines = lines_of({"only": list(_texts(arguments))}, width)
 
-    told: list[str] = []
-    for line in lines[1:]:
-        begins, piece = line.startswith("  - "), json.loads(line.strip().removeprefix("- "))
-        told = [*told, piece] if begins else [*told[:-1], told[-1] + piece]
-    assert told == list(_texts(arguments))
+    assert [*_read_back(lines[1:])] == list(_texts(arguments))
+
+
+def _read_back(lines: list[str]) -> Iterator[str]:
+    """Yield the texts of a list as a person would read them off."""
+    text: list[str] | None = None
+    for line in lines:
+        assert line.startswith(("  -", "    |", "    :")), "each row has a mark"
+        if line.startswith("  -"):
+            if text is not None:
+                yield _unescaped("\n".join(text))
+            text = [] if line == "  -" else None
+            if text is None:
+                yield _unescaped(line.removeprefix('  - "').removesuffix('"'))
+        else:
+            assert text is not None
+            mark, row = line[4:6], line[6:]
+            if mark.strip() == "|":
+                text.append(row)
+            elif (len(text[-1]) - len(text[-1].rstrip("\\"))) % 2:
+                text[-1] = text[-1][:-1] + row
+            else:
+                text[-1] += f" {row}"
+    if text is not None:
+        yield _unescaped("\n".join(text))
+
+
+def _unescaped(text: str) -> str:
+    plain = re.sub(
+        r"\\(?:(u[0-9a-f]{4})|([\\bfrt]))",
+        lambda found: (
+            chr(int(found[1][1:], 16))
+            if found[1]
+            else {"\\": "\\", "b": "\b", "f": "\f", "r": "\r", "t": "\t"}[found[2]]
+        ),
+        text,
+    )
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 @pytest.mark.parametrize("kind", [list, dict])
@@ -86,12 +123,12 @@ def test_what_is_nested_deeply_is_shown_whole(kind: type[object], levels: int) -
     lines = lines_of({"to": value}, 60)
 
     begins, ends = ("[", "]") if kind is list else ('{"k": ', "}")
-    told = [line.strip() for line in lines if line.lstrip().startswith("|")]
+    told = [line.strip() for line in lines if line.lstrip().startswith("|")] if levels > 50 else []
     shown = levels if not told else len(lines) - len(told) - 1
     if told:
         within = levels - shown
         assert "".join(line[1:-1] for line in told) == begins * within + quoted(inmost) + ends * within
-    assert bool(told) == (levels > 50)
+    assert bool(told) != (lines[-1].strip() == "|" or 'a" \\u202e|' in lines[-2])
     assert max(map(cell_len, lines)) < 130
     assert on_one_line(value) == begins * levels + quoted(inmost) + ends * levels
     assert not may_be_reordered(value)
@@ -136,13 +173,23 @@ def test_lines_have_the_shape_of_the_value() -> None:
     ]
 
 
-def test_a_text_goes_on_below_itself_and_ends_a_piece_with_its_lines() -> None:
-    assert lines_of({"body": "one\n" + "x" * 30, "a" * 30: "y"}, 30) == [
-        'body: "one\\n"',
-        f'      "{"x" * 22}"',
-        f'      "{"x" * 8}"',
+def test_a_text_of_several_lines_reads_as_it_is() -> None:
+    body = 'Dear Ada,\n\nthe "tomatoes" were thirsty, C:\\water\\tank is empty. \nBob\x1b[2J\t\u202e\n'
+
+    assert lines_of({"body": body, "a" * 30: "y", "url": "x" * 30}, 30) == [
+        "body:",
+        "  | Dear Ada,",
+        "  |",
+        '  | the "tomatoes" were',
+        "  : thirsty, C:\\water\\\\tank",
+        "  : is empty.\\u0020",
+        "  | Bob\\u001b[2J\\t\\u202e",
+        "  |",
         "a" * 30 + ":",
-        " " * 14 + '"y"',
+        "  | y",
+        "url:",
+        f"  | {'x' * 25}\\",
+        f"  : {'x' * 5}",
     ]
 
 

@@ -81,7 +81,7 @@ def test_secrets_do_not_leave(run: Run, talked: list[str], tmp_path: Path) -> No
         (("export", "a.jsonl", "--session", "nobody", "--db", "here.db"), "'nobody' does not exist"),
         (("export", "a.jsonl", "--redact", "none.json", "--db", "here.db"), "none.json cannot be read"),
         (("export", "a.jsonl", "--redact-secrets", "--hash-key", "none", "--db", "here.db"), "key none cannot be read"),
-        (("export", "a.jsonl", "--db", "none.db"), "none.db cannot be opened"),
+        (("export", "a.jsonl", "--db", "none.db"), "none.db; check the path"),
         (("export", "here.db", "--db", "here.db"), "is the log, or a file that belongs to it"),
         (("export", ".", "--db", "here.db"), "is a directory"),
         (("import", "none.jsonl"), "No such file"),

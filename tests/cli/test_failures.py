@@ -272,7 +272,7 @@ def test_a_turn_for_which_the_system_has_no_descriptors_left_ends(run: Run, monk
     def none_left() -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("reenact.actors.outside.asyncio.new_event_loop", none_left)
+    monkeypatch.setattr("reenact.actors.kernel.event_loop.asyncio.new_event_loop", none_left)
 
     done = run("-p", "x", "--output-format", "json")
 

@@ -85,6 +85,7 @@ def typing(current: Current, monkeypatch: pytest.MonkeyPatch, seen: io.StringIO)
             patch.setattr(sys, "stderr", seen)
             patch.setattr(chatting, "read_question", read_question)
             patch.setattr(chatting, "editor_of_questions", nothing)
+            patch.setattr(chatting, "has_typed", nothing)
             patch.setattr("reenact.cli.talking.editor_of_decisions", nothing)
             code = chatting.chat(current, console, extending, who="the mock answers", timeout=None)
         assert left == [], "it was left before"

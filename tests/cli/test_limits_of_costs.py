@@ -60,8 +60,12 @@ def test_a_session_with_a_limit_does_not_go_on_with_another_model_that_has_no_pr
 
 @pytest.mark.parametrize(
     ("chosen", "named"),
-    [(("--model", "claude-z"), "claude-z"), ("claude-y", "claude-y"), ((), "claude-sonnet-5")],
-    ids=["--model", "ANTHROPIC_MODEL", "default"],
+    [
+        (("--model", "claude-z"), "claude-z"),
+        ("claude-y", "claude-y"),
+        (("--model", "claude-fable-5-2"), "claude-fable-5-2"),
+    ],
+    ids=["--model", "ANTHROPIC_MODEL", "well-known"],
 )
 def test_a_limit_needs_the_price_of_the_model_that_is_asked(
     run: Run, claude: Claude, api: FakeMessagesAPI, chosen: tuple[str, ...] | str, named: str

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
+from anthropic.types import ModelParam
 from typer.core import TyperGroup, TyperOption
 
 from reenact.cli.app import app
+from reenact.cli.known_prices import KNOWN_PRICES
 from reenact.cli.manual import spellings
 from reenact.cli.parsing import options_of
+from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Outcome, Run
 from tests.cli.tools import BOB, MAIL, Office
 
@@ -103,8 +108,81 @@ def test_a_timeout_is_seconds(run: Run, value: str) -> None:
     refused(run("-p", "Hello", f"--timeout={value}"), "--timeout is a number of seconds above 0", f"not {value}")
 
 
-def test_who_limits_costs_is_told_how_to_say_what_things_cost(run: Run) -> None:
-    refused(run("-p", "Hello", "--max-cost", "1"), "--max-cost needs what the model costs: --price MODEL=IN,OUT")
+def test_who_limits_costs_of_a_model_without_a_price_is_told_how_to_say_what_it_costs(
+    run: Run, claude: Mapping[str, str]
+) -> None:
+    asked = ("-p", "Hello", "--max-cost", "1", "--model", "claude-of-nobody")
+
+    refused(run(*asked, **claude), "claude-of-nobody has no price", "--price claude-of-nobody=IN,OUT")
+
+
+def test_costs_are_known_of_models_that_are_well_known_unless_options_say_otherwise(
+    run: Run, claude: Mapping[str, str]
+) -> None:
+    asked = ("-p", "Hello", "--output-format", "json", "--max-cost", "1")
+    by_table = run(*asked, "--model", "claude-opus-5", **claude)
+    dated = run(*asked, "--model", "claude-haiku-4-5-20251001", **claude)
+    by_option = run(*asked, "--model", "claude-opus-5", "--price", "claude-opus-5=100,1000", **claude)
+
+    used = by_table.result["usage"]
+    given, written = used["input_tokens"], used["output_tokens"]
+    costs = [done.result["cost"] for done in (by_table, dated, by_option)]
+    assert costs == pytest.approx(
+        [(given * into + written * out) / 1e6 for into, out in ((5, 25), (1, 5), (100, 1000))]
+    )
+
+
+def test_every_price_that_is_known_is_of_a_model_that_the_sdk_names() -> None:
+    literal, _ = get_args(ModelParam)
+
+    assert set(KNOWN_PRICES) <= set(get_args(literal))
+    assert all(0 < price.input < price.output for price in KNOWN_PRICES.values())
+
+
+@pytest.mark.parametrize(
+    ("data", "sent"),
+    [
+        (b"", "Explain"),
+        (b" \n", "Explain"),
+        (b"a,b\n1,2\n", "Explain\n\na,b\n1,2\n"),
+        ("Grüße 🎭".encode(), "Explain\n\nGrüße 🎭"),
+    ],
+)
+def test_a_prompt_and_what_is_piped_both_go_to_the_model(
+    run: Run, api: FakeMessagesAPI, claude: Mapping[str, str], data: bytes, sent: str
+) -> None:
+    assert run("-p", "Explain", stdin=data, **claude).code == 0
+
+    assert api.requests[0].body["messages"][-1]["content"][0]["text"] == sent
+
+
+@pytest.mark.parametrize("data", [b"a\0b", b"\xff\xfe"])
+def test_what_is_piped_beside_a_prompt_is_text(run: Run, data: bytes) -> None:
+    refused(run("-p", "Explain", stdin=data), "standard input")
+
+
+def test_a_pipe_that_gives_nothing_is_not_waited_for(
+    command: list[str], environ: dict[str, str], tmp_path: Path
+) -> None:
+    with subprocess.Popen(
+        [*command, "-p", "Hello"],
+        env=environ,
+        cwd=tmp_path,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        code = process.wait(30)  # while its standard input is open
+        out, err = process.communicate()
+
+    assert (code, out) == (0, "Hello from mock!\n")
+    assert "standard input has given nothing for 3 s" in err
+
+
+@pytest.mark.parametrize("arguments", [("--resume",), ("-r", "--model", "x"), ("--resume", "")])
+def test_a_list_to_choose_from_is_for_a_chat(run: Run, arguments: tuple[str, ...]) -> None:
+    refused(run(*arguments, "--db", "log.db", stdin=b"Hello\n"), "--resume needs the ID of a session")
 
 
 @pytest.mark.parametrize(("name", "option"), OF_CONVERSATIONS, ids=[name for name, _ in OF_CONVERSATIONS])

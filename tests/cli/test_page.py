@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ from reenact.domain.events import (
     ContextCompressed,
     Envelope,
     EventData,
+    HumanApproveRequired,
+    MessageDelta,
+    MessageStart,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -34,6 +38,7 @@ from reenact.domain.events import (
     ToolStarted,
     Warned,
 )
+from reenact.domain.loop.events import AskedCall
 from reenact.domain.people import PendingCall
 from reenact.domain.turns import MAX_STEPS
 from reenact.terminal import Screen as Seen
@@ -169,7 +174,7 @@ def test_text_thoughts_and_calls_are_set_apart(monkeypatch: pytest.MonkeyPatch) 
 def test_the_name_of_a_call_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(ToolCall(id="1", name="look", input={"at": "it"}))
+    seen.hear(ToolStarted(id="1", name="look", input={"at": "it"}))
 
     assert style_of("look", seen.err.getvalue()).bold
     assert style_of('(at:"it")', seen.err.getvalue()).dim
@@ -277,17 +282,18 @@ def test_why_an_answer_is_not_whole_is_said_at_its_end(
 
 def test_whoever_is_asked_has_a_line_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
-    asked: list[str] = []
+    asked: list[tuple[str, int]] = []
 
     def decide(pending: Sequence[PendingCall]) -> list[Decision] | None:
-        asked.append(plain(seen.err.getvalue()))
+        screen = screen_of(seen.err.getvalue(), 50)
+        asked.append((screen.text, screen.cursor.row))
         return None
 
     with seen.page as page:
         seen.hear(TextDelta(text="May I **do"))
         decided = page.asking(decide)([MAIL])
 
-    assert (decided, asked) == (None, ["May I **do\n\n"])
+    assert (decided, asked) == (None, [("May I **do", 2)])
 
 
 def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +302,7 @@ def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(monkeypatch:
     def interrupted() -> None:
         with seen.page:
             seen.hear(TextDelta(text="One\n"))
-            wait_until(lambda: "waiting" in seen.err.getvalue())
+            wait_until(lambda: "writing" in seen.err.getvalue())
             seen.hear(TextDelta(text="Two thr"))
             raise KeyboardInterrupt
 
@@ -314,17 +320,73 @@ def test_nothing_goes_on_while_a_person_is_asked(monkeypatch: pytest.MonkeyPatch
 
     def decide(pending: Sequence[PendingCall]) -> list[Decision] | None:
         asked.append(screen_of(seen.err.getvalue(), 50))
-        assert not [thread for thread in threading.enumerate() if thread.name == "reenact-spinner"]
+        assert not [thread for thread in threading.enumerate() if thread.name == "reenact-live-line"]
         return None
 
     with seen.page as page:
         wait_until(lambda: "waiting" in seen.err.getvalue())
         page.asking(decide)([MAIL])
         shows = seen.err.getvalue().count("?25l")
-        wait_until(lambda: seen.err.getvalue().count("?25l") > shows, what="the spinner again")
+        wait_until(lambda: seen.err.getvalue().count("?25l") > shows, what="the live line again")
 
     (screen,) = asked
     assert (screen.text, screen.cursor.visible) == ("", True)
+
+
+def test_a_call_that_a_person_decides_about_is_shown_by_whoever_asks_and_not_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = shown(monkeypatch)
+    mail = msgspec.structs.replace(MAIL, id="c1~2")
+    free, edited = {"at": 1}, {"to": "bob"}
+
+    def decide(pending: Sequence[PendingCall]) -> list[Decision] | None:
+        seen.err.write("ASKED\n")
+        return None
+
+    with seen.page as page:
+        seen.hear(ToolCall(id="c1", name=mail.name, input=mail.arguments), ToolCall(id="c2", name="look", input=free))
+        seen.hear(
+            HumanApproveRequired(calls=(AskedCall("c1~2", mail.name, mail.arguments, "d", ""),)),
+            ToolStarted(id="c2~2", name="look", input=free),
+        )
+        seen.hear(ToolResult(id="c2~2", name="look", result="it"))
+        page.asking(decide)([mail])
+        seen.hear(ToolEdited(id=mail.id, original=mail.arguments, edited=edited))
+        seen.hear(ToolStarted(id=mail.id, name=mail.name, input=edited))
+        seen.hear(ToolResult(id=mail.id, name=mail.name, result="sent"))
+
+    assert screen_of(seen.err.getvalue(), 50).text.split("\n") == [
+        "→ look(at: 1)",
+        "  │ it",
+        "",
+        "ASKED",
+        "  │ sent",
+    ]
+
+
+@pytest.mark.parametrize("more", [[], [TextDelta(text="")], [Warned(reason="r", message="w")]])
+def test_a_call_that_never_runs_is_shown_all_the_same(monkeypatch: pytest.MonkeyPatch, more: list[EventData]) -> None:
+    seen = shown(monkeypatch)
+
+    with seen.page:
+        seen.hear(ToolCall(id="c1", name="look", input={}), *more)
+
+    assert screen_of(seen.err.getvalue(), 50).text.startswith("→ look()")
+
+
+def test_the_live_line_says_who_writes_and_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    with seen.page:
+        seen.hear(MessageStart(model="claude-x"), TextDelta(text="word " * 8))
+        wait_until(lambda: re.search(r"writing \(.*~10 tokens, claude-x\)", seen.err.getvalue()))
+        seen.hear(MessageDelta(usage={"output_tokens": 25}), TextDelta(text="\nmore"))
+        wait_until(lambda: "~26 tokens" in seen.err.getvalue())
+        seen.hear(MessageStart(model="claude-y"), ThinkingDelta(text="Hm. " * 10))
+        wait_until(lambda: re.search(r"thinking \(.*~36 tokens, claude-y\)", seen.err.getvalue()))
+
+    assert "tokens" not in screen_of(seen.err.getvalue(), 50).text
 
 
 def test_what_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +424,7 @@ def test_what_is_logged_stands_between_the_texts_and_never_in_one(
         seen.hear(TextDelta(text="I will "))
         library.warning("beware")
         logging.getLogger("reenact.tools").warning("tool look has failed", extra={"tool": "look"})
-        seen.hear(TextDelta(text="look."), ToolCall(id="c1", name="look", input={}))
+        seen.hear(TextDelta(text="look."), ToolStarted(id="c1", name="look", input={}))
         library.warning("again")
         seen.hear(ToolResult(id="c1", name="look", result="seen"))
 

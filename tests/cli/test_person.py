@@ -176,10 +176,11 @@ def test_arguments_with_lines_without_end_are_shown_whole_when_they_are_viewed(t
 
     terminal.ask(call, typed=f"v{ENTER}" + CTRL_C)
 
-    assert "… 80 more lines, press v to view" in before
-    assert r'"line 19\n"' in before
-    assert "line 20" not in before
-    assert r'"line 99\n"' in terminal.shown
+    assert "… 82 more lines, press v to view" in before
+    assert "    | line 18\n" in before
+    assert "line 19" not in before
+    assert "    | line 99\n    |\n" in terminal.shown
+    assert "[a]lways covers every further call of send_mail, whatever its arguments," in terminal.told
 
 
 def test_text_from_right_to_left_is_shown_in_ascii_as_well(terminal: Terminal) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reenact.cli.settings import in_ci, is_on
+from reenact.cli.settings import CI_SERVICES, in_ci, is_on
 from tests.cli.conftest import Run
 
 
@@ -121,6 +121,19 @@ def test_a_variable_may_say_that_it_is_off(value: str) -> None:
     assert not in_ci({"CI": value, "JENKINS_URL": value})
 
 
-@pytest.mark.parametrize("name", ["CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL"])
+@pytest.mark.parametrize("name", ["CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "CIRRUS_CI", "bamboo_planKey"])
 def test_requirement_9_1_a_build_is_recognised(name: str) -> None:
     assert in_ci({name: "https://jenkins.example"})
+
+
+def test_a_task_of_taskcluster_is_recognised_by_two_variables_of_which_one_may_be_0() -> None:
+    assert in_ci({"TASK_ID": "fN1SbArXTPSVFNUvaOlinQ", "RUN_ID": "0"})
+    assert not in_ci({"RUN_ID": "7"})
+
+
+def test_the_page_names_every_service_that_is_recognised() -> None:
+    page = " ".join(Path("docs/command-line.md").read_text(encoding="utf-8").split())
+    services = {name for names in CI_SERVICES.values() for name in names.split(", ")} - {"any service"}
+
+    assert len(services) > 45
+    assert [name for name in services if name not in page] == []

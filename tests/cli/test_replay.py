@@ -173,6 +173,30 @@ def test_what_a_runtime_was_opened_with_can_be_told(run: Run, talk: str, tmp_pat
     assert run("replay", "--price", "some-model").code == 2
 
 
+@pytest.mark.parametrize(
+    "option", [("--policy", "policy.json"), ("--price", "some-model=3,15")], ids=lambda one: one[0]
+)
+def test_rules_that_a_log_has_are_not_replaced(
+    run: Run, environ: dict[str, str], tmp_path: Path, option: tuple[str, str]
+) -> None:
+    (tmp_path / "policy.json").write_text('{"pay": "required"}')
+    given = (option[0], option[1].replace("policy.json", str(tmp_path / "policy.json")))
+    old = run("-p", "Hello", "--output-format", "json").result["session_id"]
+    new = run("-p", "Hello", "--price", "mock=3,15", "--output-format", "json").result["session_id"]
+    branch = run("branch", new).out.strip()
+    (log,) = Path(environ["HOME"]).rglob("reenact.db")
+
+    for what in ((), (new,), (branch,), (str(log),)):
+        refused = run("replay", *what, *given)
+        assert refused.code == 2
+        assert (
+            f"the log has the rules of 'session/{new}', so that other policies and prices have no effect" in refused.err
+        )
+        assert refused.out == ""
+    assert run("replay", old, *given).code == 0
+    assert run("replay").code == 0
+
+
 def test_what_a_terminal_would_obey_is_not_printed(
     run: Run, environ: dict[str, str], log: Path, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.ledger import Price
 from reenact.domain.tools import ToolSpec
 from tests.cli.conftest import Run
-from tests.cli.tools import TOOLS
+from tests.cli.tools import TOOLS, Office
 
 FIRST = '''
 from reenact import tool
@@ -197,6 +197,15 @@ def test_policies_that_are_not_right_are_refused(run: Run, content: str) -> None
 
     assert done.code == 2
     assert "--policy policy.json" in done.err
+
+
+def test_a_policy_for_a_tool_that_is_not_there_is_refused_with_the_nearest_name(run: Run, office: Office) -> None:
+    Path("policy.json").write_text('{"send_*": "always", "read_line": "always"}')
+
+    done = run("-p", "Hello", *office.tools, "--policy", "policy.json", **office.claude)
+
+    assert (done.code, done.out) == (2, "")
+    assert "--policy policy.json: policies: there is no tool 'read_line'; is 'read_lines' meant?" in done.err
 
 
 def test_the_log_does_not_show_what_servers_are_told_in_secret(run: Run) -> None:

@@ -247,7 +247,6 @@ def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--max-cost", "1"), "--max-cost needs what the model costs"),
         (("--max-cost", "-1", "--price", "m=1,2"), "--max-cost is an amount"),
         (("--max-cost", "nan", "--price", "m=1,2"), "--max-cost is an amount"),
         (("--max-turns", "0"), "--max-turns is a number from 1 on"),

@@ -33,6 +33,37 @@ def test_a_log_that_is_whole_is_a_success(run: Run, talk: Path) -> None:
     assert "read model: agrees" in asked.out
 
 
+READING = (
+    ("verify",),
+    ("checkpoint",),
+    ("sessions",),
+    ("log",),
+    ("log", "--why", "1"),
+    ("show", "s"),
+    ("diff", "s@1", "s@2"),
+    ("export", "-"),
+    ("replay",),
+    ("replay", "s"),
+    ("projections",),
+    ("rebuild",),
+    ("branch", "s"),
+)
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_a_log_that_is_not_there_is_not_read_and_not_made(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    nope, folder = tmp_path / "nope.db", tmp_path / "folder"
+    folder.mkdir()
+
+    asked = run(*command, "--db", str(nope))
+    of_a_folder = run(*command, "--db", str(folder))
+
+    assert asked.code == of_a_folder.code == 2
+    assert f"there is no log at {nope};" in asked.err
+    assert "Is a directory" in of_a_folder.err
+    assert not nope.exists()
+
+
 def test_what_is_wrong_is_printed_and_makes_a_failure(run: Run, talk: Path) -> None:
     tamper(talk, "UPDATE stored_events SET state = x'00' WHERE rowid = 4")
 

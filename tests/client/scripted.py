@@ -17,7 +17,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from reenact.domain.frames import PROTOCOL
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Line:

@@ -19,6 +19,7 @@ from reenact import (
     DocumentBlock,
     Image,
     ImageBlock,
+    InvalidInputError,
     MCPServer,
     Policies,
     Policy,
@@ -35,6 +36,7 @@ from reenact import (
 from reenact.actors.environment.scenarios import MockEvent
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.image import Definition
+from reenact.domain.loop.policy import policies_of
 from reenact.domain.messages import Block, Said, ToolResultBlock
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, wait_until
@@ -121,6 +123,8 @@ class Pair:
             lambda runtime: runtime.sessions.turns(session_id),
             lambda runtime: runtime.sessions.tool_calls(session_id),
             lambda runtime: runtime.sessions.usage(session_id),
+            lambda runtime: runtime.sessions.list(waiting=True),
+            lambda runtime: [runtime.turns.locate(turn.id) for turn in runtime.sessions.turns(session_id)],
         ]
         for look_ in looks:
             self.same(look_)
@@ -363,6 +367,13 @@ def test_a_call_is_named_by_what_was_told_of_it_and_by_the_agent(pair: Pair) -> 
     pair.all_same("by-agent")
 
 
+def with_what_policies_name(image: Image) -> Image:
+    """Return the image with the tool `look`, if its policies name it."""
+    policies = policies_of(image.policies)
+    missing = "look" in policies.tools and "look" not in image.tools
+    return msgspec.structs.replace(image, tools=("look", *image.tools)) if missing else image
+
+
 IMAGES = st.builds(
     Image,
     name=st.sampled_from([None, "Kiosk", "ü😀"]),
@@ -399,7 +410,7 @@ IMAGES = st.builds(
     max_repeats=st.sampled_from([None, 2]),
     cost_limit=st.sampled_from([None, 1, 2.5, CostLimit(3, "interrupt")]),
     compress_at=st.sampled_from([None, 0, 1000]),
-)
+).map(with_what_policies_name)
 
 
 @ONE_PAIR
@@ -439,6 +450,9 @@ UNFIT: list[Any] = [
     Image(id="x", mcp_servers=(MCPServer(name="m"),)),
     Image(id="x", mcp_servers=NO_SERVERS),
     Image(id="x", policies={"look": "sometimes"}),
+    Image(id="x", policies={"look": "always"}),
+    Image(id="x", tools=("look",), policies={"lock": "always"}),
+    Image(id="x", tools=("look",), policies={"deny": ["lock"]}),
     Image(id="x", cost_limit=-1.0),
     Image(id="x", system_prompt="\ud800"),
     None,
@@ -488,3 +502,17 @@ def test_a_request_with_an_id_of_its_own_is_carried_out_once(pair: Pair) -> None
 
     assert first.data == again.data
     assert first.data.result["id"] == "once"
+
+
+def test_a_request_takes_blocks_as_objects_and_as_mappings(pair: Pair) -> None:
+    image = ImageBlock.from_bytes(PIXEL, "image/png")
+    mappings = [{"type": "text", "text": "Look"}, msgspec.to_builtins(image)]
+
+    for runtime in (pair.local, pair.remote):
+        for content in ([TextBlock("Look"), image], (TextBlock("Look"), mappings[1]), mappings):
+            data = {"image_id": "i", "content": content, "container_id": "c"}
+            session = runtime.request("message_send_request", data).data.result["session_id"]
+            asked = [message for message in pair.local.sessions.messages(session) if message.role == "user"]
+            assert asked[-1].content == (TextBlock("Look"), image)
+        with pytest.raises(InvalidInputError):
+            runtime.request("message_send_request", {"image_id": "i", "content": [TextBlock("Look"), 5]})

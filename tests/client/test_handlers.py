@@ -114,6 +114,21 @@ def test_only_the_types_that_somebody_wants_are_asked_for(talk: Talk, beyond: Be
     assert wanted == [["turn_completed"], ["text_delta", "turn_completed"], None]
 
 
+def test_only_the_sessions_that_somebody_wants_are_asked_for(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk()
+    wanted: list[object] = []
+
+    for session_id in ("a", "b", None):
+        calling = beyond.call(lambda session_id=session_id: runtime.events.on_all(print, session_id=session_id))  # type: ignore[misc]
+        asked = line.listened()
+        wanted.append(asked.get("sessions"))
+        calling.result()
+        if len(wanted) > 1:
+            line.say("ended", id=line.hear("unsubscribe")["id"], reason="unsubscribed")
+
+    assert wanted == [["a"], ["a", "b"], None]
+
+
 def test_all_handlers_have_had_an_event_before_any_has_the_next(house: House) -> None:
     order: list[tuple[str, int | None]] = []
     house.add(None, lambda envelope: order.append(("first", envelope.cursor)))
@@ -213,7 +228,7 @@ def test_a_handler_may_leave_join_and_ask_while_it_is_called(house: House, beyon
     assert heard == ["agent"]
 
 
-def test_a_handler_that_another_one_ends_does_not_hear_the_event_that_is_being_told(house: House) -> None:
+def test_a_handler_that_another_one_ends_hears_the_event_that_is_being_told_and_no_other(house: House) -> None:
     ends: list[RemoteListener] = []
     gone, there = Ears(), Ears()
     house.add("text_delta", lambda _: ends[0]())
@@ -223,7 +238,7 @@ def test_a_handler_that_another_one_ends_does_not_hear_the_event_that_is_being_t
     house.tell(event(1), event(2))
 
     assert there.wait(2) == [1, 2]
-    assert gone.heard == []
+    assert [event.cursor for event in gone.heard] == [1]
 
 
 def test_what_a_handler_raises_is_logged_and_harms_nobody(house: House, caplog: pytest.LogCaptureFixture) -> None:

@@ -50,9 +50,9 @@ class World:
     def __exit__(self, *exc: object) -> None:
         os.close(self._file)
 
-    def opened(self, recovery: Recovery = "close") -> Runtime:
+    def opened(self, recovery: Recovery = "close", kind: type[Runtime] = Runtime) -> Runtime:
         """Open the log; what a killed process has written needs no disk to outlive it."""
-        return Runtime.open(
+        return kind.open(
             self.log,
             environment=self.factory,
             tools=self.tools(),

@@ -13,7 +13,7 @@ from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schem
 from reenact.projections.audit.lines import schema as lines_schema
 from reenact.server.openapi import frames_schema
 from reenact.testing import CrashPoint
-from tests.docs import requirements
+from tests.docs import names, requirements
 from tests.docs.failures import with_failures
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -35,6 +35,7 @@ def main() -> None:
     FRAMES_FILE.write_text(frames())
     EXPORT_FILE.write_text(export())
     requirements.PAGE.write_text(requirements.page())
+    names.PAGE.write_text(names.page())
 
 
 def schema() -> str:

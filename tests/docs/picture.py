@@ -18,7 +18,7 @@ from tests.started.programs import Programs, starting_programs
 PICTURE: Final = Path(__file__).resolve().parent.parent.parent / "docs" / "chat.svg"
 COLUMNS: Final = 92
 ROWS: Final = 36
-_PATIENCE: Final = 20.0
+_PATIENCE: Final = 60.0
 _ID: Final = re.compile(r"(?<=ses_)[0-9a-z]{26}")
 _AN_ID: Final = "01k6r0t3e8vd5mzq4xw2yh9n7c"
 _QUESTION: Final = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn:"

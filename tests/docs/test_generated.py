@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from reenact.audit import export_log
 from reenact.events import CATALOGUE, Envelope
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.failures.table import ROWS
-from tests.docs import requirements
+from tests.docs import names, requirements
 from tests.docs.failures import types, with_failures
 from tests.docs.generated import (
     CATALOGUE_PAGE,
@@ -31,6 +33,7 @@ from tests.docs.generated import (
     with_catalogue,
     with_crash_points,
 )
+from tests.docs.pages import PAGES
 
 HOW = "make it anew: .venv/bin/python -m tests.docs.generated"
 
@@ -112,6 +115,19 @@ def test_the_documentation_names_the_type_of_every_failure_that_is_shown() -> No
 
 def test_the_tests_that_the_documentation_names_are_those_that_there_are() -> None:
     assert requirements.PAGE.read_text() == requirements.page(), HOW
+
+
+def test_the_names_that_the_documentation_lists_are_those_that_there_are() -> None:
+    assert names.PAGE.read_text() == names.page(), HOW
+
+
+@pytest.mark.parametrize("module", names.MODULES)
+def test_every_public_name_stands_on_a_page(module: str) -> None:
+    written = set(re.findall(r"\w+", "".join(page.read_text() for page in PAGES)))
+
+    unnamed = [name for name, _ in names.public(importlib.import_module(module)) if name not in written]
+
+    assert unnamed == [], HOW
 
 
 def test_every_requirement_has_a_test_and_every_property_too() -> None:

@@ -6,6 +6,7 @@ import json
 import queue
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,8 +31,9 @@ TEXT = PAGE.read_text(encoding="utf-8")
 FRAMES = [json.loads(line) for block in blocks(PAGE) if block.language == "json" for line in block.text.splitlines()]
 CLIENT, EXAMPLE = (block.text for block in blocks(PAGE) if block.language == "js")
 (PRINTED,) = (block.text for block in blocks(PAGE) if block.language == "text")
-PATIENCE = 30.0
+PATIENCE = 60.0
 NOT_OVER_THE_WIRE = {
+    "agent_stopped",
     "checkpoint_unusable",
     "deadlock",
     "export_unusable",
@@ -39,11 +41,23 @@ NOT_OVER_THE_WIRE = {
     "recording",
     "redaction",
     "remote_error",
+    "turn_timeout",
     "unreachable",
 }
 
 FOLLOWING = """
-const [url, topic] = process.argv.slice(2);
+const [url, topic, closes] = process.argv.slice(2);
+const Real = WebSocket;
+globalThis.WebSocket = class extends Real {
+  #failed = false;
+  constructor(url) {
+    super(url);
+    this.addEventListener("error", () => console.log((this.#failed = true) && 0));
+  }
+  set onclose(hear) {
+    super.onclose = hear && ((event) => (this.#failed && closes === "false") || hear(event));
+  }
+};
 const client = new Reenact(url, { clientId: "page", token: "a-token-of-this-test" });
 let turns = 0;
 client.follow(topic, (event) => {
@@ -52,6 +66,12 @@ client.follow(topic, (event) => {
 });
 await client.request("message_send_request", { session_id: topic, content: "Hello" }, "only-once");
 await client.request("message_send_request", { session_id: topic, content: "Hello" }, "only-once");
+"""
+
+REFUSED = """
+const client = new Reenact(process.argv[2]);
+for (let asked = 0; asked < 2; asked++)
+  await client.request("container_list_request").catch((error) => console.log(error.message));
 """
 
 
@@ -130,20 +150,14 @@ def test_its_example_prints_what_the_page_says(runtime: Runtime, tmp_path: Path)
     program = tmp_path / "example.mjs"
     with Server(runtime) as server:
         program.write_text(CLIENT + EXAMPLE.replace("ws://127.0.0.1:8000", server.url.replace("http", "ws")))
-        done = subprocess.run(
-            [node(), str(program)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run(program)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == PRINTED.strip()
+    assert done.stdout.strip() == PRINTED.strip()
 
 
-def test_its_client_goes_on_with_the_next_server(runtime: Runtime, tmp_path: Path) -> None:
+@pytest.mark.parametrize("closes", [True, False], ids=["as Node 24", "as Node 22, which fires no close after an error"])
+def test_its_client_goes_on_with_the_next_server(runtime: Runtime, tmp_path: Path, closes: bool) -> None:  # noqa: FBT001
     runtime.containers.create(container_id="room")
     session_id = runtime.sessions.create("room", "chat").id
     program = tmp_path / "following.mjs"
@@ -151,7 +165,8 @@ def test_its_client_goes_on_with_the_next_server(runtime: Runtime, tmp_path: Pat
     token = ["a-token-of-this-test"]
     with Server(runtime, tokens=token) as first:
         url = first.url.replace("http", "ws") + "/ws"
-        process = subprocess.Popen([node(), str(program), url, session_id], stdout=subprocess.PIPE, text=True)
+        command = [node(), str(program), url, session_id, json.dumps(closes)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         with process:
             cursors = _lines_of(process)
             wait_until(lambda: len(runtime.sessions.turns(session_id)) == 1, PATIENCE, "the first turn")
@@ -159,15 +174,52 @@ def test_its_client_goes_on_with_the_next_server(runtime: Runtime, tmp_path: Pat
             first.stop()
             agent_id = runtime.agents.list()[0].id
             runtime.agents.receive(agent_id, "Are you still there?")
+            refused = [cursors.get(timeout=PATIENCE) for _ in range(2)]
             with Server(runtime, port=first.port, tokens=token):
                 code = process.wait(PATIENCE)
             while (cursor := cursors.get(timeout=PATIENCE)) is not None:
                 heard.append(cursor)
 
+    assert refused == [0, 0]
     assert code == 0
-    assert len(heard) > 20
-    assert heard == list(range(1, len(heard) + 1))
+    cursors_heard = [cursor for cursor in heard if cursor]
+    assert len(cursors_heard) > 20
+    assert cursors_heard == list(range(1, len(cursors_heard) + 1))
     assert len(runtime.sessions.turns(session_id)) == 2, "what was sent twice under one id happened once"
+
+
+def test_its_client_ends_when_it_can_only_be_refused(runtime: Runtime, tmp_path: Path) -> None:
+    program = tmp_path / "refused.mjs"
+    program.write_text(CLIENT + REFUSED)
+    with Server(runtime, tokens=["a-token-of-this-test"]) as server:
+        done = run(program, server.url.replace("http", "ws") + "/ws")
+
+    assert done.stdout.splitlines() == ["closed: 4401", "closed"]
+
+
+@pytest.mark.parametrize("target", ["es2022", "esnext"])
+def test_its_client_and_its_example_are_strict_typescript(tmp_path: Path, target: str) -> None:
+    compiler = Path(sys.prefix) / "node_modules" / ".bin" / "tsc"
+    if not compiler.exists():
+        pytest.skip("there is no TypeScript: `make typescript` installs it")
+    program = tmp_path / "client.ts"
+    program.write_text(f"{CLIENT}{EXAMPLE}export {{}};\n")
+
+    done = run(compiler, "--strict", "--noEmit", "--target", target, "--module", "esnext", str(program))
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def run(program: Path, *given: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in Node to its end."""
+    return subprocess.run(
+        [node(), str(program), *given],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def _lines_of(process: subprocess.Popen[str]) -> queue.Queue[int | None]:

@@ -24,7 +24,7 @@ from reenact.domain.events import (
     ToolCall,
     ToolResult,
 )
-from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 
 STARTED = MessageStart(message_id="m1")
 
@@ -36,15 +36,23 @@ said: st.SearchStrategy[StreamData] = st.one_of(
     st.builds(ThinkingDelta, text=words),
     st.builds(ThinkingEnd, signature=st.sampled_from([None, "signed"])),
     st.builds(
-        ToolCall, id=st.sampled_from([None, "call"]), name=st.just("bash"), input=st.sampled_from([{"a": 1}, "ls"])
+        ToolCall,
+        id=st.sampled_from([None, "call"]),
+        name=st.just("bash"),
+        input=st.sampled_from([{"a": 1}, "ls", None]),
     ),
-    st.builds(InputJsonDelta, partial_json=words),
+    st.builds(InputJsonDelta, id=st.sampled_from([None, "call"]), partial_json=st.sampled_from(["", "{", "}", "{}"])),
     st.builds(ToolResult, result=words),
     st.builds(MessageDelta, usage=st.sampled_from([{"output_tokens": 1}, {"output_tokens": 9}])),
     st.builds(Interrupted, reason=st.just("user")),
 )
 ends: st.SearchStrategy[StreamData] = st.one_of(
-    st.builds(MessageStop, stop_reason=st.sampled_from(["end_turn", "max_tokens"])),
+    st.builds(
+        MessageStop,
+        stop_reason=st.sampled_from(["end_turn", "max_tokens"]),
+        stop_sequence=st.sampled_from([None, "END"]),
+        stop_details=st.sampled_from([None, StopDetails(category="bio", explanation="No.")]),
+    ),
     st.builds(StreamError, message=st.just("broken")),
 )
 streams = st.builds(
@@ -141,8 +149,53 @@ def test_a_tool_call_ends_a_thought() -> None:
     assert [event.event_type for event in published][-2:] == ["thinking_end", "tool_call"]
 
 
+@pytest.mark.parametrize(
+    ("pieces", "arguments"),
+    [
+        (['{"a"', ": 1}"], {"a": 1}),
+        ([""], {}),
+        ([], {}),
+        (['{"a": '], None),
+        (["[1]"], None),
+        (['{"a": 99999999999999999999999}'], None),
+    ],
+)
+@pytest.mark.parametrize(
+    "then", [MessageStop(stop_reason="tool_use"), TextDelta(text="so"), ToolCall(id="d", name="x", input={})]
+)
+def test_the_input_of_a_call_may_follow_in_pieces(
+    pieces: list[str], arguments: dict[str, object] | None, then: StreamData
+) -> None:
+    deltas = [InputJsonDelta(id=id_, partial_json=piece) for id_, piece in zip(("c", None), pieces, strict=False)]
+
+    published, answer = heard(ToolCall(id="c", name="bash"), *deltas, then)
+
+    whole = [] if arguments is None else [ToolCall(id="c", name="bash", input=arguments)]
+    assert published == [STARTED, *deltas, *whole, then]
+    blocks = [block for block in answer.blocks if isinstance(block, ToolUseBlock) and block.id == "c"]
+    assert blocks == ([] if arguments is None else [ToolUseBlock("c", "bash", arguments)])
+
+
+def test_pieces_of_another_call_are_not_taken_for_those_of_this_one() -> None:
+    _, answer = heard(
+        ToolCall(id="c", name="bash"),
+        InputJsonDelta(id="d", partial_json='{"b": 2}'),
+        MessageStop(stop_reason="tool_use"),
+    )
+
+    assert answer.blocks == (ToolUseBlock("c", "bash", {}),)
+
+
+@pytest.mark.parametrize("given", [None, "", " "])
+def test_a_call_without_an_id_is_published_with_the_one_it_is_recorded_with(given: str | None) -> None:
+    published, answer = heard(TextDelta(text="Hi"), ToolCall(id=given, name="bash", input="ls"))
+
+    assert published[2:] == [ToolCall(id="m1_1", name="bash", input="ls")]
+    assert answer.blocks[1] == ToolUseBlock("m1_1", "bash", {"input": "ls"})
+
+
 def test_an_input_that_is_no_object_becomes_one() -> None:
-    assert heard(ToolCall(name="bash", input="ls"))[1].blocks == (ToolUseBlock("", "bash", {"input": "ls"}),)
+    assert heard(ToolCall(name="bash", input="ls"))[1].blocks == (ToolUseBlock("m1_0", "bash", {"input": "ls"}),)
 
 
 def test_usage_replaces_what_was_said_before() -> None:
@@ -184,6 +237,7 @@ def test_what_was_published_adds_up_to_the_answer(stream: list[StreamData]) -> N
 
     assert (gathered.message_id, gathered.model, gathered.blocks) == (live.message_id, live.model, live.blocks)
     assert (gathered.usage, gathered.stop_reason, gathered.error) == (live.usage, live.stop_reason, live.error)
+    assert (gathered.stop_sequence, gathered.stop_details) == (live.stop_sequence, live.stop_details)
 
 
 @given(streams, st.integers(0, 20))

@@ -8,29 +8,29 @@ import pytest
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
 from reenact.actors.kernel import ActorSystem
-from reenact.actors.outside import OutsideLoop
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.testing import FakeMessagesAPI
 from tests.kernel.memory import MemoryJournal
 
 
 @pytest.fixture
-def outside() -> Iterator[OutsideLoop]:
-    loop = OutsideLoop()
+def outside() -> Iterator[EventLoopThread]:
+    loop = EventLoopThread()
     yield loop
     loop.close()
 
 
 @pytest.fixture
-def system() -> Iterator[ActorSystem]:
+def system(outside: EventLoopThread) -> Iterator[ActorSystem]:
     journal = MemoryJournal()
-    system = ActorSystem(journal)
+    system = ActorSystem(journal, event_loop=outside)
     yield system
     system.close()
     journal.close()
 
 
 @pytest.fixture
-def config(system: ActorSystem, outside: OutsideLoop) -> EnvironmentConfig:
+def config(system: ActorSystem, outside: EventLoopThread) -> EnvironmentConfig:
     return EnvironmentConfig(
         agent_id="agt_1",
         session_id="ses_1",

@@ -25,7 +25,7 @@ from reenact.domain.events import (
 )
 from reenact.domain.messages import Said, TextBlock
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 HELLO = (Said("user", (TextBlock("Hello"),)),)
 
 

@@ -26,11 +26,11 @@ from reenact.actors.environment.claude import (
     ClaudeEnvironmentFactory,
 )
 from reenact.actors.environment.models import DEFAULT_MODEL
-from reenact.actors.outside import OutsideLoop
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.answer import Complete
 from reenact.domain.errors import ConfigurationError, LLMError
 from reenact.domain.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
-from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.messages import OpaqueBlock, Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.testing import FakeError, FakeMessagesAPI, FakeReply
 from tests.environment.support import HELLO, PATIENCE, Bus, until
 
@@ -231,6 +231,55 @@ def test_a_refusal_that_will_not_change_is_not_asked_for_again(
     assert len(api.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("text/event-stream", 200), ("text/event-stream; charset=utf-8", 529), ("text/plain", 200), ("", 200)],
+)
+def test_an_error_in_json_keeps_its_words_whatever_it_is_labelled_as(
+    kind: str, status: int, api: FakeMessagesAPI
+) -> None:
+    api.script([FakeError(status, "overloaded_error", "come back later", content_type=kind)])
+
+    heard = (talk := Conversation(api, max_retries=0)).ask()
+
+    assert heard == [StreamError(type="overloaded_error", message="come back later", retryable=True)]
+    assert talk.waits == []
+
+
+SAMPLING: dict[str, Any] = {"temperature": 0.3, "extra": {"top_p": 0.9, "top_k": 5, "metadata": {"user_id": "u"}}}
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-6", "us.anthropic.claude-opus-4-5-20251101-v1:0", "my-own-model"])
+def test_a_model_that_takes_sampling_parameters_is_sent_them_under_the_version_that_has_them(
+    model: str, api: FakeMessagesAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert said(Conversation(api, model=model, **SAMPLING).ask()) == "Hello from the fake API!"
+
+    (request,) = api.requests
+    assert [request.body[name] for name in ("temperature", "top_p", "top_k")] == [0.3, 0.9, 5]
+    assert request.headers["anthropic-version"] == "2023-06-01"
+    assert "not sent" not in caplog.text
+
+
+@pytest.mark.parametrize("model", [DEFAULT_MODEL, "claude-opus-4-7", "anthropic.claude-opus-4-8", "claude-fable-5-2"])
+def test_sampling_parameters_are_left_out_for_a_model_that_takes_none_and_that_is_logged_once(
+    model: str, api: FakeMessagesAPI, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk = Conversation(api, model="claude-sonnet-4-6", **SAMPLING)
+
+    for _ in range(2):
+        assert said(talk.ask(model=model)).endswith("Hello from the fake API!")
+
+    for request in api.requests:
+        assert not {"temperature", "top_p", "top_k"} & request.body.keys()
+        assert request.body["metadata"] == {"user_id": "u"}
+        assert request.headers["anthropic-version"] == anthropic._constants.ANTHROPIC_API_VERSION
+    (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert warning == (
+        f"not sent, because {model} does not take them: temperature, top_p, top_k; remove them from LLMConfig"
+    )
+
+
 def test_attempts_come_to_an_end(api: FakeMessagesAPI) -> None:
     api.script([FakeError(529)] * 9)
 
@@ -274,6 +323,30 @@ def test_a_stop_reason_ends_the_message(reason: str, api: FakeMessagesAPI) -> No
     api.reply("so far", stop_reason=reason)
 
     assert Conversation(api).ask()[-1] == Complete(stop_reason=reason, content=(TextBlock("so far"),))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({"stop_reason": "stop_sequence", "stop_sequence": "\n\nEND"}, {"stop_sequence": "\n\nEND"}),
+        (
+            {"stop_reason": "refusal", "stop_details": {"type": "refusal", "category": "bio", "explanation": "No."}},
+            {"stop_details": StopDetails(category="bio", explanation="No.")},
+        ),
+        (
+            {"stop_reason": "refusal", "stop_details": {"type": "refusal", "category": None, "later": [1]}},
+            {"stop_details": StopDetails()},
+        ),
+    ],
+)
+def test_why_a_message_has_ended_is_told_with_its_end(
+    sent: dict[str, Any], told: dict[str, Any], api: FakeMessagesAPI, *, whole: bool
+) -> None:
+    api.reply("so far", whole=whole, **sent)
+
+    end = Complete(stop_reason=sent["stop_reason"], content=(TextBlock("so far"),), **told)
+    assert Conversation(api).ask()[-1] == end
 
 
 def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI) -> None:
@@ -501,7 +574,7 @@ def test_importing_reenact_does_not_load_the_sdk() -> None:
 
 
 def test_the_environments_of_a_factory_share_its_connections(
-    api: FakeMessagesAPI, config: EnvironmentConfig, outside: OutsideLoop, monkeypatch: pytest.MonkeyPatch
+    api: FakeMessagesAPI, config: EnvironmentConfig, outside: EventLoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[object] = []
     make = anthropic.AsyncAnthropic.__init__

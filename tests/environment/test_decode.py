@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 from reenact.actors.environment.claude_decode import MessageDecoder
 from reenact.actors.environment.sse import SseDecoder
 from reenact.actors.environment.wire import MalformedEventError, whole_message, wire_event
-from reenact.domain.answer import Complete
+from reenact.domain.answer import Answer, Complete, gather
 from reenact.domain.events import (
     InputJsonDelta,
     MessageDelta,
     MessageStart,
     StreamData,
+    StreamError,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -35,16 +37,20 @@ SEARCH: Json = {"type": "server_tool_use", "id": "s", "name": "web_search", "inp
 RESULT: Json = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"x": None}]}
 
 
-def opened(index: int, **block: object) -> Json:
-    return {"type": "content_block_start", "index": index, "content_block": block}
+def opened(index: int | None, **block: object) -> Json:
+    return {"type": "content_block_start", **_at(index), "content_block": block}
 
 
-def delta(index: int, kind: str, **fields: object) -> Json:
-    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+def delta(index: int | None, kind: str, **fields: object) -> Json:
+    return {"type": "content_block_delta", **_at(index), "delta": {"type": kind, **fields}}
 
 
-def closed(index: int) -> Json:
-    return {"type": "content_block_stop", "index": index}
+def closed(index: int | None) -> Json:
+    return {"type": "content_block_stop", **_at(index)}
+
+
+def _at(index: int | None) -> Json:
+    return {} if index is None else {"index": index}
 
 
 def near_end(reason: str = "end_turn", **usage: object) -> Json:
@@ -517,3 +523,127 @@ def test_a_call_of_the_server_s_own_that_is_never_closed_is_none() -> None:
     _, said = decoded(START, opened(0, **SEARCH), near_end("max_tokens"), STOP)
 
     assert said[-1] == Complete(stop_reason="max_tokens", content=())
+
+
+def call(index: int | None, id_: str) -> list[Json]:
+    start = opened(index, type="tool_use", id=id_, name="bash", input={})
+    return [start, delta(index, "input_json_delta", partial_json='{"a": 1}')]
+
+
+def text(index: int | None, words: str) -> list[Json]:
+    return [opened(index, type="text", text=""), delta(index, "text_delta", text=words)]
+
+
+OTHER: Json = {"type": "message_start", "message": {**START["message"], "id": "msg_2"}}
+T, U = (ToolUseBlock(id_, "bash", {"a": 1}) for id_ in "tu")
+MALFORMED: dict[str, tuple[list[Json], list[Block] | str]] = {
+    "text and a call at one index": ([*text(0, "Hi"), *call(0, "t"), closed(0)], [TextBlock("Hi"), T]),
+    "two calls at one index": ([*call(0, "t"), closed(0), *call(0, "u"), closed(0)], [T, U]),
+    "two calls at one index, both open": ([*call(0, "t"), *call(0, "u"), closed(0)], "before the call at index 0"),
+    "two calls at two indices, both open": ([*call(0, "t"), *call(1, "u"), closed(0)], "before the call at index 0"),
+    "no index anywhere": ([*text(None, "Hi"), *call(None, "t"), closed(None)], [TextBlock("Hi"), T]),
+    "pieces of a call without its index": ([call(0, "t")[0], call(None, "t")[1], closed(0)], "index None"),
+    "the same beginning twice": ([START, *text(0, "Hi"), START], [TextBlock("Hi")]),
+    "the beginning of another message": ([*text(0, "Hi"), OTHER, *text(0, "Ho")], "'msg_2' begins within"),
+    "a text that begins twice": ([text(0, "")[0], *text(0, "Hi"), closed(0)], [TextBlock(""), TextBlock("Hi")]),
+    "a call that begins twice": ([call(0, "t")[0], *call(0, "t"), closed(0)], "before the call at index 0"),
+    "pieces of a call that never began": ([call(0, "t")[1], closed(0)], "index 0, where none is open"),
+    "pieces of a call that has ended": ([*call(0, "t"), closed(0), call(0, "t")[1]], "index 0, where none is open"),
+    "pieces of a call in a text": ([*text(0, "Hi"), call(0, "t")[1]], "continues a block of type 'text'"),
+    "text in a call": ([*call(0, "t"), text(0, "Hi")[1], closed(0)], "continues a block of type 'tool_use'"),
+    "a thought in a text": ([*text(0, "Hi"), delta(0, "thinking_delta", thinking="hm")], "block of type 'text'"),
+    "text after the end of its block": (
+        [*text(0, "a"), closed(0), *call(1, "t"), closed(1), text(0, "b")[1]],
+        [TextBlock("a"), T, TextBlock("b")],
+    ),
+    "two texts in turns": (
+        [*text(0, "a"), *text(1, "b"), text(0, "c")[1]],
+        [TextBlock("a"), TextBlock("b"), TextBlock("c")],
+    ),
+    "the end of a block that never began": ([closed(4), *text(0, "Hi")], [TextBlock("Hi")]),
+}
+
+
+def answered(*events: Json) -> tuple[list[StreamData], Answer]:
+    """Return what is published of the stream, and the answer that is recorded; a contradiction fails it."""
+    answer, published = Answer(lambda: "new"), list[StreamData]()
+
+    def publish(event: object) -> None:
+        assert isinstance(event, StreamData)
+        published.extend(answer.accept(event))
+
+    decoder = MessageDecoder(publish)
+    try:
+        for event in events:
+            wired = wire_event(event["type"], json.dumps(event).encode())
+            if wired is not None:
+                decoder.take(wired)
+    except MalformedEventError as error:
+        publish(StreamError(message=str(error)))
+    return published, answer
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_stream_that_contradicts_itself_is_an_error_unless_it_is_clear_what_it_means(case: str) -> None:
+    events, outcome = MALFORMED[case]
+
+    published, answer = answered(START, *events, near_end(), STOP)
+
+    if isinstance(outcome, str):
+        assert answer.error is not None
+        assert outcome in answer.error.message
+    else:
+        assert answer.blocks == tuple(outcome)
+    assert as_heard(gather(published).blocks) == as_heard(answer.blocks)
+
+
+indices = st.sampled_from([0, 0, 1, None])
+wire_events = st.one_of(
+    st.sampled_from([START, OTHER, near_end("tool_use"), near_end("max_tokens")]),
+    st.builds(opened, indices, type=st.just("text"), text=st.sampled_from(["", "so"])),
+    st.builds(opened, indices, type=st.just("thinking"), thinking=st.sampled_from(["", "hm"])),
+    st.builds(
+        opened,
+        indices,
+        type=st.just("tool_use"),
+        id=st.sampled_from("tu"),
+        name=st.just("bash"),
+        input=st.sampled_from([{}, {"b": 2}]),
+    ),
+    st.builds(opened, indices, **{name: st.just(value) for name, value in SEARCH.items()}),
+    st.builds(opened, indices, **{name: st.just(value) for name, value in RESULT.items()}),
+    st.builds(delta, indices, st.just("text_delta"), text=st.sampled_from(["a", "b"])),
+    st.builds(delta, indices, st.just("thinking_delta"), thinking=st.sampled_from(["x", "y"])),
+    st.builds(delta, indices, st.just("signature_delta"), signature=st.just("sig")),
+    st.builds(delta, indices, st.just("input_json_delta"), partial_json=st.sampled_from(["{", "}", '{"a": 1}'])),
+    st.builds(closed, indices),
+    st.builds(closed, indices),
+)
+
+
+@given(st.lists(wire_events, max_size=14))
+def test_whatever_a_stream_says_what_is_recorded_is_what_was_published(events: list[Json]) -> None:
+    published, answer = answered(START, *events, near_end(), STOP)
+
+    assert answer.finished
+    assert as_heard(gather(published).blocks) == as_heard(answer.blocks)
+    said = "".join(event.text for event in published if isinstance(event, TextDelta))
+    assert "".join(block.text for block in answer.blocks if isinstance(block, TextBlock)) == said
+
+
+def as_heard(blocks: Sequence[Block]) -> list[tuple[str, object]]:
+    """Return what deltas tell of the blocks: where one text ends and the next begins is not among it."""
+    heard: list[tuple[str, object]] = []
+    for block in blocks:
+        match block:
+            case TextBlock(text=text) if heard and heard[-1][0] == "text":
+                heard[-1] = ("text", f"{heard[-1][1]}{text}")
+            case TextBlock(text=text) if text:
+                heard.append(("text", text))
+            case ThinkingBlock(thinking=thinking) if thinking:
+                heard.append(("thinking", thinking))
+            case ToolUseBlock():
+                heard.append((block.id, block.input))
+            case _:
+                pass
+    return heard

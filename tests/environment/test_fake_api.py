@@ -213,6 +213,29 @@ def test_what_the_api_would_refuse_is_refused(body: object, complaint: str, api:
     assert complaint in refused.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("field", ["temperature", "top_p", "top_k"])
+@pytest.mark.parametrize(
+    ("version", "model", "complaint"),
+    [
+        ("2026-10-21", "claude-sonnet-4-6", "{field}: Extra inputs are not permitted"),
+        ("2026-10-21", "claude-sonnet-5", "{field}: Extra inputs are not permitted"),
+        ("2023-06-01", "claude-opus-4-7", "`{field}` is deprecated for this model."),
+        ("2023-06-01", "claude-sonnet-4-6", None),
+    ],
+)
+def test_sampling_parameters_are_taken_by_old_versions_for_old_models(
+    field: str, version: str, model: str, complaint: str | None, api: FakeMessagesAPI
+) -> None:
+    answer = post(api, {**QUESTION, "model": model, field: 0.5}, {"x-api-key": "k", "anthropic-version": version})
+
+    if complaint is None:
+        assert answer.status_code == 200
+    else:
+        assert answer.status_code == 400
+        error = {"type": "invalid_request_error", "message": complaint.format(field=field)}
+        assert answer.json() == {"type": "error", "error": error}
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -12,7 +12,7 @@ import pytest
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, LLMDriver, OnEvent
 from reenact.actors.environment.model import ModelEnvironment, ProviderEnvironmentFactory
-from reenact.actors.outside import OutsideLoop
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import MessageStart, MessageStop, StreamData, StreamError, TextDelta
 from reenact.domain.messages import Said, TextBlock
@@ -369,18 +369,7 @@ def test_disposing_ends_what_is_under_way_and_closes_the_driver(config: Environm
     assert bus.handlers == {}
 
 
-def test_an_environment_that_was_never_used_is_disposed_of_without_starting_the_loop(
-    config: EnvironmentConfig,
-) -> None:
-    environment, _ = around(Driver(), config)
-
-    environment.dispose()
-    config.system.close()
-
-    assert "reenact-outside" not in {thread.name for thread in threading.enumerate()}
-
-
-def test_the_end_of_the_loop_closes_the_driver_too(config: EnvironmentConfig, outside: OutsideLoop) -> None:
+def test_the_end_of_the_loop_closes_the_driver_too(config: EnvironmentConfig, outside: EventLoopThread) -> None:
     environment, bus = around(driver := Driver(), config)
     bus.answer("trn_1")
 
@@ -390,7 +379,7 @@ def test_the_end_of_the_loop_closes_the_driver_too(config: EnvironmentConfig, ou
     assert driver.closed.is_set()
 
 
-def test_what_is_heard_after_the_end_is_ignored(config: EnvironmentConfig, outside: OutsideLoop) -> None:
+def test_what_is_heard_after_the_end_is_ignored(config: EnvironmentConfig, outside: EventLoopThread) -> None:
     environment, bus = around(Driver(), config)
     handlers = dict(bus.handlers)
     environment.dispose()
@@ -403,7 +392,9 @@ def test_what_is_heard_after_the_end_is_ignored(config: EnvironmentConfig, outsi
     assert bus.events("trn_1") == []
 
 
-def test_a_turn_that_starts_once_the_loop_has_ended_is_ignored(config: EnvironmentConfig, outside: OutsideLoop) -> None:
+def test_a_turn_that_starts_once_the_loop_has_ended_is_ignored(
+    config: EnvironmentConfig, outside: EventLoopThread
+) -> None:
     environment, bus = around(Driver(), config)
     outside.close()
 

@@ -83,7 +83,7 @@ def test_a_request_carries_what_was_configured() -> None:
 
 
 def test_what_is_asked_for_goes_before_what_is_configured() -> None:
-    request = asked(LLMConfig(model="configured", temperature=0.5), model="asked", max_tokens=5, system=" ")
+    request = asked(LLMConfig(model="claude-sonnet-5", temperature=0.5), model="asked", max_tokens=5, system=" ")
 
     assert (request["model"], request["max_tokens"], request["temperature"]) == ("asked", 5, 0.5)
     assert not {"system", "tools", "tool_choice", "thinking", "output_config", "stop_sequences"} & request.keys()

@@ -17,7 +17,7 @@ from tests.reliability.tap import Tap, TapFactory
 from tests.reliability.truth import deltas_of, kept, taken
 from tests.runtime.witness import copy_files, journal_of
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 HEARTBEAT = 0.25
 """Seconds of silence after which a client takes the server for gone."""
 

@@ -15,7 +15,7 @@ from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, 
 
 Listed = TypeVar("Listed")
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which what was waited for is not going to happen."""
 
 FOR_EVER = 3_600_000

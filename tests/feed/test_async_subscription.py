@@ -19,7 +19,7 @@ from reenact.domain.events import Envelope
 from tests.feed.book import Book, deleted
 from tests.feed.test_subscription import cursors, say
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 T = TypeVar("T")
 
 

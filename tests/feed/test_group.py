@@ -329,6 +329,32 @@ def test_all_end_when_the_feed_closes_and_have_what_was_published(book: Book, fe
     run(story)
 
 
+def test_one_who_listens_to_some_sessions_is_given_no_other_s_events_and_misses_none_elsewhere(
+    book: Book, feed: Feed
+) -> None:
+    for session_id in ("s", "other"):
+        say(book, feed, session_id, "before")
+
+    async def story() -> None:
+        group = opened(feed)
+        given = Given(group)
+        await group.add_listener("1", None, {"s": 1, "other": 0}, ("s",))
+        for words in ("a", "b"):
+            say(book, feed, "other", words)
+            tell(book, feed, words)
+            say(book, feed, "s", words)
+        await given.until(lambda: given.cursors("1")[-1:] == [4])
+        with pytest.raises(SessionNotFoundError):
+            await group.add_listener("2", None, {}, ("",))
+        group.close()
+
+        assert {event.context.session_id for event in given.events["1"]} == {"s"}
+        assert given.cursors("1") == [2, 3, 4]
+        assert given.ended == {}
+
+    run(story)
+
+
 def test_one_without_subscriptions_hears_that_the_feed_closes(feed: Feed) -> None:
     async def story() -> None:
         group = opened(feed)

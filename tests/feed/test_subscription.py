@@ -17,7 +17,7 @@ from reenact.domain.events import Envelope
 from reenact.testing import wait_until
 from tests.feed.book import HOUR, Book, deleted, deltas
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def say(book: Book, feed: Feed, *texts: str) -> None:

@@ -16,6 +16,7 @@ ALLOWED = {
     "dataclasses",
     "datetime",
     "decimal",
+    "difflib",
     "enum",
     "functools",
     "hashlib",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import new_class
 
 import msgspec
 import pytest
@@ -97,10 +98,51 @@ def test_a_stored_name_is_never_imported() -> None:
     assert name not in sys.modules
 
 
-@pytest.mark.parametrize("state", [b"", b"\xc1", b"\x92\x05", msgspec.msgpack.encode([5, ["seven"]])])
+@pytest.mark.parametrize(
+    "state", [b"", b"\xc1", b"\x92\x05", b"\x92\x05\x91\xa2\xda0", msgspec.msgpack.encode([5, ["seven"]])]
+)
 def test_damaged_bytes_are_no_event(state: bytes) -> None:
     with pytest.raises(LogUnusableError, match="added:1"):
         CODEC.decode("added:1", state)
+
+
+@pytest.mark.parametrize("option", ["frozen", "array_like"])
+def test_a_class_of_events_that_change_is_not_made(option: str) -> None:
+    with pytest.raises(TypeError, match=f"Changing is an event, which never changes: leave .*{option}=False"):
+        new_class("Changing", (Event,), {option: False})
+
+
+class Renamed(msgspec.Struct, frozen=True, array_like=True):
+    amount: str
+    note: str
+
+
+def in_words(fields: Fields) -> Fields:
+    return [*map(str, fields)]
+
+
+@pytest.mark.parametrize(
+    ("form", "stored", "says"),
+    [
+        (
+            StoredForm("added", Renamed),
+            ["seven", 7],
+            r"fit Renamed\(amount, note\): Expected `str`, got `int` - at `note`; .*Stored\(Renamed, version=2, upcast",
+        ),
+        (StoredForm("added", Renamed), ["seven"], r"at least length 2.*Stored\(Renamed, version=2"),
+        (StoredForm("added", Renamed, 2, {1: in_words}), ["seven"], "upcast to version 2 does not make Renamed"),
+    ],
+    ids=["another type", "a field more", "an upcast that does not do"],
+)
+def test_a_class_that_was_changed_without_a_version_is_told_from_damage(
+    form: StoredForm, stored: list[object], says: str
+) -> None:
+    codec = EventCodec([form])
+
+    with pytest.raises(LogUnusableError, match=says):
+        codec.decode("added:1", msgspec.msgpack.encode([5, stored]))
+    with pytest.raises(LogUnusableError, match="the log is damaged: restore a copy of it"):
+        codec.decode(form.topic, msgspec.msgpack.encode([5, stored])[:-1])
 
 
 def test_what_an_upcast_raises_is_a_damaged_event() -> None:

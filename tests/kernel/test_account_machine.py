@@ -90,7 +90,7 @@ class AccountMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(IDS))
     def stop(self, name: str) -> None:
-        future = self.system.dismiss((Account, name))
+        future = self.system._dismiss((Account, name))
         self.models[name].waiting.append(Sent(None, future))
         self._settle(name)
 

@@ -98,7 +98,7 @@ def test_thousands_stop_at_once_by_themselves(journal: MemoryJournal) -> None:
         accounts = [system.actor(Account, str(number)) for number in range(MANY)]
         for account in accounts:
             account.tell(Deposit(1))
-        stops = [system.dismiss((Account, account.id)) for account in accounts]
+        stops = [system._dismiss((Account, account.id)) for account in accounts]
         for stop in stops:
             stop.get(timeout=20)
 
@@ -220,10 +220,10 @@ def test_an_actor_cannot_close_the_system_and_the_system_goes_on(home: Nursery, 
 
 
 def test_nothing_is_started_after_closing(home: Nursery) -> None:
-    before = threads_of_ours()
     stopped: list[str] = []
     person = home.system.actor(home.person(), "a")
     home.system.close()
+    before = threads_of_ours()
 
     for start in (lambda: home.system.start(Echo), lambda: home.system.start(Listening, stopped)):
         with pytest.raises(RuntimeClosedError):
@@ -330,7 +330,7 @@ def test_an_actor_may_ask_others_while_the_system_closes(home: Nursery) -> None:
     reply = person.ask_future(Do(ask))
     closing = threading.Thread(target=home.system.close)
     closing.start()
-    wait_until(lambda: not home.system.rests())
+    wait_until(lambda: not home.system._rests())
     held.set()
     closing.join(10)
 

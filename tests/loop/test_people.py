@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reenact.loop import (
     AgentRuntime,
+    CallLLM,
     CallTool,
     InvalidStateError,
     NotResumableError,
     Policies,
     Policy,
     RequestHumanApprove,
+    Rule,
     from_json,
+    path,
     to_json,
 )
-from tests.loop.support import Play, Scripted, a_call
+from tests.loop.support import Play, Scripted, a_call, ask_about, run_call, run_calls, streaming
 
 PROMPT = {"type": "request_human_prompt", "prompt": "Why?", "metadata": {"urgent": True}}
 TOOL_USE = {"type": "tool_use", "id": "c1", "name": "tool", "input": {"x": 1}}
@@ -431,3 +435,58 @@ def test_only_what_is_a_state_can_be_decided_about() -> None:
 
     with pytest.raises(InvalidStateError):
         play.runtime.respond(nothing, "yes")
+
+
+@pytest.mark.parametrize("made_by", ["person", "runner", "batch"])
+def test_a_call_that_has_its_answer_cannot_be_handed_in_again_until_the_model_asks_for_it_again(made_by: str) -> None:
+    tool = Noted()
+    calls: dict[str, Any] = {
+        "person": [],
+        "runner": run_call(a_call("a")),
+        "batch": run_calls(a_call("a")),
+    }
+    model = streaming({"tool_calls": [a_call("a")]})
+    play = Play(Scripted([calls[made_by], CallLLM({})], tools={"tool": tool}), {"model_runtime": model})
+
+    play.step(a_call("a") if made_by == "person" else None)
+    play.state = from_json(to_json(play.state))
+    play.step(a_call("a"))
+
+    assert play.error.startswith("CallNotPendingError: call 'a' cannot be decided like that")
+    assert (play.event.refused, len(tool.calls), len(play.answers)) == (True, 1, 1)
+    while play.kinds[-1] != "llm_result":
+        play.step()
+    play.step(a_call("a"))
+    assert (play.kinds, len(tool.calls)) == (["tool_result"], 2)
+
+
+def test_policies_follow_links_as_those_of_a_runtime_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "secret")
+    monkeypatch.chdir(tmp_path / "work")
+    rules = (Rule({"path": path(f"{tmp_path}/secret")}, "deny"), Rule({"path": path(f"{tmp_path}/work/**")}, "allow"))
+    config = {"policies": {"tool": Policy(rules=rules)}}
+    tool = Noted()
+
+    def play(name: str, *script: object) -> Play:
+        made = Play(
+            Scripted([*script, run_call(a_call(arguments={"path": name}))], tools={"tool": tool}),
+            config,
+        )
+        made.step()
+        return made
+
+    assert play("plain").kinds == ["tool_result"]
+    assert play("other/../plain").event.is_error is False
+    for name in ("link", f"{tmp_path}/work/link", "./x/../link"):
+        denied = play(name)
+        assert "was not run: rules[0] of its policy denies it" in denied.answers[0]
+        handed_in = Play(denied.agent, config)
+        handed_in.step(a_call(arguments={"path": name}))
+        assert handed_in.event.is_error
+    waiting_for = play("plain", ask_about(a_call(arguments={"path": "plain"})))
+    waiting_for.step(a_call(arguments={"path": "link"}))
+    assert waiting_for.kinds == ["tool_edited", "tool_result"]
+    assert "was not run with the edited arguments" in waiting_for.answers[0]
+    assert len(tool.calls) == 2

@@ -25,6 +25,10 @@ class AuditedList(ListLog):
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[Feed]:
         raise NotImplementedError  # nobody here asks for it
 
+    def nearest(self, position: int, *, backwards: bool = False) -> int | None:
+        positions = [row.position for row in self.rows if backwards == (row.position <= position)]
+        return max(positions, default=None) if backwards else min(positions, default=None)
+
     def find(
         self,
         *,

@@ -18,7 +18,7 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from reenact.domain.session import (
     Approve,
     BranchSession,
@@ -408,6 +408,8 @@ so_fars = st.builds(
     usage=_usage,
     model=_models,
     failure=st.sampled_from([None, None, Failure("overloaded_error", "busy", retryable=True)]),
+    stop_sequence=st.sampled_from([None, "END"]),
+    stop_details=st.sampled_from([None, StopDetails(category="bio", explanation="No.")]),
 )
 asking = st.builds(
     SoFar,

@@ -41,7 +41,7 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Stage
-from reenact.domain.messages import Message, ToolUseBlock, instant
+from reenact.domain.messages import Message, StopDetails, ToolUseBlock, instant
 from reenact.domain.session import BranchPoint, SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from tests.projections.histories import Recorded, lineage, stream_of
 
@@ -65,6 +65,8 @@ class Turn(NamedTuple):
     steps: int
     model: str | None
     cost: float | None
+    stop_sequence: str | None
+    stop_details: StopDetails | None
 
 
 def of(rows: Rows, kind: type[E]) -> Iterator[tuple[Recorded, E]]:
@@ -229,6 +231,8 @@ def _turn(mine: Rows, turn_id: str, message_id: str) -> Turn:
         begun + steps,
         models[-1] if models else None,
         _cost(mine, turn_id) if end is None else end.cost,
+        None if end is None else end.stop_sequence,
+        None if end is None else end.stop_details,
     )
 
 

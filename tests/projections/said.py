@@ -74,4 +74,6 @@ def said_of(answer: AnswerRecorded) -> Iterator[EventData]:
                 pass
     yield MessageDelta(usage=answer.usage)
     if not answer.partial:
-        yield MessageStop(stop_reason=answer.stop_reason)
+        yield MessageStop(
+            stop_reason=answer.stop_reason, stop_sequence=answer.stop_sequence, stop_details=answer.stop_details
+        )

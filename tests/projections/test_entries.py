@@ -17,12 +17,13 @@ from reenact.domain.messages import instant
 from reenact.domain.plain import is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
-from reenact.projections.audit import entries
+from reenact.projections.audit import api, entries
 from reenact.projections.audit.entries import Filter, LogEntry, entries_of, entry_at, follow, last_entries
 from tests.projections.audited import NAMES, AuditedList, played
 from tests.projections.histories import START, Recorded, Step, lineage, steps
 
 ANY = Filter()
+SIZES = ((entries, "_PAGE"), (api, "STRETCH"), (entries, "_KNOWN"))
 filters = st.builds(
     Filter,
     session=st.sampled_from([None, None, "a", "b", "nobody"]),
@@ -106,8 +107,8 @@ def test_what_is_listed_is_what_a_naive_reading_of_the_log_finds_in_both_directi
     expected = naive(log.rows, wanted)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, size in zip(("_PAGE", "_STRETCH", "_KNOWN"), sizes, strict=True):
-            patch.setattr(entries, name, size)
+        for (module, name), size in zip(SIZES, sizes, strict=True):
+            patch.setattr(module, name, size)
         forwards = list(entries_of(log, wanted))
         backwards = list(entries_of(log, wanted, backwards=True))
         last = last_entries(log, wanted, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import traceback
 from collections.abc import Generator, Sequence
@@ -83,6 +84,21 @@ def test_every_answer_is_what_a_naive_reading_of_the_history_gives_wherever_it_e
         for container_id in "xyz":
             expected = [session for session in naive.sessions(rows) if session.container_id == container_id]
             assert model.sessions_of(container_id) == expected
+        every = naive.sessions(rows)[::-1]
+        for container_id, waiting in itertools.product((None, *"xyz"), (None, True, False)):
+            wanted = [
+                one
+                for one in every
+                if container_id in (None, one.container_id) and waiting in (None, bool(naive.pending(rows, one.id)))
+            ]
+            for start, size in itertools.product(range(len(wanted) + 1), (1, 3)):
+                after = wanted[start - 1].id if start else None
+                page = model.sessions(size, after=after, container_id=container_id, waiting=waiting)
+                assert page == wanted[start : start + size]
+        for number, one in enumerate(every):
+            assert model.turn_began(f"t{number}") is None
+            for turn in () if one.origin is not None else naive.turns(rows, one.id):
+                assert model.turn_began(turn.id) in ((one.id, True), (one.id, False))
         for session_id in "abcdefg":
             assert [model.session(session_id)] == _by_id(naive.sessions(rows), session_id)
             assert model.messages(session_id) == naive.messages(rows, session_id)
@@ -101,7 +117,17 @@ def test_every_answer_is_what_a_naive_reading_of_the_history_gives_wherever_it_e
 
 def told(turns: Sequence[TurnInfo]) -> list[naive.Turn]:
     return [
-        naive.Turn(turn.id, turn.message_id, turn.outcome, turn.stop_reason, turn.steps, turn.model, turn.cost)
+        naive.Turn(
+            turn.id,
+            turn.message_id,
+            turn.outcome,
+            turn.stop_reason,
+            turn.steps,
+            turn.model,
+            turn.cost,
+            turn.stop_sequence,
+            turn.stop_details,
+        )
         for turn in turns
     ]
 
@@ -390,9 +416,15 @@ def test_an_id_that_is_no_unicode_names_nothing() -> None:
         assert model.container("\ud800") is None
 
 
-@pytest.mark.parametrize("name", [name for name, value in vars(questions).items() if isinstance(value, Statement)])
+QUESTIONS = {
+    **{name: value for name, value in vars(questions).items() if isinstance(value, Statement)},
+    **{f"NEWEST_SESSIONS{asked}": value for asked, value in questions.NEWEST_SESSIONS.items()},
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
 def test_no_question_scans_or_sorts_a_table(name: str) -> None:
-    question: Statement = getattr(questions, name)
+    question = QUESTIONS[name]
 
     with private() as engine, engine.connect() as connection:
         asked = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {question.sql}", (1,) * len(question.names))
@@ -440,4 +472,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (3, "7ecdf90c8c264bc7")
+    assert (VERSION, digest) == (4, "6347fa8a4e7e2c8d")

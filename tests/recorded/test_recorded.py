@@ -638,7 +638,7 @@ def test_an_environment_is_as_it_is_alone(path: Path, opened: Open) -> None:
     (exchange,) = read(str(path))
     assert isinstance(exchange, Exchange)
     assert (exchange.complete, [spoken.type for spoken in exchange.events]) == (False, ["text_delta"])
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "reenact-outside"], PATIENCE)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "reenact-loop"], PATIENCE)
 
 
 def test_nothing_but_the_setting_of_the_first_request_repeats(path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.reliability.splitter import Piece, Splitter
 T = TypeVar("T")
 Towards: TypeAlias = Literal["client", "server"]
 
-PATIENCE: Final = 10.0
+PATIENCE: Final = 60.0
 _CHUNK: Final = 65_536
 _AHEAD: Final = 16
 """So many chunks are read before they can be written; behind them the sender is held up, as by any network."""

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Final, Self
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-PATIENCE: Final = 30.0
+PATIENCE: Final = 60.0
 """Seconds after which a process is not going to do what was waited for."""
 
 _LISTENING: Final = re.compile(r"listening on (http://127\.0\.0\.1:(\d+))")

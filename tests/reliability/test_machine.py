@@ -388,7 +388,7 @@ def _data(type_: str, turn: int, number: int) -> dict[str, Any]:
         case "message_start":
             return {"message_id": str(number), "model": None}
         case "message_stop":
-            return {"stop_reason": str(number)}
+            return {"stop_reason": str(number), "stop_sequence": None, "stop_details": None}
         case _:
             data: dict[str, Any] = msgspec.to_builtins(
                 TurnCompleted(turn_id=f"{turn}", outcome="completed", duration=float(number))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -17,8 +16,8 @@ from websockets.typing import Subprotocol
 
 from reenact.domain import frames
 
-PATIENCE: Final = 20.0
-"""Seconds after which what was waited for is not going to come."""
+PATIENCE: Final = 60.0
+"""Seconds without a frame, after which what was waited for is not going to come."""
 
 Event: TypeAlias = dict[str, Any]
 _DECODER: Final = msgspec.json.Decoder(frames.FromServer)
@@ -149,11 +148,10 @@ class Wire:
 
         Raises:
             RefusedByServer: the server does not accept something that was sent.
-            TimeoutError: it has not become true within `timeout` seconds.
+            TimeoutError: it is not true, and no frame has come for `timeout` seconds.
         """
-        deadline = time.monotonic() + timeout
         while not condition():
-            self._take(_DECODER.decode(self._connection.recv(timeout=max(0.0, deadline - time.monotonic()))))
+            self._take(_DECODER.decode(self._connection.recv(timeout=timeout)))
 
     def _take(self, frame: frames.FromServer) -> None:
         match frame:

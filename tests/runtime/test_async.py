@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from reenact import (
+    AsyncActorSystem,
     AsyncRuntime,
     Image,
     InvalidMessageError,
@@ -21,6 +22,7 @@ from reenact import (
     SessionNotFoundError,
 )
 from reenact.events import Envelope
+from reenact.server import Server
 from reenact.testing import wait_until
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import PATIENCE
@@ -37,19 +39,83 @@ def run(story: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(bounded())
 
 
-@pytest.mark.parametrize("facade", ["containers", "images", "sessions", "agents"])
-def test_the_twin_has_the_same_methods_with_the_same_parameters(facade: str) -> None:
-    async def compare() -> None:
-        async with AsyncRuntime.in_memory() as twin:
-            runtime = twin._runtime
-            ours, theirs = getattr(runtime, facade), getattr(twin, facade)
-            names = [name for name in dir(ours) if not name.startswith("_")]
-            assert names
-            for name in names:
-                assert inspect.signature(getattr(ours, name)) == inspect.signature(getattr(theirs, name)), name
-                assert inspect.iscoroutinefunction(getattr(theirs, name)), name
+FACADES = frozenset({"containers", "images", "sessions", "agents", "turns", "events", "projections"})
+SETTINGS = "takes its settings as keywords, and returns what is awaited or entered"
+MADE_LATER = "returns at once what is awaited, entered or iterated over"
+AT_ONCE = "waits for nothing"
+INTERNAL = "is not for users"
+SUBSCRIBING = {
+    "events.on": AT_ONCE,
+    "events.on_all": AT_ONCE,
+    "events.stream": MADE_LATER,
+    "events.subscribe": MADE_LATER,
+}
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "AsyncRuntime": {
+        **dict.fromkeys(("open", "in_memory", "connect"), SETTINGS),
+        **SUBSCRIBING,
+        **dict.fromkeys(("feed", "default_image"), INTERNAL),
+        **dict.fromkeys(
+            ("projections.open", "projections.open_beside"), "opens tables on a log that no runtime writes"
+        ),
+        "projections.close": "the runtime closes them",
+        "projections.read": "is given a function, which is called with the connection on a thread",
+    },
+    "AsyncRemoteRuntime": {
+        **SUBSCRIBING,
+        "connect": "`AsyncRuntime.connect` returns it",
+        "default_image": INTERNAL,
+        **{f"events.{name}": INTERNAL for name in ("begin", "follow", "follow_unnamed", "raise_if_late", "timeout")},
+    },
+    "AsyncActorSystem": {
+        **dict.fromkeys(("open", "in_memory"), SETTINGS),
+        **dict.fromkeys(("actor", "live", "on_dead_letter", "register", "start"), AT_ONCE),
+        **dict.fromkeys(
+            ("alarms", "append", "clock", "event_loop", "letters", "pool", "residents", "timetable"), INTERNAL
+        ),
+    },
+}
+"""In what the asyncio twins differ, and why; all else is there by the same name, with the same parameters, awaited."""
 
-    run(compare)
+
+def differences(plain: object, twin: object) -> set[str]:
+    """Return the names of what the twin lacks, or has with other parameters, or does not have awaited."""
+    found: set[str] = set()
+    for name in (name for name in dir(plain) if not name.startswith("_")):
+        ours: Any = getattr(plain, name)
+        theirs: Any = getattr(twin, name, twin)
+        if name in FACADES and theirs is not twin:
+            found |= {f"{name}.{one}" for one in differences(ours, theirs)}
+        elif theirs is twin or (callable(ours) and not _is_awaited(ours, theirs)):
+            found.add(name)
+    return found
+
+
+def _is_awaited(ours: Callable[..., Any], theirs: Callable[..., Any]) -> bool:
+    parameters, same = (list(inspect.signature(one).parameters.values()) for one in (ours, theirs))
+    return parameters == same and inspect.iscoroutinefunction(theirs)
+
+
+def test_the_twins_differ_in_nothing_but_what_is_listed() -> None:
+    async def compare() -> dict[str, set[str]]:
+        async with AsyncRuntime.in_memory() as local, AsyncActorSystem.in_memory() as system:
+            with Server(local._runtime) as server:
+                async with AsyncRuntime.connect(server.url) as remote:
+                    pairs = ((local._runtime, local), (remote._remote, remote), (system._of, system))
+                    return {type(twin).__name__: differences(plain, twin) for plain, twin in pairs}
+
+    assert run(compare) == {name: set(listed) for name, listed in DIFFERENCES.items()}
+
+
+def test_a_twin_can_be_asked_how_it_is(path: Path, mock: GatedFactory) -> None:
+    async def story() -> tuple[int, int]:
+        async with AsyncRuntime.open(path, environment=mock) as runtime:
+            await runtime.containers.create(container_id="c")
+            await runtime.recover()
+            await runtime.check_ready(PATIENCE)
+            return runtime.position, runtime.lag
+
+    assert run(story) == (1, 0)
 
 
 def test_a_conversation_can_be_awaited(path: Path, mock: GatedFactory) -> None:
@@ -258,3 +324,27 @@ def test_a_handler_whose_loop_is_closed_before_it_runs_holds_nobody_up() -> None
     asyncio.run(runtime.close())
 
     assert not [thread for thread in threading.enumerate() if thread.name == "reenact-subscribers"]
+
+
+def test_a_coroutine_that_ends_another_handler_lets_it_hear_the_event_that_is_handled(mock: GatedFactory) -> None:
+    async def story() -> bool:
+        heard: list[str | None] = []
+        ends: list[Callable[[], None]] = []
+        twice = asyncio.Event()
+
+        async def end(_: Envelope) -> None:
+            await asyncio.sleep(0)
+            ends[0]()
+
+        async with AsyncRuntime.in_memory(environment=mock) as runtime:
+            runtime.events.on("turn_completed", end)
+            ends.append(runtime.events.on("turn_completed", lambda event: heard.append(event.context.turn_id)))
+            first = await runtime.ask("One")
+            second = await runtime.ask("Two", session=first.session_id)
+            runtime.events.on("container_created", lambda _: twice.set())
+            await runtime.containers.create()
+            await twice.wait()
+        assert second.turn_id != first.turn_id
+        return heard == [first.turn_id]
+
+    assert run(story)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from reenact import (
     AgentNotFoundError,
+    AsyncRuntime,
     ContainerNotFoundError,
     EnvironmentConfig,
     Image,
     ImageNotFoundError,
     InvalidInputError,
     InvalidMessageError,
+    LLMConfig,
+    ReenactError,
     Runtime,
     UnknownCommandError,
     UnknownEventTypeError,
@@ -158,6 +163,49 @@ def test_a_message_that_is_refused_creates_nothing(
 
     assert runtime.containers.list() == before
     assert runtime.agents.list() == []
+
+
+NEAR: list[tuple[Callable[[Runtime], object], str]] = [
+    (
+        lambda runtime: runtime.agents.receive("s", "Hello"),
+        r"'s' .*it is a session: sessions.run\('s'\) returns the id",
+    ),
+    (lambda runtime: runtime.agents.pending("s"), "it is a session"),
+    (lambda runtime: runtime.sessions.messages(runtime.sessions.run("s")), "it is an agent: its session is 's'"),
+    (lambda runtime: runtime.sessions.run(runtime.sessions.run("s")), "it is an agent: its session is 's'"),
+    (lambda runtime: runtime.events.on("turn_complete", print), r"\(did you mean 'turn_completed'\?\)"),
+    (lambda runtime: runtime.request("session_runs_request", {}), r"\(did you mean 'session_run_request'\?\)"),
+    (lambda _: make(Image, prompt="Be brief."), r"Image has no field 'prompt' \(did you mean 'system_prompt'\?\)"),
+    (lambda _: make(LLMConfig, apikey="x"), r"LLMConfig has no field 'apikey' \(did you mean 'api_key'\?\)"),
+    (AsyncRuntime, "use `async with AsyncRuntime.open"),
+    (lambda _: enter(AsyncRuntime.in_memory()), "entered by `async with`"),
+    (lambda _: asyncio.run(enter_awaited(Runtime.in_memory())), "entered by `with`; .* AsyncRuntime"),
+]
+
+
+def make(kind: Any, **fields: str) -> None:  # noqa: ANN401 - what no type checker takes
+    kind(**fields)
+
+
+def enter(opening: Any) -> None:  # noqa: ANN401 - likewise
+    with opening:
+        pytest.fail("it was entered")
+
+
+async def enter_awaited(runtime: Any) -> None:  # noqa: ANN401 - likewise
+    async with runtime:
+        pytest.fail("it was entered")
+
+
+@pytest.mark.parametrize("number", range(len(NEAR)))
+def test_a_near_miss_is_told_what_is_right(opened: Open, number: int) -> None:
+    runtime = opened()
+    furnish(runtime)
+    runtime.sessions.create("c", "i", session_id="s")
+    mistaken, says = NEAR[number]
+
+    with pytest.raises((ReenactError, TypeError), match=says):
+        mistaken(runtime)
 
 
 @pytest.mark.parametrize("bad", [None, 5, b"x", [], {}, "\ud800"])

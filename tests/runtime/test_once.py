@@ -35,7 +35,8 @@ from tests.runtime.conftest import Open, furnish
 from tests.runtime.deciding import RULES, Answer, Desk, agent_of, check
 from tests.runtime.witness import Ears, before_it_is_told, copy_files, journal_of
 
-GETTERS = {type_ for type_ in REQUESTS if type_.split("_")[1] in {"get", "list", "messages", "turns", "tool", "usage"}}
+READS = {"get", "list", "page", "messages", "turns", "tool", "usage", "locate"}
+GETTERS = {type_ for type_ in REQUESTS if type_.split("_")[1] in READS}
 
 SEND: list[Any] = [("t1", "send_email", {"to": "ann"})]
 PROMPT: list[Any] = [("t1", "ask_user", {"prompt": "Which colour?"})]

@@ -78,7 +78,9 @@ def test_a_result_that_finds_no_space_is_answered_as_unknown_once_there_is_some(
     check_runs(runtime, world)
 
 
-def test_a_result_that_the_log_refuses_once_ends_its_turn_and_the_agent_goes_on(runtime: Runtime, world: World) -> None:
+def test_a_result_that_the_log_refuses_once_ends_its_turn_and_the_agent_goes_on(
+    runtime: Runtime, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ears = Ears(runtime)
     agent = started(runtime, world, call("grind", 1), call("grind", 2))
     append, refused = runtime._system.append, threading.Event()
@@ -90,7 +92,7 @@ def test_a_result_that_the_log_refuses_once_ends_its_turn_and_the_agent_goes_on(
         else:
             append(step, done)
 
-    runtime._system.append = refuse_once
+    monkeypatch.setattr(runtime._system, "append", refuse_once)
     world.finish(world.running[0], "fine")
 
     (completed,) = ears.wait("turn_completed")

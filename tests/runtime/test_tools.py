@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reenact import (
+    AsyncRuntime,
     ConfigurationError,
     Image,
     Policies,
@@ -20,11 +21,13 @@ from reenact import (
     Runtime,
     Said,
     ToolResultBlock,
+    ToolUnavailableError,
     ToolUseBlock,
 )
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.tool import tool
 from reenact.domain.loop.matching import path
+from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
 from tests.runtime.conftest import Open
 from tests.runtime.witness import PATIENCE, Ears, at_every_commit, copy_files
@@ -456,3 +459,48 @@ def test_whenever_the_process_ends_a_resumed_turn_goes_on_to_its_end(
         again.close()
 
     assert len(copies) > 4
+
+
+def at_once(runtime: Runtime, _: Path) -> None:
+    runtime.agents.approve("c1")
+
+
+def by_request(runtime: Runtime, _: Path) -> None:
+    runtime.request("agent_approve_request", {"call_id": "c1"})
+
+
+def over_http(runtime: Runtime, _: Path) -> None:
+    with Server(runtime) as server, Runtime.connect(server.url) as remote:
+        remote.agents.approve("c1")
+
+
+def awaited(runtime: Runtime, path: Path) -> None:
+    async def approve() -> None:
+        async with await AsyncRuntime.open(path, environment=MockEnvironmentFactory()) as another:
+            await another.agents.approve("c1", arguments={"city": "Pisa"})
+
+    runtime.close()
+    asyncio.run(approve())
+
+
+@pytest.mark.parametrize("approve", [at_once, by_request, over_http, awaited])
+def test_a_call_whose_function_is_not_there_cannot_be_approved_and_goes_on_waiting(
+    opened: Open, path: Path, factory: MockEnvironmentFactory, approve: Callable[[Runtime, Path], None]
+) -> None:
+    factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Rome"})))
+    factory.set_scenario("weather")
+    first = opened(environment=factory)
+    agent = running(first, Image(id="i", tools=(get_weather,), policies={"get_weather": "required"}))
+    Ears(first).wait("turn_completed", turn_id=first.agents.receive(agent, "go"))
+    first.close()
+
+    without = opened(environment=factory)
+    with pytest.raises(ToolUnavailableError, match=r"get_weather cannot be approved: .* tools=") as refused:
+        approve(without, path)
+    without.close()
+
+    assert refused.value.tool == "get_weather"
+    runtime = opened(environment=factory, tools=[get_weather])
+    ears, (call,) = Ears(runtime), runtime.agents.pending()
+    ears.wait("turn_completed", turn_id=runtime.agents.approve(call))
+    assert '"city":"Rome"' in runtime.sessions.messages("s")[-1].text

@@ -23,7 +23,7 @@ from reenact.projections.audit.retrace import retrace
 from reenact.projections.queries import ReadModel
 from tests.domain.grammar import Grammar, Heard
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which what was waited for is not going to happen."""
 
 

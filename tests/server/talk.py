@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 from reenact.server import Server
 
 Json: TypeAlias = dict[str, Any]
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds after which what has not come will not come."""
 
 

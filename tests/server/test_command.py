@@ -191,7 +191,7 @@ def test_a_log_that_is_served_is_served_once(start: Start, environ: dict[str, st
         (("--origin", "*"), "origin"),
         (("--scenario", "nonsense"), "nonsense"),
         (("--max-turns", "0"), "--max-turns"),
-        (("--max-cost", "1"), "--price"),
+        (("--max-cost", "1", "--model", "of-my-own"), "--price"),
         (("--keep-deltas", "-1"), "--keep-deltas"),
         (("--keep-consumers", "nan"), "--keep-consumers"),
         (("--policy", "nowhere"), "nowhere"),
@@ -209,6 +209,9 @@ def test_what_cannot_be_served_is_said(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("REENACT_DB", str(tmp_path / "log.db"))
+
+    if "--max-cost" in arguments:  # the mock costs nothing
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-x")
 
     code = main(["serve", *arguments])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import random
 import socket
 import struct
@@ -15,8 +16,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from reenact.server import Server
+from reenact.server.reading import MOST_VALUES, has_too_many_values
 from reenact.testing import wait_until
-from tests.server.conftest import Serve
+from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import PATIENCE, Talk, all_of, greeted, handshake, plain, talking
 
 NONSENSE = [
@@ -339,12 +341,83 @@ def test_pings_and_pongs_are_read_no_faster_than_the_rate_allows(serve: Serve, f
 def test_who_asks_too_often_over_http_is_told_when_to_come_again(serve: Serve) -> None:
     server = serve(rate=0.5, burst=3)
 
-    answers = [httpx2.get(f"{server.url}/v1/containers") for _ in range(5)]
+    with httpx2.Client() as http:
+        answers = [http.get(f"{server.url}/v1/containers") for _ in range(5)]
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert answers[-1].json()["error"]["code"] == "too_many_requests"
     assert answers[-1].headers["retry-after"] == "2"
     assert httpx2.get(f"{server.url}/health").status_code == 200
+
+
+def test_a_client_without_a_token_is_counted_by_its_address(serve: Serve) -> None:
+    server = serve(rate=0.01, burst=3)
+
+    answers = [_get(server, f"made-up-{number}") for number in range(5)]
+
+    assert answers == [200, 200, 200, 429, 429]
+
+
+def test_who_tries_tokens_is_told_to_wait_and_who_has_one_is_not(serve: Serve) -> None:
+    server = serve(rate=0.01, burst=3, tokens=[TOKEN])
+
+    tried = [_get(server, f"not-the-token-{number}") for number in range(3)]
+    with plain(server) as connection:
+        connection.sendall(handshake(server, "Authorization: Bearer not-the-token-either"))
+        handshaken = all_of(connection).partition(b"\r\n")[0]
+
+    assert [*tried, _get(server, "not-the-token-3")] == [401, 401, 401, 429]
+    assert b"429" in handshaken
+    assert _get(server, TOKEN) == 200
+    with greeted(server, additional_headers={"Authorization": f"Bearer {TOKEN}"}) as talk:
+        assert talk.ask("container_list_request")["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        pytest.param(json.dumps({f"k{n}": n for n in range(MOST_VALUES // 2)}), False, id="names"),
+        pytest.param(json.dumps({f"k{n}": n for n in range(MOST_VALUES)}), True, id="too many names"),
+        pytest.param(
+            json.dumps({f"k{n}\\": '"' for n in range(MOST_VALUES)}), True, id="names that end in a backslash"
+        ),
+        pytest.param(json.dumps([[]] * (MOST_VALUES + 2)), True, id="too many lists"),
+        pytest.param(json.dumps([[]] * MOST_VALUES), False, id="lists"),
+        pytest.param(json.dumps(['[{"a": 1, "\\\\": 2},' * MOST_VALUES]), False, id="code in a string"),
+        pytest.param(json.dumps([","] * (MOST_VALUES // 2) + ["\\"]), False, id="strings of commas"),
+    ],
+)
+def test_a_message_has_so_many_names_and_values(text: str, is_refused: bool) -> None:  # noqa: FBT001
+    assert has_too_many_values(text.encode()) is is_refused
+
+
+def test_a_message_with_too_many_values_is_refused_and_the_connection_goes_on(talk: Talk, http: httpx2.Client) -> None:
+    data = {f"k{number}": number for number in range(MOST_VALUES)}
+    talk.say("request", request="container_create_request", data=data, id="r")
+
+    refused = talk.hear("error")
+    answer = http.post("/v1/containers", json=data)
+
+    assert (refused["id"], refused["code"]) == ("r", "too_large")
+    assert talk.ask("container_list_request")["error"] is None
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+
+
+def test_refused_handshakes_are_no_errors_in_the_log(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    server = serve(tokens=[TOKEN])
+    refused = {"Authorization: Bearer not-the-token": b"401", "Origin: http://elsewhere.example": b"403"}
+    for header, status in refused.items():
+        with plain(server) as connection:
+            connection.sendall(handshake(server, header))
+
+            assert status in all_of(connection).partition(b"\r\n")[0]
+    server.stop()
+
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def _get(server: Server, token: str) -> int:
+    return httpx2.get(f"{server.url}/v1/containers", headers={"Authorization": f"Bearer {token}"}).status_code
 
 
 def _answers(server: Server) -> bool:

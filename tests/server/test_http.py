@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import httpx2
@@ -93,6 +94,14 @@ def test_a_session_is_made_run_asked_and_deleted(http: httpx2.Client, runtime: R
     assert result(http.post(f"/v1/agents/{agent_id}/interrupt")) is None
     assert result(http.delete(f"/v1/agents/{agent_id}")) is None
     assert error(http.get(f"/v1/agents/{agent_id}")) == (404, "agent_not_found")
+    turn_id = sent["turn_id"]
+    assert result(http.get(f"/v1/turns/{turn_id}")) == {"turn_id": turn_id, "session_id": "s", "cursor": 3}
+    assert error(http.get("/v1/turns/trn_none")) == (404, "turn_not_found")
+    listed = [session["id"] for session in result(http.get("/v1/sessions?limit=1&waiting=false"))]
+    assert listed == [runtime.sessions.list()[0].id]
+    assert result(http.get("/v1/sessions?waiting=true")) == []
+    for wrong in ("limit=many", "limit=0", "waiting=maybe"):
+        assert error(http.get(f"/v1/sessions?{wrong}")) == (400, "invalid_input")
     assert result(http.delete("/v1/sessions/s")) is True
     assert result(http.delete("/v1/sessions/s")) is False
     assert error(http.get("/v1/sessions/s")) == (404, "session_not_found")
@@ -272,6 +281,20 @@ def test_a_page_of_large_events_ends_early_and_the_next_one_goes_on(
     assert len(pages) > 2
     assert cursors == list(range(1, len(cursors) + 1))
     assert all(page["cursor"] == page["events"][-1]["cursor"] for page in pages[:-1])
+
+
+def test_a_client_that_sends_a_body_that_is_too_large_to_its_end_is_told_so(server: Server) -> None:
+    size = 13_000_000
+    with plain(server) as connection:
+        head = f"POST /v1/containers HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\nContent-Length: {size}"
+        connection.sendall(f"{head}\r\n\r\n".encode() + b"x" * size)
+
+        connection.shutdown(socket.SHUT_WR)
+
+        answer = all_of(connection)
+
+    assert b"413" in answer.partition(b"\r\n")[0]
+    assert b"too_large" in answer
 
 
 def test_a_body_that_is_too_large_is_refused(serve: Serve) -> None:

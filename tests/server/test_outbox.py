@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 from reenact.domain.frames import Acked
 from reenact.server.counts import Counts
+from reenact.server.limits import Unread
 from reenact.server.outbox import BATCH, PACE, Followed, Outbox
 
 
@@ -38,8 +40,8 @@ class Socket:
         self._wanted = wanted
         self._has_them = asyncio.Event()
 
-    async def send(self, frame: bytes) -> None:
-        self.taken.append((asyncio.get_running_loop().time(), frame))
+    async def send(self, parts: Sequence[bytes]) -> None:
+        self.taken.append((asyncio.get_running_loop().time(), b"".join(parts)))
         if len(self.taken) >= self._wanted:
             self._has_them.set()
         await asyncio.sleep(0)
@@ -55,7 +57,7 @@ class Socket:
 def sending(size: int, socket: Socket, *, is_behind: bool = False) -> Outbox:
     followed = Followed("sub", "1")
     followed.told.set()
-    outbox = Outbox(Spring(size, is_behind=is_behind), socket.send, Counts())
+    outbox = Outbox(Spring(size, is_behind=is_behind), socket.send, Counts(), Unread())
     outbox.follow(followed)
     return outbox
 

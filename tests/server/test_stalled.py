@@ -16,6 +16,7 @@ import pytest
 
 from reenact import Runtime
 from reenact.server import Server
+from reenact.server.desk import LARGE_AT_ONCE
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
 from tests.server.conftest import Serve
 from tests.server.talk import PATIENCE, all_of, greeted, handshake, plain
@@ -154,7 +155,7 @@ def test_a_client_that_goes_on_reading_is_not_sent_away(serve: Serve, runtime: R
 def test_a_connection_whose_other_end_is_gone_ends(serve: Serve) -> None:
     server = serve(ping_interval=0.1)
     with stalled(server) as connection:  # it reads nothing, so it answers no ping
-        wait_until(lambda: _number(server, "reenact_connections") == 1, PATIENCE, "the connection")
+        wait_until(lambda: _number(server, "reenact_connections_total") == 1, PATIENCE, "the connection")
 
         wait_until(lambda: _number(server, "reenact_connections") == 0, PATIENCE, "its end")
         assert all_of(connection)
@@ -176,6 +177,50 @@ def test_answers_that_nobody_takes_are_not_made(server: Server, runtime: Runtime
         made = _carried_out(server)
 
     assert made <= 12
+
+
+@pytest.mark.parametrize("over", ["ws", "http"])
+def test_answers_that_nobody_takes_are_few_and_others_are_served(
+    server: Server, runtime: Runtime, session_id: str, over: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 4 * MIB
+    monkeypatch.setattr(server._service.unread, "_most", most)
+    runtime.request("message_send_request", {"session_id": session_id, "content": "x" * 2 * MIB})
+    wait_until(lambda: _ended(runtime, session_id), PATIENCE, "the turn")
+    unread: list[float] = []
+    with contextlib.ExitStack() as clients:
+        for number in range(8):
+            if over == "ws":
+                connection = clients.enter_context(stalled(server))
+                for n in range(4):
+                    data = {"session_id": session_id}
+                    ask = {"id": f"{number}-{n}", "request": "session_messages_request", "data": data}
+                    connection.sendall(_long(json.dumps({"type": "request", **ask})))
+            else:
+                connection = clients.enter_context(plain(server))
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                host = server.url.removeprefix("http://")
+                connection.sendall(f"GET /v1/sessions/{session_id}/messages HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        wait_until(lambda: _number(server, "reenact_unread_bytes") >= most, PATIENCE, "answers that nobody takes")
+        made = _carried_out(server)
+        with greeted(server) as other:
+            for _ in range(3):
+                assert other.ask("session_messages_request", session_id=session_id)["error"] is None
+                unread.append(_number(server, "reenact_unread_bytes"))
+
+    assert max(unread) < most + (LARGE_AT_ONCE + 1) * 2.1 * MIB
+    assert made <= most // (2 * MIB) + LARGE_AT_ONCE + 1, "of 8 clients' answers"
+
+
+def test_a_large_answer_is_taken_in_pieces(server: Server, runtime: Runtime, session_id: str) -> None:
+    content = "ж" * 3 * MIB  # pieces end within characters
+    runtime.request("message_send_request", {"session_id": session_id, "content": content})
+    with greeted(server) as talk:
+        answer = talk.ask("session_messages_request", session_id=session_id)
+
+    assert answer["result"][0]["content"][0]["text"] == content
+    answer = httpx2.get(f"{server.url}/v1/sessions/{session_id}/messages").json()
+    assert answer["result"][0]["content"][0]["text"] == content
 
 
 def test_pings_of_a_client_that_takes_no_answer_cost_no_memory(serve: Serve) -> None:

@@ -35,7 +35,7 @@ SLOW = (
 )
 """What takes the longest to import, and does nothing else."""
 INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Started:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -124,6 +124,54 @@ def test_what_a_machine_does_it_does_again() -> None:
 
     assert runs[0] == runs[1]
     assert runs[0].total() > 5
+
+
+@pytest.mark.parametrize("initial", [set[int](), list[int](), dict[int, int]()], ids=repr)
+def test_an_initial_state_that_evolve_changes_is_the_finding_and_each_example_begins_with_a_copy(
+    initial: set[int] | list[int] | dict[int, int],
+) -> None:
+    def change(state: Any, event: Deposited) -> Any:  # noqa: ANN401 - whatever `initial` is
+        if type(initial) is set:
+            state.add(event.amount)
+        elif type(initial) is dict:
+            state[event.amount] = event.amount
+        else:
+            state.append(event.amount)
+        return state
+
+    def deposit(_state: object, command: Deposit) -> list[Deposited]:
+        return [Deposited(command.amount)]
+
+    class Shared(EventSourcedActor[Any, Deposit, Deposited]):
+        events: ClassVar = {"deposited": Deposited}
+        decide = staticmethod(deposit)
+        evolve = staticmethod(change)
+
+    kind: type[AnyActor] = Shared
+    kind.initial = initial
+
+    class Wrong(ReplayMachine):
+        actor = kind
+        commands = st.builds(Deposit, st.integers(1, 3))
+
+    Wrong.TestCase.settings = settings(SETTINGS, phases=[Phase.generate, Phase.shrink], max_examples=5)
+
+    with pytest.raises(ReplayError, match=r"^evolve changes the state that it is given"):
+        Wrong.TestCase().runTest()
+
+
+def test_what_is_broken_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(ReplayMachine):
+        actor = Account
+        commands = commands
+
+        def make(self, context: ActorContext) -> AnyActor:
+            return Account(context, [])
+
+    Broken.TestCase.settings = settings(SETTINGS, max_examples=5)
+    Broken.TestCase().runTest()
+
+    assert [record.message for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")] == []
 
 
 def test_a_finding_ends_the_run_with_the_steps_that_led_to_it() -> None:

@@ -30,7 +30,7 @@ from reenact.domain import image
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.attachments import ImageBlock
 from reenact.domain.errors import ConfigurationError, RedactionError
-from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import Session, evolve
 from reenact.projections.audit.held import HeldLog
 from tests.projections.histories import World
@@ -69,7 +69,19 @@ def _around(secret: str) -> st.SearchStrategy[str]:
     )
 
 
-PLACES = ["message", "answer", "thought", "argument", "name", "result", "prompt", "container", "reason", "opaque"]
+PLACES = [
+    "message",
+    "answer",
+    "thought",
+    "argument",
+    "name",
+    "result",
+    "prompt",
+    "container",
+    "reason",
+    "opaque",
+    "stop",
+]
 
 
 def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
@@ -94,6 +106,10 @@ def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
             world.ask("a", ToolUseBlock("t1", "search", {"q": 1} if place == "result" else call))
             world.report("a", result={"found": [anything, text]} if place == "result" else "nothing")
             world.answer("a", answer)
+        case "stop":
+            details = StopDetails(category=text, explanation=text)
+            world.say("a", "hm?")
+            world.answer("a", msgspec.structs.replace(answer, stop_sequence=text, stop_details=details))
         case "prompt":
             world.register_image("i", image.Definition("i", system_prompt=text))
         case "container":
@@ -155,6 +171,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "prompt": ("image-registered.definition.system_prompt",),
     "container": ("container-created",),
     "reason": ("*.failure.message",),
+    "stop": ("answer-recorded.stop_details", "turn-completed.stop_sequence"),
 }
 
 

@@ -15,8 +15,10 @@ from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, failure, outcome_of, told
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within
 from reenact.actors.environment.tools.tool import AnyTool, is_tool, tool
-from reenact.domain.errors import ConfigurationError, ReenactError
-from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
+from reenact.domain.errors import ConfigurationError, ReenactError, ToolUnavailableError
+from reenact.domain.loop.policy import Policies
+from reenact.domain.loop.policy_names import names_in, nearest, unknown_names
+from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, remote_prefix
 
 _log: Final = logging.getLogger("reenact.tools")
 
@@ -46,10 +48,13 @@ class Toolbox:
 
     Takes tools, plain functions, MCP servers, connections to such that others may use as well, and specs of tools whose
     functions are not there: these are told to the model, and a call of one is answered with an error. `max_output` is
-    in bytes of text, of one result.
+    in bytes of text, of one result. If a tool that `policies` name turns out not to be among those of its server, the
+    server's tools that they do not name are not run: one of them may be meant.
     """
 
-    def __init__(self, tools: Iterable[Offered] = (), *, max_output: int = MAX_OUTPUT) -> None:
+    def __init__(
+        self, tools: Iterable[Offered] = (), *, max_output: int = MAX_OUTPUT, policies: Policies | None = None
+    ) -> None:
         """Take the tools.
 
         Raises:
@@ -61,6 +66,8 @@ class Toolbox:
         self._connections: dict[str, MCPConnection] = {}
         self._own: list[MCPConnection] = []
         self._told: dict[str, str] = {}
+        self._policies = policies or Policies()
+        self._unheld: dict[str, str] = {}
         for one in tools:
             self._take(one)
 
@@ -74,6 +81,11 @@ class Toolbox:
     def get(self, name: str) -> Runnable | None:
         """Return the tool of this name, if there is one."""
         return self._local.get(name) or self._remote.get(name)
+
+    def check_tool(self, name: str) -> None:
+        """Raise `ToolUnavailableError` if only the spec of the tool is there, and not its function."""
+        if isinstance(self.get(name), _Absent):
+            raise ToolUnavailableError(name)
 
     async def connect(self) -> dict[str, ReenactError]:
         """Ask each server for its tools that has not been asked, or has new ones; return what went wrong, by server.
@@ -101,6 +113,7 @@ class Toolbox:
                 _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
         self._told = {name: str(problem) for name, problem in problems.items()}
         self._remote = remote
+        self._unheld = self._not_held()
         return problems
 
     async def call(
@@ -140,6 +153,19 @@ class Toolbox:
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
 
+    def _not_held(self) -> dict[str, str]:
+        """Return by name why tools of servers may not run."""
+        unheld: dict[str, str] = {}
+        for connection in self._connections.values():
+            server, names = connection.server.name, [one.spec.name for one in connection.known]
+            named = [name for name in names_in(self._policies) if name.startswith(remote_prefix(server))]
+            unknown = unknown_names(named, names) if connection.was_asked else []
+            if unknown:
+                meant = nearest(unknown[0], names)
+                why = f"a policy is for {unknown[0]}, which MCP server {server!r} does not have; {meant}"
+                unheld |= {name: why for name in names if not self._policies.judge.has_policy(name)}
+        return unheld
+
     def _take(self, one: Offered) -> None:
         match one:
             case MCPServer():
@@ -170,6 +196,8 @@ class Toolbox:
             found = await self._found(call.name)
             if found is None:
                 return failure(f"Tool not found: {call.name}; there are: {self._names()}", limit=self._max_output)
+            if call.name in self._unheld:
+                return failure(f"{call.name} cannot be run: {self._unheld[call.name]}", limit=self._max_output)
             seconds = _fewer(call.timeout, found.spec.timeout)
             result = await within(seconds, found.run(call.arguments, call.context))
             return outcome_of(result, tool=call.name, limit=self._max_output)

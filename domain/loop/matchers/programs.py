@@ -9,17 +9,18 @@ from typing import Final, Literal, TypeAlias
 from reenact.domain.loop.matchers.shell_words import HOLE, OWN_WORDS, Unreadable, Word
 
 _LAUNCHERS = """
-    alias builtin bundle bunx busybox bwrap caffeinate chroot chrt cmd command conda coproc direnv doas entr env eval
-    exec expect fakeroot fd find firejail flock gdb hatch hyperfine ionice ltrace mamba nice nix-shell nohup npx nsenter
-    parallel pdm pipenv pkexec pnpx poetry powershell proot pwsh rlwrap runuser rye screen script setsid ssh stdbuf
-    strace su sudo systemd-run taskset time timeout tmux toybox trap unbuffer unshare uv uvx valgrind watch xargs
+    alias bind builtin bundle bunx busybox bwrap caffeinate chroot chrt cmd command compgen complete conda coproc direnv
+    doas entr env eval exec expect fakeroot fc fd find firejail flock gdb hash hatch hyperfine ionice ltrace mamba
+    mapfile nice nix-shell nohup npx nsenter parallel pdm pipenv pkexec pnpx poetry powershell proot pwsh readarray
+    rlwrap runuser rye screen script setsid ssh stdbuf strace su sudo systemd-run taskset time timeout tmux toybox trap
+    unbuffer unshare uv uvx valgrind watch xargs
 """
 LAUNCHERS: Final = frozenset(_LAUNCHERS.split())
 """Programs that start another one, which stands among their arguments."""
 
 _TEXTS = """
-    alias cmd entr eval expect flock hyperfine nix-shell parallel powershell pwsh runuser screen script ssh su tmux trap
-    watch
+    alias bind cmd compgen complete entr eval expect fc flock hyperfine mapfile nix-shell parallel powershell pwsh
+    readarray runuser screen script ssh su tmux trap watch
 """
 TAKING_TEXTS: Final = frozenset(_TEXTS.split())
 """Programs that have a text among their arguments run by a shell."""
@@ -27,6 +28,33 @@ TAKING_TEXTS: Final = frozenset(_TEXTS.split())
 _SHELLS = "ash bash csh dash fish ksh mksh rbash sh source tcsh zsh ."
 SHELLS: Final = frozenset(_SHELLS.split())
 """Programs that run the commands in a text, in a file, or those that they read."""
+
+EVALUATING: Final = {
+    "[": re.compile("-[vR]"),
+    "[[": re.compile("-[vR]"),
+    "declare": None,
+    "getopts": None,
+    "let": None,
+    "local": None,
+    "printf": re.compile("-v(.*)", re.DOTALL),
+    "read": None,
+    "test": re.compile("-[vR]"),
+    "typeset": None,
+    "unset": None,
+    "wait": re.compile("-n?p(.*)", re.DOTALL),
+}
+"""Programs of shells that take the names of variables, and run the commands in a subscript: `test -v 'a[$(ls)]'`.
+
+With a pattern, only the word is such a name that comes behind the option, or the rest of the option itself.
+"""
+COMPARING: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+"""Operators of `[[`, and in some shells of `test`, whose operands are evaluated as arithmetic."""
+_EVALUATED = re.compile(r"(?:(?:PS[0-4]|OPTIND|S?RANDOM|HISTCMD|SECONDS|LINENO)|[A-Za-z_]\w*\[.*\])\+?=", re.DOTALL)
+"""Assignments whose value or subscript a shell evaluates."""
+_RUN_BY_SHELLS = re.compile(r"(?:BASH_ENV|PROMPT_COMMAND)(?:\[.*\])?\+?=")
+"""Assignments to variables that say what a shell runs by itself."""
+_LATENT = re.compile(r"`|\$\(")
+_SPLITTING = re.compile(r"(?:-\w*S|--s[a-z-]*=)(.+)", re.DOTALL)
 
 COPYING: Final = frozenset({"cp", "install", "ln", "mv"})
 
@@ -157,3 +185,40 @@ def texts_of(words: Sequence[Word], names: set[str], *, has_shell: bool) -> Iter
         yield " ".join(given)
     if "alias" in names:
         yield from (text.partition("=")[2] for text in given)
+    if "env" in names:
+        yield from (found[1] for text in given if (found := _SPLITTING.fullmatch(text)))
+
+
+def has_latent(text: str) -> bool:
+    """Return whether a command stands in a text that no shell has read yet: it runs if one evaluates the text."""
+    return _LATENT.search(text) is not None
+
+
+def evaluates(words: Sequence[Word], starts: int) -> bool:
+    """Return whether a shell may evaluate texts here: names, subscripts, arithmetic, prompts."""
+    compares = any(word.text in COMPARING for word in words)
+    return any(_EVALUATED.match(word.text) for word in words) or any(
+        (compares and program.name in {"[", "[[", "test"}) or any(_names_for(words, start))
+        for start, program in enumerate(words[:starts])
+    )
+
+
+def is_open_to_all(words: Sequence[Word], starts: int) -> bool:
+    """Return whether a shell may evaluate what is not known, or run a file that a variable names."""
+    if any(_RUN_BY_SHELLS.match(word.text) for word in words):
+        return True
+    return any(HOLE in name.partition("=")[0] for start in range(starts) for name in _names_for(words, start))
+
+
+def _names_for(words: Sequence[Word], start: int) -> Iterator[str]:
+    """Yield what the program that starts there takes for names of variables."""
+    name = words[start].name
+    if name not in EVALUATING or not words[start].runs:
+        return
+    option, given = EVALUATING[name], [word.text for word in words[start + 1 :]]
+    if option is None:
+        yield from given
+        return
+    for text, following in zip(given, [*given[1:], ""], strict=True):
+        if found := option.fullmatch(text):
+            yield (found[1] if found.groups() else "") or following

@@ -15,6 +15,9 @@ from typing import Final, NamedTuple
 from reenact.domain.loop.matchers.programs import (
     COPYING,
     TAKING_TEXTS,
+    evaluates,
+    has_latent,
+    is_open_to_all,
     is_own,
     is_shell,
     source_of,
@@ -28,6 +31,7 @@ MAX_WORDS: Final = 10_000
 """In all commands of a text together."""
 MAX_COMMANDS: Final = 2_000
 _UNSEEN: Final = "it makes a shell run what is not to be seen"
+_EVALUATED: Final = "a shell may evaluate a text in it, and run a command in that"
 
 _ORDINARY = re.compile(r"[\w@%+=:,./-]+(?: [\w@%+=:,./-]+){0,30}", re.ASCII)
 """What is read by splitting it: it saves two thirds of the time."""
@@ -83,6 +87,8 @@ class _Commands:
         self._words = 0
         self._has_open_names = False
         self._has_shell = False
+        self._evaluates = False
+        self._has_latent = False
         self.doubt = ""
 
     def script(self, *, is_plain: bool) -> Script:
@@ -92,6 +98,8 @@ class _Commands:
                 self._read_input(text, depth)
         if self._written & (self._files | self._names) or (self._written and self._files and self._names & COPYING):
             self.doubt = self.doubt or "it may run what it writes"
+        if self._evaluates and self._has_latent:
+            self.doubt = self.doubt or _EVALUATED
         is_one = len(self._commands) == 1 and not is_own(self._commands[0].words[0])
         is_plain = is_plain and is_one and not self.doubt
         return Script(tuple(self._commands), frozenset(self._names), self._has_open_names, is_plain, self.doubt)
@@ -108,6 +116,11 @@ class _Commands:
     def feed(self, text: str, depth: int) -> None:
         """Remember what some command gets as its input; a shell would run it."""
         self._inputs.append((text, depth))
+        self._has_latent = self._has_latent or has_latent(text)
+
+    def evaluate(self) -> None:
+        """Remember that a shell evaluates what variables hold."""
+        self._evaluates = True
 
     def _read_input(self, text: str, depth: int) -> None:
         try:
@@ -135,10 +148,16 @@ class _Commands:
         names = {program.name for program in programs if not program.has_open_name}
         self._names |= names
         self._has_open_names = self._has_open_names or any(program.has_open_name for program in programs)
-        for text in texts_of(words, names, has_shell=bool(shells)):
+        texts = list(texts_of(words, names, has_shell=bool(shells)))
+        for text in texts:
             reads |= self.nest(text, depth + 1)
         self._has_shell = self._has_shell or bool(shells) or bool(names & TAKING_TEXTS)
         self._note(words, names)
+        self._evaluates = self._evaluates or evaluates(words, starts)
+        is_read = {word.text for word in words[1:]} if "eval" in names else set(texts)
+        self._has_latent = self._has_latent or any(has_latent(word.text) for word in words if word.text not in is_read)
+        if is_open_to_all(words, starts):
+            self.doubt = self.doubt or _EVALUATED
         self._commands.append(Command(words, starts, reads))
         return frozenset({len(self._commands) - 1})
 

@@ -23,6 +23,7 @@ _STRANGE = re.compile(r"[^\S \t\n\r]|[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff]")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _DESCRIPTOR = re.compile(r"\d*-?")
 _ESCAPED = re.compile(r"\\(?:([$`\"\\])|\n)")
+_UNEVALUATED = re.compile(r"\$\{#?\w+(?::?[-=+?]|[#%/^,]|\})")
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}")
 _IN_BACKTICKS = re.compile(r"\\([`\\$])")
 _IN_QUOTED_BACKTICKS = re.compile(r"\\([`\\$\"])")
@@ -108,6 +109,8 @@ class Reader:
             level.piped = level.latest
         elif sign == "(":
             level.parentheses += 1
+            if self._peek() == "(":
+                self._sink.evaluate()
         elif sign == ")":
             level.parentheses = max(0, level.parentheses - 1)  # a stray one ends a pattern of `case`
         elif sign in {"\n", "\r"}:
@@ -243,12 +246,16 @@ class Reader:
             pieces.add("~")
         elif sign == "(":
             self._at += 2
+            if self._peek() == "(":
+                self._sink.evaluate()
             self._substitution(pieces, wild=not quoted)
         elif sign == "{":
             start, self._at = self._at, self._at + 2
             if self._peek() in _RUNS:
                 raise Unreadable("some shells run what stands in '${ }'")
             self._braced(quoted=quoted)
+            if not _UNEVALUATED.match(self._text, start):
+                self._sink.evaluate()
             pieces.hole(wild=not quoted or any(many in self._text[start : self._at] for many in "@*"))
         elif sign == '"' and not quoted:
             self._at += 1

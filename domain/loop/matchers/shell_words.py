@@ -62,6 +62,10 @@ class Sink(Protocol):
         """Take a text that a command gets as its input."""
         ...
 
+    def evaluate(self) -> None:
+        """Take note that the shell evaluates arithmetic or subscripts, and with them what variables hold."""
+        ...
+
 
 class Level:
     """Commands that stand side by side: the one being read, and what came of those before it."""

@@ -10,7 +10,7 @@ from reenact.cli.calls import CallMade, Calls
 from reenact.cli.failures import Problem, problem_of_turn
 from reenact.domain.events import AssistantMessage, Envelope, ErrorMessage, TurnCompleted
 from reenact.domain.loop.ledger import sum_of
-from reenact.domain.messages import Usage
+from reenact.domain.messages import StopDetails, Usage
 from reenact.domain.people import PendingCall
 from reenact.domain.session_state import plus_cost
 from reenact.domain.turns import REJECTED
@@ -27,6 +27,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None
     text: str
     stop_reason: str | None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
     usage: Usage
     cost: float | None
     duration: float
@@ -113,6 +115,8 @@ class Hearing:
             turn_id=turn.turn_id or None,
             text=BETWEEN_MESSAGES.join(self._text),
             stop_reason=turn.stop_reason,
+            stop_sequence=turn.stop_sequence,
+            stop_details=turn.stop_details,
             usage=turn.usage,
             cost=turn.cost,
             duration=turn.duration,

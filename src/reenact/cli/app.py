@@ -44,6 +44,7 @@ COMPLETE: Final = "_REENACT_COMPLETE"
 """The variable by which the scripts of shells ask what may be typed."""
 _TEXTS: Final = ("prompt", "resume", "model", "system_prompt")
 """Options whose values may be any text, also one that looks like an option."""
+_RESUME: Final = ("--resume", "-r")
 _ANYWHERE: Final = frozenset({"database", "debug"})
 """What may be given before a subcommand."""
 
@@ -125,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command: Command | int | None = None
         try:
             with console.losing_output(), _hearing_of_closed_pipes():  # help is printed here
+                arguments = naming_no_session(arguments)
                 refuse_options_as_values(arguments, _parser(), _TEXTS)
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
@@ -140,6 +142,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(code)
 
 
+def naming_no_session(arguments: Sequence[str]) -> list[str]:
+    """Return the command line with an empty ID behind each `--resume` that has none."""
+    named: list[str] = []
+    for place, argument in enumerate(arguments):
+        named.append(argument)
+        if argument in _RESUME and (place + 1 == len(arguments) or arguments[place + 1].startswith("-")):
+            named.append("")
+    return named
+
+
 @app.callback(invoke_without_command=True)
 def _talk(
     *,
@@ -150,7 +162,7 @@ def _talk(
             "--print",
             "-p",
             metavar="TEXT",
-            help="Answer this and exit; - takes it from standard input.",
+            help="Answer this, and what standard input has, and exit; - takes all of it from there.",
             rich_help_panel=CONVERSATION,
         ),
     ] = None,
@@ -163,7 +175,7 @@ def _talk(
             "--resume",
             "-r",
             metavar="ID",
-            help="Go on with this session; `reenact sessions` lists them.",
+            help="Go on with this session; `reenact sessions` lists them, and in a chat so does --resume without ID.",
             rich_help_panel=CONVERSATION,
         ),
     ] = None,
@@ -235,7 +247,7 @@ def _talk(
     $ reenact  # a chat; Ctrl+D leaves
     $ reenact -p "Name three colours"  # one answer
     $ reenact --continue -p "And two more?"  # the newest session again
-    $ echo "Say hello" | reenact -p -  # a prompt from a pipe
+    $ echo "1, 2, 3" | reenact -p "Explain this"  # and what it is about
     $ reenact -p "Say hello" --output-format json  # for a program
     $ reenact -p "Say hello" --max-turns 5 --timeout 60  # with limits
     $ reenact --tools reenact:ask_user  # a chat with a tool

@@ -162,7 +162,7 @@ MaxCost: TypeAlias = Annotated[
     typer.Option(
         "--max-cost",
         metavar="AMOUNT",
-        help="Stop when the session has cost more; needs --price.",
+        help="Stop when the session has cost more; needs a price, known or of --price.",
         rich_help_panel=TOOLS,
     ),
 ]
@@ -171,7 +171,8 @@ Prices: TypeAlias = Annotated[
     typer.Option(
         "--price",
         metavar="MODEL=IN,OUT",
-        help="What a million tokens of a model cost, in and out, as claude-x=3,15. Repeatable.",
+        help="What a million tokens of a model cost, in and out, as claude-x=3,15, in the place of what is known. "
+        "Repeatable.",
         rich_help_panel=TOOLS,
     ),
 ]

@@ -21,6 +21,7 @@ from reenact.domain.people import PendingCall, check_arguments
 _QUESTION: Final = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn: "
 _ALWAYS: Final = "earlier, with [a]lways"
 """What is recorded of who approved a call without being asked about it."""
+_UNTIL: Final = "whatever its arguments, as long as this chat is in this session"
 _APPROVED: Final = "(approved for this chat)"
 _ARGUMENTS: Final = "Arguments: "
 _WHY: Final = "Why not? The model is told; Enter gives no reason: "
@@ -75,6 +76,7 @@ class Person:
         arguments = call.arguments
         self._say(f"{plain_or_quoted(call.name)} may run only if you approve{_because(call.reason)}", "bold")
         self._show(arguments, SHOWN)
+        self._say(f"[a]lways covers every further call of {plain_or_quoted(call.name)}, {_UNTIL}.", "dim")
         while True:
             match read_line(self._editor, _QUESTION).casefold():
                 case "y" | "yes" | "a" | "always" as said:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, NamedTuple
 
 from reenact.cli.answer import Answer
 from reenact.cli.conversation import Conversation, Hear
 from reenact.cli.decisions import Approved, Decide, Decision, Rejected
 from reenact.cli.exact import plain_or_quoted
+from reenact.domain.content import Content
 from reenact.domain.events import Envelope
+from reenact.domain.messages import Block, TextBlock, check_message
 from reenact.domain.people import PendingCall
 
 _OPTION: Final = "--allowed-tools"
@@ -18,11 +20,21 @@ _PATIENCE: Final = 10
 """So often in a row a model may ask for what nobody is there to approve."""
 
 
+class Beside(NamedTuple):
+    """What goes with a question, before it and behind it."""
+
+    before: tuple[Block, ...] = ()
+    behind: tuple[Block, ...] = ()
+
+
+_NOTHING: Final = Beside()
+
+
 class Attending:
     """Asks questions in a conversation, and lets `decide` decide about the calls that wait for a person.
 
     `timeout`, in seconds, is for the agent; how long a person thinks is not counted. `echo` hears what was heard in
-    another conversation already.
+    another conversation already. What is `beside` a question goes with it.
     """
 
     def __init__(
@@ -33,28 +45,36 @@ class Attending:
         *,
         timeout: float | None,
         echo: Hear | None = None,
+        beside: Beside = _NOTHING,
     ) -> None:
         self.conversation = conversation
         self._hear = hear
         self._decide = decide
         self._timeout = timeout
         self._echo = echo or _nobody
+        self._beside = beside
 
     def in_conversation(self, conversation: Conversation) -> Attending:
         """Return what attends to an agent in another conversation, in the same way."""
-        return Attending(conversation, self._hear, self._decide, timeout=self._timeout, echo=self._echo)
+        return self._changed(conversation, self._hear, self._timeout)
 
     def within(self, seconds: float | None) -> Attending:
         """Return what attends to the same agent, for so many seconds."""
-        return Attending(self.conversation, self._hear, self._decide, timeout=seconds, echo=self._echo)
+        return self._changed(self.conversation, self._hear, seconds)
 
     def quietly(self) -> Attending:
         """Return what attends to the same agent for those who have heard its answer already."""
-        return Attending(self.conversation, self._echo, self._decide, timeout=self._timeout)
+        return self._changed(self.conversation, self._echo, self._timeout)
+
+    def content_of(self, question: str) -> Content:
+        """Return the question with what goes with it."""
+        if self._beside == _NOTHING:
+            return question
+        return [*self._beside.before, TextBlock(check_message(question)), *self._beside.behind]
 
     def ask(self, question: str) -> Answer:
         """Ask, and return when the agent has answered or is left waiting."""
-        answer = self.conversation.ask(question, self._hear, timeout=self._timeout)
+        answer = self.conversation.ask(self.content_of(question), self._hear, timeout=self._timeout)
         return self._go_on(answer)
 
     def take_up(self, turn_ids: Sequence[str]) -> Answer:
@@ -64,6 +84,9 @@ class Attending:
     def carry_out(self, decisions: Sequence[Decision]) -> Answer:
         """Tell the agent of the decisions, and return when it has answered or is left waiting."""
         return self._go_on(self.conversation.decide(decisions, self._hear, timeout=self._timeout))
+
+    def _changed(self, conversation: Conversation, hear: Hear, timeout: float | None) -> Attending:
+        return Attending(conversation, hear, self._decide, timeout=timeout, echo=self._echo, beside=self._beside)
 
     def _go_on(self, answer: Answer) -> Answer:
         while answer.problem is None and (answer.waits or answer.turn_id is None):

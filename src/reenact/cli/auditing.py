@@ -321,7 +321,9 @@ def _replay(
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="FILE.json", help="The policies, where a log is too old to have them."),
+        typer.Option(
+            "--policy", metavar="FILE.json", help="The policies, for a log that does not have them; 2 if it does."
+        ),
     ] = None,
     prices: Annotated[
         list[str] | None,
@@ -335,7 +337,7 @@ def _replay(
     Exits with 1 if any history is decided otherwise today.
 
     $ reenact replay  # the whole log
-    $ reenact replay ses_1 --policy policy.json
+    $ reenact replay old.db --policy policy.json  # a log that has no rules
     $ reenact replay exports/  # the exports in a folder
     """
     options = ReplayOptions(

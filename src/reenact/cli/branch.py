@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact._runtime import Runtime
+from reenact._runtime import SharedRuntime
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode
 from reenact.cli.lines import as_line
@@ -21,7 +21,7 @@ def branch(options: BranchOptions, console: Console) -> int:
     with reading(options.database, console) as log:  # where there is none, none is begun
         if log is None:
             raise SessionNotFoundError(options.session)
-    with Runtime.open(database_of(options.database, console)) as runtime:
+    with SharedRuntime.open(database_of(options.database, console)) as runtime:
         session = runtime.sessions.branch(
             options.session,
             at=options.at,

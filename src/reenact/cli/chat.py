@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final
@@ -13,10 +14,11 @@ from rich.text import Text
 from reenact.cli.commands import Commands
 from reenact.cli.console import Console
 from reenact.cli.current import Current
-from reenact.cli.editing import editor_of_questions, read_question
+from reenact.cli.editing import editor_of_questions, has_typed, read_question
 from reenact.cli.exact import harmless
 from reenact.cli.extending import Extending
 from reenact.cli.failures import ExitCode, TerminatedError, problem_of
+from reenact.cli.going import show_last_exchange
 from reenact.cli.here import Here, settle
 from reenact.cli.interrupts import interrupting
 from reenact.cli.keyboard import is_hung_up, quiet_keyboard
@@ -28,6 +30,8 @@ from reenact.domain.errors import ReenactError
 _KEYS: Final = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
 _NO_WAY_BACK: Final = "There is no way back: this conversation is not in the log any more."
 _ONCE_MORE: Final = "Ctrl+C again, or Ctrl+D, leaves."
+_MOMENT: Final = 5.0
+"""Seconds in which Ctrl+C leaves after that was said."""
 
 
 def chat(current: Current, console: Console, extending: Extending, *, who: str, timeout: float | None) -> int:
@@ -39,7 +43,6 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
     """
     screen = console.screen(console.err)
     with _ending_with_terminal(console), quiet_keyboard(console):
-        _welcome(current, screen, who)
         talking = Talking(current, console, screen, extending, timeout)
         here = Here(
             current=current,
@@ -47,9 +50,11 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
             extending=extending,
             say=lambda line: screen.print(in_rows(harmless(line), screen.width), style="dim"),
             width=lambda: screen.width,
+            run=talking.run,
         )
+        _welcome(here, screen, who)
         try:
-            _Chat(here, talking, console, screen).go_on()
+            _Chat(here, talking, console, screen, time.monotonic).go_on()
         except KeyboardInterrupt:
             _say_how_to_come_back(current, screen)
             raise
@@ -79,14 +84,17 @@ def _ending_with_terminal(console: Console) -> Generator[None]:
 class _Chat:
     """Reads one line after the other, and does what it says, whatever becomes of that."""
 
-    def __init__(self, here: Here, talking: Talking, console: Console, screen: Screen) -> None:
+    def __init__(
+        self, here: Here, talking: Talking, console: Console, screen: Screen, clock: Callable[[], float]
+    ) -> None:
         self._here = here
         self._talking = talking
         self._console = console
         self._screen = screen
+        self._clock = clock
         self._commands = Commands(here)
-        self._presses = 0
-        """How often Ctrl+C was pressed since something was typed."""
+        self._leaves_until = clock()
+        """Until when Ctrl+C leaves, if nothing is typed before: the person was told so."""
 
     def go_on(self) -> None:
         """Go on until the person leaves."""
@@ -103,20 +111,17 @@ class _Chat:
             except EOFError:
                 return
             except KeyboardInterrupt:
-                goes_on = self._stays()
+                goes_on = has_typed(editor) or self._clock() >= self._leaves_until
+                if goes_on:
+                    self._warn()
             else:
+                self._leaves_until = self._clock()
                 goes_on = self._do(partial(self._commands.take, line))
 
-    def _stays(self) -> bool:
-        """Return whether the person stays, who has pressed Ctrl+C instead of Enter; what stood there is cleared."""
-        self._presses += 1
-        return self._is_warned()
-
-    def _is_warned(self) -> bool:
-        """Say what Ctrl+C would do now, if it was pressed once; return whether it was not pressed twice."""
-        if self._presses == 1:
-            self._screen.print(_ONCE_MORE, style="dim")
-        return self._presses <= 1
+    def _warn(self) -> None:
+        """Say what Ctrl+C would do now, and for how long."""
+        self._screen.print(_ONCE_MORE, style="dim")
+        self._leaves_until = self._clock() + _MOMENT
 
     def _do(self, act: Callable[[], bool]) -> bool:
         """Do it, and tell if it fails; return whether the chat goes on."""
@@ -133,22 +138,23 @@ class _Chat:
                 if is_hung_up():  # nobody has more to say
                     raise
                 self._console.report(problem_of(error), error)
-        said = self._talking.interrupted
-        self._presses = len(pressed) + said
-        return goes_on and (self._presses <= 1 if said else self._is_warned())
+        presses = len(pressed) + self._talking.interrupted
+        if goes_on and presses == 1:
+            self._warn()
+        return goes_on and presses <= 1
 
 
-def _welcome(current: Current, screen: Screen, who: str) -> None:
-    conversation = current.conversation
-    so_far = ""
-    if not conversation.is_new:
-        so_far = f", {len(current.runtime.sessions.messages(conversation.session_id))} messages so far"
+def _welcome(here: Here, screen: Screen, who: str) -> None:
+    conversation = here.current.conversation
+    messages = () if conversation.is_new else here.current.runtime.sessions.messages(conversation.session_id)
+    so_far = "" if conversation.is_new else f", {len(messages)} messages so far"
     named = f"Reenact {version()}"
     welcome = Text(in_rows(f"{named} · {harmless(who)}", screen.width))
     welcome.stylize("bold", 0, len(named))
     screen.print(welcome)
     for line in (f"Session {harmless(conversation.session_id)}{so_far}", _KEYS):
         screen.print(in_rows(line, screen.width), style="dim")
+    show_last_exchange(here, messages, screen.width)
     screen.print()
 
 

@@ -20,7 +20,9 @@ _NARROW: Final = 60
 _TINY: Final = 30
 """One with fewer columns has none for a margin."""
 _MARK: Final = "/"
-_EXIT: Final = "/exit"
+_RUNS: Final = "!"
+_LEAVES: Final = frozenset({"exit", "quit"})
+"""What leaves as well, where it is all that a person types."""
 _KEYS: Final = (
     ("Enter", "send it; choose what is marked"),
     ("Alt+Enter, Ctrl+J", "begin a line; so does \\ Enter"),
@@ -28,7 +30,12 @@ _KEYS: Final = (
     ("Up, Ctrl+R", "what was said before; look for it"),
     ("Ctrl+X Ctrl+E", "write it in your own editor"),
     ("Ctrl+C", "interrupt the answer or clear the line"),
+    ("Esc", "interrupt the answer"),
     ("Ctrl+D", "leave, where nothing is typed"),
+)
+_TYPED: Final = (
+    ("@PATH", "in a message: attach the file, text, image or PDF"),
+    ("!COMMAND", "run it in your shell, after asking; the model is told with your next message"),
 )
 _Choice: TypeAlias = tuple[str, str]
 
@@ -58,6 +65,7 @@ def _help(here: Here, _: str) -> None:
     known += [*here.extending.help().items()]
     known += [
         ("//TEXT", "send /TEXT to the model, though it looks like a command"),
+        *(_TYPED if here.has_person else ()),
         *_KEYS,
     ]
     width = None if here.width is None else here.width()
@@ -109,7 +117,9 @@ TABLE: Final[Mapping[str, Command]] = {
             "/approve [ID]", "let a call run that waits; without ID the only one", deciding.approve, deciding.calls
         ),
         Command("/reject [ID] [REASON]", "do not let it run; the model is told why", deciding.reject, deciding.calls),
-        Command(_EXIT, "leave; Ctrl+D does so too", _leave),
+        Command("/exit", "leave; so do exit, quit and Ctrl+D", _leave),
+        Command("/clear", "begin a new one, as /new does", going.new),
+        Command("/quit", "leave, as /exit does", _leave),
     )
 }
 """The commands that are built in, by their words."""
@@ -137,6 +147,11 @@ class Commands:
         command = TABLE.get(word)
         if command is not None:
             return self._obey(command, rest)
+        if self._here.has_person and line.strip() in _LEAVES:
+            return False
+        if self._here.run is not None and line.startswith(_RUNS) and line[1:].strip():
+            self._here.run(line[1:].strip())
+            return True
         if self._here.extending.is_command(line):
             talking.ask(line)
         elif self._is_doubled(line):
@@ -180,7 +195,7 @@ class Commands:
             command.obey(self._here, rest)
         except ReenactError as error:
             self._here.talking.fail(error)
-        return command.word != _EXIT
+        return command.obey is not _leave
 
     def _is_doubled(self, line: str) -> bool:
         """Return whether the line has a slash more than is meant; several lines that begin so are a program's."""

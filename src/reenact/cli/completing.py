@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Final
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from reenact.cli.attaching import paths
 from reenact.cli.choices import Choices
 from reenact.domain.legible import harmless, shortened
 
@@ -18,6 +20,9 @@ _LONGEST: Final = 200
 _COMMAND: Final = re.compile(r"/[^\s/]*")
 _ARGUMENT: Final = re.compile(r"(/[^\s/]+)[ \t]+(\S[^\n]*|)")
 _AGENT: Final = re.compile(r"@[A-Za-z0-9_-]*")
+_PATH: Final = re.compile(r"(?:.*\s)?@([^\s\"@]*)", re.DOTALL)
+_MOST: Final = 100
+"""So many paths are offered."""
 _NARROW: Final = 40
 """Columns in which there is no room for words about what is offered."""
 _WIDEST: Final = 80
@@ -27,15 +32,14 @@ def may_offer(document: Document) -> bool:
     """Return whether the text before the cursor is the beginning of something that can be offered."""
     text = document.text_before_cursor
     return (
-        text.startswith(("/", "@"))
-        and len(text) <= _LONGEST
+        len(text) <= _LONGEST
         and not document.text_after_cursor.strip()
-        and any(pattern.fullmatch(text) for pattern in (_COMMAND, _ARGUMENT, _AGENT))
+        and any(pattern.fullmatch(text) for pattern in (_COMMAND, _ARGUMENT, _PATH))
     )
 
 
 class Offering(Completer):
-    """Offers what can be typed; only at the beginning of a text, and never paths."""
+    """Offers what can be typed: commands and agents at the beginning of a text, and paths behind any `@`."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
@@ -48,8 +52,13 @@ class Offering(Completer):
         if _COMMAND.fullmatch(text):
             usages = self._choices.commands().items()
             return _offered(text, ((usage.partition(" ")[0], usage, about) for usage, about in usages))
-        if _AGENT.fullmatch(text):
-            return _offered(text, ((f"{name} ", name, about) for name, about in self._choices.agents().items()))
+        path = _PATH.fullmatch(text)
+        if path is not None and not text.startswith("/"):
+            agents = self._choices.agents().items() if _AGENT.fullmatch(text) else ()
+            return chain(
+                _offered(text, ((f"{name} ", name, about) for name, about in agents)),
+                _offered(path[1], ((found, found, "") for found in islice(paths(path[1]), _MOST) if " " not in found)),
+            )
         argument = _ARGUMENT.fullmatch(text)
         if argument is None:
             return ()

@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.cli.named_files import read_file
 from reenact.domain.errors import ConfigurationError, ReenactError
-from reenact.domain.loop.ledger import Price, price_of
+from reenact.domain.loop.ledger import Price, is_amount, price_of
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.tools import MCPServer, is_object
 
@@ -83,7 +83,7 @@ def _price(text: str) -> tuple[str, Price]:
         given, received = (float(amount) for amount in amounts.split(","))
     except ValueError:
         given = received = math.nan
-    if not model or not all(math.isfinite(amount) and amount >= 0 for amount in (given, received)):
+    if not model or not (is_amount(given) and is_amount(received)):
         msg = f"--price {text}: say MODEL=IN,OUT, what a million tokens cost, as in claude-x=3,15"
         raise ConfigurationError(msg)
     return model, Price(given, received)

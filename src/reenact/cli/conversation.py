@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
@@ -15,7 +15,8 @@ from reenact.cli.answer import Answer, Hearing
 from reenact.cli.decisions import Decision, carry_out
 from reenact.cli.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
 from reenact.cli.interrupts import interrupting
-from reenact.domain.errors import SessionNotFoundError
+from reenact.domain.content import Content
+from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Definition, Image, define
 from reenact.domain.people import PendingCall
@@ -93,7 +94,8 @@ class Conversation:
         """Return the id of the session's agent; what it needs is made now."""
         if self.is_new:
             if self.runtime.containers.get(self._container) is None:
-                self.runtime.containers.create(container_id=self._container)
+                with suppress(AlreadyExistsError):  # another process was quicker
+                    self.runtime.containers.create(container_id=self._container)
             image = self.runtime.images.register(self._image)
             self.runtime.sessions.create(self._container, image.id, session_id=self.session_id)
             self.is_new = False
@@ -129,7 +131,7 @@ class Conversation:
         if pending := self.pending():
             raise WaitsForPersonError(self.session_id, len(pending))
 
-    def ask(self, question: str, hear: Hear, *, timeout: float | None = None) -> Answer:
+    def ask(self, question: Content, hear: Hear, *, timeout: float | None = None) -> Answer:
         """Ask, let every event of the session be heard as it happens, and return when the question's turn is over.
 
         Ctrl+C interrupts the turn; a second one raises `KeyboardInterrupt`. So does the end of `timeout` seconds.

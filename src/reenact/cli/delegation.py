@@ -15,11 +15,14 @@ from reenact.cli.console import Console
 from reenact.cli.conversation import Conversation
 from reenact.cli.delegating import AGENTS, Brought, Desk
 from reenact.cli.failures import ExitCode, Problem
+from reenact.cli.known_prices import KNOWN_PRICES
 from reenact.cli.listing import reading
 from reenact.cli.options import TalkOptions
 from reenact.cli.settings import given
+from reenact.domain.content import check_content
 from reenact.domain.errors import ConfigurationError, SessionNotFoundError
 from reenact.domain.image import Definition
+from reenact.domain.messages import text_of
 from reenact.domain.turns import COST_LIMIT
 from reenact.extensions import agents
 from reenact.extensions.agents import Agent
@@ -60,13 +63,21 @@ class Delegation:
         if answer.problem is not None or answer.waits:
             return answer
         self.desk.put(
-            conversation.session_id, Brought(asked=whole, name=agent.name, text=answer.text, session=answer.session_id)
+            conversation.session_id,
+            Brought(
+                asked=text_of(check_content(attending.content_of(whole))),
+                name=agent.name,
+                text=answer.text,
+                session=answer.session_id,
+            ),
         )
         brought = attending.quietly().ask(whole)
         return msgspec.structs.replace(
             brought,
             text=answer.text,
             stop_reason=answer.stop_reason,
+            stop_sequence=answer.stop_sequence,
+            stop_details=answer.stop_details,
             usage=answer.usage,
             cost=answer.cost,
             duration=answer.duration + brought.duration,
@@ -87,7 +98,11 @@ class Delegation:
         if agent.model is None and self.is_mocked():
             return None
         try:
-            check_price(asked, read_prices(self._options.prices), "what its session costs has a limit (--max-cost)")
+            check_price(
+                asked,
+                {**KNOWN_PRICES, **read_prices(self._options.prices)},
+                "what its session costs has a limit (--max-cost)",
+            )
         except ConfigurationError as error:
             return Problem(ExitCode.USAGE, ConfigurationError.code, f"@{agent.name} is not asked: {error}")
         return None

@@ -135,6 +135,11 @@ def read_question(editor: Editor) -> str:
     return text if text.strip() else ""
 
 
+def has_typed(editor: Editor) -> bool:
+    """Return whether Ctrl+C has cleared a text; a terminal that edits lines itself does not tell."""
+    return not isinstance(editor, PlainEditor) and bool(editor.default_buffer.text)
+
+
 def read_line(editor: Editor, prompt: str, default: str = "") -> str:
     """Have a line typed, or the default changed, and return it without blanks around it.
 

@@ -1,8 +1,9 @@
 """Values as they are, to the last character: nothing in them can hide, move the cursor, or pass for something else.
 
-Texts stand in quotes with the escapes of JSON. Where one goes on on the next line, the piece there has quotes of its
-own, and nothing is between the pieces. An item of a list has a dash before it. What is nested very deeply is JSON, in
-pieces between bars. However deep a value is, nothing here fails of it.
+A short text stands in quotes. Any other one stands below its name as it reads, with a bar before each of its lines; a
+row with a colon goes on with the row above, behind a blank, or without one where that ends with a backslash.
+Characters that would mislead are escapes of JSON. An item of a list has a dash before it. What is nested very deeply is
+JSON, in pieces between bars. However deep a value is, nothing here fails of it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ _STEP: Final = "  "
 _DEEPEST: Final = 50
 """What is nested more deeply in a value is shown as JSON."""
 _BAR: Final = "|"
+_LINE, _MORE = "| ", ": "
+_NEEDS_LINES: Final = re.compile(r'["\\\n]')
+_AFTER_BACKSLASH: Final = frozenset(" \\bfrtu")
+"""What makes a backslash before it look like an escape."""
+_BLANK: Final = "\\u0020"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
 
@@ -168,12 +174,62 @@ def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]
     if not isinstance(value, str):
         yield head + msgspec.json.encode(value).decode()
         return
-    if cell_len(head) + _NARROWEST > width:
-        yield head.rstrip()
-        head = " " * min(cell_len(head), max(0, width - _NARROWEST))
-    for piece in _pieces(value, max(_NARROWEST, width - cell_len(head)) - 2, escape):
-        yield f'{head}"{piece}"'
-        head = " " * cell_len(head)
+    written = "".join(tokens(value, escape))
+    if not _NEEDS_LINES.search(value) and cell_len(head) + cell_len(written) + len('""') <= width:
+        yield f'{head}"{written}"'
+        return
+    yield head.rstrip()
+    margin = " " * (len(head) - len(head.lstrip(" "))) + _STEP
+    margin = margin[: max(0, width - _NARROWEST)]
+    for line in value.split("\n"):
+        mark = _LINE
+        for row in _rows([*_as_text(line, escape)], max(_NARROWEST, width - len(margin)) - len(_LINE)):
+            yield f"{margin}{mark}{row}".rstrip()
+            mark = _MORE
+
+
+def _as_text(line: str, escape: Escape) -> Iterator[str]:
+    """Yield the characters of a line as they are, and as escapes where they would mislead.
+
+    A backslash is doubled only where it would be taken for the beginning of an escape, or for the end of a row.
+    """
+    shown = line.removesuffix(" ")
+    backslash = ""
+    for token in tokens(shown, lambda character, before: '"' if character == '"' else escape(character, before)):
+        if backslash:
+            yield backslash * 2 if token[0] in _AFTER_BACKSLASH else backslash + token
+            is_taken = token[0] not in _AFTER_BACKSLASH
+            backslash = ""
+            if is_taken:
+                continue
+        if token == "\\\\":  # noqa: S105 - a backslash
+            backslash = "\\"
+        else:
+            yield token
+    if backslash:
+        yield backslash * 2
+    if shown != line:
+        yield _BLANK
+
+
+def _rows(written: Sequence[str], width: int) -> Iterator[str]:
+    """Yield a line in rows. Where it is broken between words the blank is left out; in a word there is a backslash."""
+    row: list[str] = []
+    columns = 0
+    for token in written:
+        columns += cell_len(token)
+        row.append(token)
+        if columns < width:
+            continue
+        blank = next((at for at in range(len(row) - 1, 0, -1) if row[at] == " " != row[at - 1]), None)
+        if blank is not None:
+            yield "".join(row[:blank])
+            row = row[blank + 1 :]
+        elif len(row) > 1:
+            yield "".join(row[:-1]) + "\\"
+            row = row[-1:]
+        columns = sum(map(cell_len, row))
+    yield "".join(row)
 
 
 def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:

@@ -21,6 +21,7 @@ from reenact.domain.errors import (
     ReenactError,
     RequestTimeoutError,
     ServerUnreachableError,
+    SessionLockedError,
 )
 
 
@@ -108,6 +109,7 @@ _USAGE: Final = (
     AlreadyExistsError,
     LogLockedError,
     LogUnusableError,
+    SessionLockedError,
     WaitsForPersonError,
 )
 

@@ -11,13 +11,12 @@ from reenact.cli.calls import cut
 from reenact.cli.exact import harmless
 from reenact.cli.here import Here, settle
 from reenact.cli.looking import entries, newest_sessions, sessions
-from reenact.cli.named import session_named
+from reenact.cli.named import numbered_or_named
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import Message
 from reenact.domain.tools import is_array, is_object
 
 _AS_CREATED: Final = "default"
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
 _POSITION: Final = re.compile(r"[+-]?[0-9]+")
 _DIGITS: Final = 18
 _QUESTION: Final = 3
@@ -110,14 +109,9 @@ def _words(content: object) -> str:
 def _meant(here: Here, named: str) -> str:
     """Return the id of the session that is meant: by its id, its beginning, or its number in the list."""
     runtime = here.current.runtime
-    if named == here.current.conversation.session_id or runtime.sessions.get(named) is not None:
+    if named == here.current.conversation.session_id:
         return named
-    if _NUMBER.fullmatch(named):
-        listed = here.listed or [session.id for session in newest_sessions(here)]
-        if int(named) <= len(listed):
-            return listed[int(named) - 1]
-        raise InvalidInputError(f"there is no session number {named}: /sessions lists {len(listed)}")
-    return session_named(runtime, named)
+    return numbered_or_named(runtime, named, here.listed or [session.id for session in newest_sessions(runtime)])
 
 
 def _point(rest: str) -> tuple[int | None, str | None]:
@@ -141,13 +135,17 @@ def _arrive(here: Here, more: str, before: str) -> None:
     who = "" if current.who == before else f" {harmless(current.who)}."
     here.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
     if here.width is not None:
-        for line in _last_exchange(messages, here.width() - len(_MARGIN)):
-            here.say(f"{_MARGIN}{line}")
+        show_last_exchange(here, messages, here.width())
     settle(here)
 
 
+def show_last_exchange(here: Here, messages: Sequence[Message], width: int) -> None:
+    """Show how the last question began and its answer ended, in a few lines of so many columns."""
+    for line in _last_exchange(messages, width - len(_MARGIN)):
+        here.say(f"{_MARGIN}{line}")
+
+
 def _last_exchange(messages: Sequence[Message], width: int) -> list[str]:
-    """Return how the last question began and its answer ended, in a few lines of so many columns."""
     asked = next((place for place, one in reversed([*enumerate(messages)]) if one.role == "user" and one.text), None)
     if asked is None:
         return []

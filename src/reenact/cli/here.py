@@ -43,15 +43,24 @@ class Talking(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Here:
-    """What commands work on; `width` is that of the terminal, None where nobody sees one."""
+    """What commands work on; `width` is that of the terminal, and `run` runs a command of its shell.
+
+    Both are None where no person is at one.
+    """
 
     current: Current
     talking: Talking
     extending: Extending
     say: Callable[[str], None]
     width: Callable[[], int] | None = None
+    run: Callable[[str], object] | None = None
     listed: list[str] = field(default_factory=list[str])
     """The sessions that were listed last, in the order in which they were numbered."""
+
+    @property
+    def has_person(self) -> bool:
+        """Whether a person at a terminal types the lines."""
+        return self.width is not None
 
 
 def settle(here: Here) -> None:

@@ -47,6 +47,14 @@ def interrupting(interrupt: Callable[[], object]) -> Generator[None]:
         yield
 
 
+def interrupt_once() -> bool:
+    """Do, from any thread, what a first Ctrl+C does, and return True; do nothing after one, which would end more."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return False
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    return True
+
+
 @contextmanager
 def leaving_first(leave: Callable[[], object]) -> Generator[None]:
     """Let a request to end call `leave`, which ends what is done here; who handled requests before gets it then.

@@ -1,4 +1,4 @@
-"""The keyboard while nobody is asked: what is typed is not shown, and kept for who asks next."""
+"""The keyboard while nobody is asked: the terminal does not echo what is typed, which is kept for who asks next."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from collections.abc import Generator
 from typing import Final, TextIO
 
 from prompt_toolkit.application.current import get_app_session
-from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
 
 from reenact.cli.console import Console
 from reenact.cli.interrupts import around_stops
 from reenact.cli.settings import is_dumb
+from reenact.cli.typed import typed_input
 
 _INPUT, _LOCAL, _CHARACTERS = 0, 3, 6
 _PASTES_ARE_MARKED: Final = b"\x1b[?2004h"
@@ -73,6 +76,65 @@ def be_quiet_again() -> None:
     """Make the keyboard as quiet as it was before a program had it for itself; without `quiet_keyboard` do nothing."""
     if _quiet:
         _quiet[-1].quieten_again()
+
+
+def typed_ahead() -> TypedAhead | None:
+    """Return what reads the keyboard while nobody is asked; None if there is none that is quiet."""
+    typed = typed_input()
+    return TypedAhead(typed) if _quiet and isinstance(typed, Vt100Input) else None
+
+
+class TypedAhead:
+    """Reads what is typed between `begin` and `end`, and keeps it for the editor that reads next."""
+
+    def __init__(self, typed: Vt100Input) -> None:
+        self._typed = typed
+        self._keys: list[KeyPress] = []
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The keyboard, to be waited for; none if it is another program's at present, or gone."""
+        descriptor = self._typed.fileno()
+        with contextlib.suppress(OSError):
+            if not self._typed.closed and os.tcgetpgrp(descriptor) == os.getpgrp():
+                return [descriptor]
+        return []
+
+    @property
+    def text(self) -> str:
+        """What the keys have written, as far as that can be told before the editor has them."""
+        text = ""
+        for key in self._keys:
+            if key.key == Keys.Backspace:
+                text = text[:-1]
+            elif key.key == Keys.ControlU:
+                text = text[: text.rfind("\n") + 1]
+            elif key.key in (Keys.ControlM, Keys.ControlJ):
+                text += "\n"
+            elif key.key == Keys.BracketedPaste or len(key.key) == 1:
+                text += key.data
+        return text
+
+    def begin(self) -> None:
+        """Take what was typed already."""
+        self._keys = get_typeahead(self._typed)
+
+    def read(self) -> None:
+        """Take what is typed now; what begins like a sequence is waited for."""
+        self._keys += self._typed.read_keys()
+
+    def is_escape(self) -> bool:
+        """Take what has begun like a sequence and not gone on; return whether it is Esc alone, which is not kept."""
+        keys = self._typed.flush_keys()
+        if [key.key for key in keys] == [Keys.Escape]:
+            return True
+        self._keys += keys
+        return False
+
+    def end(self) -> None:
+        """Leave all of it to the editor that reads next."""
+        store_typeahead(self._typed, self._keys)
+        self._keys = []
 
 
 class _Keyboard:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from reenact._runtime import Runtime
 from reenact.cli.asked_agents import usage_of_agents
 from reenact.cli.calls import cut
 from reenact.cli.conversation import CONTAINER
 from reenact.cli.exact import plain_or_quoted
 from reenact.cli.here import Here
 from reenact.cli.listing import first_words, session_line
-from reenact.cli.log import told_of
+from reenact.cli.log_words import in_words
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.history import TurnInfo, UsageInfo
 from reenact.domain.loop.ledger import Spent, sum_of
@@ -20,7 +21,10 @@ from reenact.domain.session import SessionInfo
 from reenact.domain.session_state import plus_cost
 from reenact.projections.audit.entries import Filter, LogEntry, last_entries
 
-_SHOWN: Final = 20
+SHOWN: Final = 20
+"""So many sessions, or events, are shown without being asked for."""
+_TYPE: Final = 17
+"""Columns for what kind of event it is."""
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 _COUNTS: Final = {
     "input_tokens": "in",
@@ -32,31 +36,37 @@ _NO_PRICES: Final = "no prices are known (--price)"
 _NOTHING: Final = "Nothing was said in this session yet."
 
 
-def newest_sessions(here: Here) -> list[SessionInfo]:
+def newest_sessions(runtime: Runtime) -> list[SessionInfo]:
     """Return the sessions that talk with people, the newest first."""
-    runtime = here.current.runtime
     sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
     return sessions[::-1]
 
 
 def sessions(here: Here, _: str) -> None:
     """List the newest sessions, with the numbers that `/resume` takes."""
-    runtime, found = here.current.runtime, newest_sessions(here)
-    here.listed[:] = [session.id for session in found[:_SHOWN]]
+    runtime = here.current.runtime
+    found = newest_sessions(runtime)
+    here.listed[:] = [session.id for session in found[:SHOWN]]
     if not found:
         here.say("There are no sessions yet: a session begins with its first message.")
-    for number, session in enumerate(found[:_SHOWN], start=1):
-        mark = "*" if session.id == here.current.conversation.session_id else " "
+    for line in numbered_lines(runtime, found, here.current.conversation.session_id):
+        here.say(line)
+
+
+def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = "") -> Iterator[str]:
+    """Yield lines about the newest sessions, each with its number and a mark if it is that of one's own."""
+    for number, session in enumerate(found[:SHOWN], start=1):
+        mark = "*" if session.id == own else " "
         waiting = len(runtime.agents.pending(session_id=session.id))
-        here.say(f"{number:>2} {mark} {session_line(session, runtime.sessions.messages(session.id), waiting)}")
-    if len(found) > _SHOWN:
-        here.say(f"  … and {len(found) - _SHOWN} older ones; `reenact sessions` lists them all.")
+        yield f"{number:>2} {mark} {session_line(session, runtime.sessions.messages(session.id), waiting)}"
+    if len(found) > SHOWN:
+        yield f"  … and {len(found) - SHOWN} older ones; `reenact sessions` lists them all."
 
 
 def beginnings(here: Here) -> list[tuple[str, str]]:
     """Return the other sessions that are listed, and what each began with."""
     runtime, own = here.current.runtime, here.current.conversation.session_id
-    others = [session.id for session in newest_sessions(here)[:_SHOWN] if session.id != own]
+    others = [session.id for session in newest_sessions(runtime)[:SHOWN] if session.id != own]
     return [(one, first_words(runtime.sessions.messages(one))) for one in others]
 
 
@@ -122,9 +132,10 @@ def log(here: Here, rest: str) -> None:
     if here.current.conversation.is_new:
         here.say(_NOTHING)
         return
-    for entry in entries(here, int(rest or _SHOWN)):
+    for entry in entries(here, int(rest or SHOWN)):
         when = entry.time.astimezone().strftime("%H:%M:%S")
-        line = f"{entry.position:>6}  {when}  {entry.type}  {told_of(entry)}"
+        line = f"{entry.position:>6}  {when}  {entry.type:<{_TYPE}}  {in_words(entry)}"
+        line = line.rstrip()
         here.say(line if here.width is None else cut(line, here.width()))
 
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 
 _PREFIX: Final = "ses_"
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
+
+
+def numbered_or_named(runtime: Runtime, named: str, listed: Sequence[str]) -> str:
+    """Return the id of the session that is meant: by its id, its beginning, or its number among those listed.
+
+    Raises:
+        InvalidInputError: there is no such number, or several begin so.
+        SessionNotFoundError: there is no such session.
+    """
+    if not _NUMBER.fullmatch(named) or runtime.sessions.get(named) is not None:
+        return session_named(runtime, named)
+    if int(named) > len(listed):
+        raise InvalidInputError(f"there is no session number {named}: /sessions lists {len(listed)}")
+    return listed[int(named) - 1]
 
 
 def session_named(runtime: Runtime, named: str) -> str:

@@ -34,6 +34,8 @@ class Shell(StrEnum):
 class TalkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation; `prompt` is None for a chat, and `-` for what standard input holds.
 
+    `resume` is empty if the person is to choose the session.
+
     `max_turns` is how often the model may be asked for one prompt. `allowed_by_settings` tells that the allowed tools
     are named by settings, which are for all sessions. `of_new` are the options of sessions that are begun while one
     goes on, where settings make them others.

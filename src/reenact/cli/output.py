@@ -13,7 +13,8 @@ from reenact.cli.failures import Problem
 from reenact.cli.lines import as_line
 from reenact.cli.options import OutputFormat
 from reenact.domain.events import AssistantMessage, Envelope, TextDelta
-from reenact.domain.messages import Usage
+from reenact.domain.messages import StopDetails, Usage
+from reenact.domain.session_state import REFUSAL
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REPEATED
 
 _LIMITS: Final = {
@@ -32,6 +33,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="r
     agent_id: str | None = None
     turn_id: str | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
     usage: Usage | None = None
     cost: float | None = None
     duration: float | None = None
@@ -119,6 +122,8 @@ def result_of(answer: Answer) -> Result:
         agent_id=answer.agent_id or None,
         turn_id=answer.turn_id,
         stop_reason=answer.stop_reason,
+        stop_sequence=answer.stop_sequence,
+        stop_details=answer.stop_details,
         usage=answer.usage,
         cost=answer.cost,
         tool_calls=answer.tool_calls,
@@ -127,9 +132,14 @@ def result_of(answer: Answer) -> Result:
     )
 
 
-def limit_of(stop_reason: str | None) -> str | None:
-    """Return the limit that ended an answer, in words, or None."""
-    return _LIMITS.get(stop_reason or "")
+def why_ended(answer: Answer) -> str | None:
+    """Return the limit, or the refusal, that ended an answer, in words, or None."""
+    if answer.stop_reason != REFUSAL:
+        return _LIMITS.get(answer.stop_reason or "")
+    details = answer.stop_details or StopDetails()
+    category = f" ({details.category})" if details.category else ""
+    explanation = f": {details.explanation}" if details.explanation else "."
+    return f"The model refused to answer{category}{explanation}"
 
 
 def write_result(console: Console, result: Result) -> None:
@@ -142,8 +152,8 @@ def write_result(console: Console, result: Result) -> None:
 
 def _tell(answer: Answer, console: Console) -> None:
     """Tell people why the answer is not whole."""
-    limit = limit_of(answer.stop_reason)
+    reason = why_ended(answer)
     if answer.problem is not None:
         console.report(answer.problem, session_id=answer.session_id or None, turn_id=answer.turn_id)
-    elif limit is not None:
-        console.warn(limit)
+    elif reason is not None:
+        console.warn(reason)

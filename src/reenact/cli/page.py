@@ -18,18 +18,23 @@ from reenact.cli.exact import plain_or_quoted
 from reenact.cli.failures import ExitCode
 from reenact.cli.floor import FLOOR
 from reenact.cli.interrupts import around_stops
+from reenact.cli.keyboard import typed_ahead
 from reenact.cli.listing import visible
-from reenact.cli.output import limit_of
+from reenact.cli.live_line import LiveLine
+from reenact.cli.output import why_ended
 from reenact.cli.prose.masks import plainly
 from reenact.cli.prose.plain import Plain
 from reenact.cli.prose.prose import Prose
 from reenact.cli.prose.screens import can_be_styled, can_show, width_of
 from reenact.cli.rows import in_rows
-from reenact.cli.spinner import Spinner
 from reenact.domain.events import (
     ContextCompressed,
     Envelope,
     EventData,
+    HumanApproveRequired,
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -42,9 +47,11 @@ from reenact.domain.events import (
 from reenact.domain.people import PendingCall
 
 _THOUGHT: Final = "dim italic"
-_WAITING, _RUNNING = "waiting", "running"
+_WAITING, _RUNNING, _WRITING, _THINKING = "waiting", "running", "writing", "thinking"
 _CALLS: Final = "calls"
 _INDENT: Final = "  "
+_CHARACTERS: Final = 4
+"""So many characters are taken for a token while a message is being written."""
 
 
 class _Sink(Protocol):
@@ -80,14 +87,17 @@ class Page:
         raw = _Raw(console.write, is_seen=console.out.isatty())
         self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else raw
         self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
-        self._spinner = Spinner(screen, [console.out, console.err]) if is_styled else None
+        self._live = LiveLine(screen, [console.out, console.err], typed_ahead()) if is_styled else None
+        self._tokens = _Tokens()
         self._stops = ExitStack()
         self._is_under_way = self._has_floor = False
         self._open: _Sink | None = None
         self._last: object = None
         self._calls: dict[str, _Call] = {}
-        self._asked: dict[str, tuple[str, object]] = {}
-        """What was asked for by these names, and has not begun."""
+        self._held: dict[str, tuple[str, object]] = {}
+        """The calls that the model has asked for: each is shown when it runs, or by whoever asks a person about it."""
+        self._decided: set[str] = set()
+        """The calls about which a person was asked on this page, who has seen them."""
         self._running: set[str] = set()
         self._under: tuple[str | None, int] | None = None
         """The call of which the line is the last that is shown, and how much was logged before."""
@@ -98,9 +108,9 @@ class Page:
         """Show from here on that something is under way, when nothing else appears."""
         self._is_under_way = True
         self._stops.enter_context(FLOOR.showing_calls())
-        if self._spinner is not None:
-            self._stops.enter_context(around_stops(self._spinner.pause, self._spinner.go_on))
-            self._spinner.start()
+        if self._live is not None:
+            self._stops.enter_context(around_stops(self._live.pause, self._live.go_on))
+            self._live.start()
         return self
 
     def __exit__(
@@ -112,31 +122,46 @@ class Page:
         """End what is open, whatever happened."""
         with self._stops:
             try:
+                self._show_held()
                 self._end_block()
             finally:
-                if self._spinner is not None:
-                    self._spinner.stop()
+                if self._live is not None:
+                    self._live.stop()
+
+    @property
+    def is_escaped(self) -> bool:
+        """Whether Esc has interrupted the answer."""
+        return self._live is not None and self._live.is_escaped
 
     def asking(self, decide: Decide) -> Decide:
-        """Return what decides in the same way, while nothing else is going on here."""
+        """Return what decides in the same way, while nothing else is going on here, and shows each call itself."""
 
         def ask(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
+            for call in pending:
+                self._release(call.id, call.name, call.arguments)
+                self._calls[call.id] = _Call(call.name, self._call_line(call.name, call.arguments))
+                self._decided.add(call.id)
+            self._show_held()
             self._end_block()
             if self._last is not None:
                 self._screen.print()
             self._last = None
-            if self._spinner is None:
-                return decide(pending)
-            self._spinner.stop()
+            if self._live is not None:
+                self._live.stop()
             try:
                 return decide(pending)
             finally:
-                self._spinner.start()
+                self._under = (pending[0].id, FLOOR.told) if len(pending) == 1 else None
+                if self._live is not None:
+                    self._live.start()
 
         return ask
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Show what there is to see; what is logged meanwhile stands before it, or behind the text that is open."""
+        if self._live is not None and is_own:
+            self._tokens.hear(event.data)
+            self._live.model, self._live.tokens = self._tokens.model, self._tokens.count
         with FLOOR.lock:
             match event.data:
                 case TextDelta(text=text) if text:
@@ -150,35 +175,43 @@ class Page:
 
     def end(self, answer: Answer) -> None:
         """End the answer, and say why it is not whole."""
+        self._show_held()
         self._end_block()
-        limit = limit_of(answer.stop_reason)
-        if answer.problem is None:
-            self._screen.print(*([] if limit is None else [f"{limit}\n"]), style="yellow")
+        reason = why_ended(answer)
+        if answer.problem is None and reason is not None:
+            self._say(f"{reason}\n", "yellow")
+        elif answer.problem is None:
+            self._screen.print()
         elif answer.problem.code == ExitCode.INTERRUPTED:
             self._screen.print("Interrupted.\n", style="yellow")
         else:
-            for line in plainly(visible(self._console.told(answer.problem))).split("\n"):
-                self._screen.print(in_rows(line, width_of(self._screen)), style="red")
-            self._screen.print()
+            self._say(f"{self._console.told(answer.problem)}\n", "red")
+
+    def _say(self, words: str, style: str) -> None:
+        for line in plainly(visible(words)).split("\n"):
+            self._screen.print(in_rows(line, width_of(self._screen)), style=style)
 
     def _hear_of_calls(self, event: EventData) -> None:
         match event:
-            case ToolCall():
-                self._show_call(event.id, event.name, event.input)
-                if event.id is not None:
-                    self._asked[event.id] = event.name, event.input
+            case ToolCall(id=None):
+                self._show_call(None, event.name, event.input)
+            case ToolCall(id=str(call_id)):
+                self._held[call_id] = event.name, event.input
             case ToolStarted():
-                if event.id not in self._calls and not self._is_begun_as_another(event):
+                self._release(event.id, event.name, event.input)
+                if event.id not in self._calls:
                     self._show_call(event.id, event.name, event.input)
-                self._asked.pop(event.id, None)
                 self._running.add(event.id)
                 self._tell_what_is_done()
+            case HumanApproveRequired(calls=calls):
+                for call in calls:
+                    self._release(call.id, call.name, call.arguments)
             case ToolEdited():
-                known = self._calls.get(event.id)
-                self._show_call(event.id, "edited" if known is None else known.name, event.edited)
+                self._hear_of_edit(event)
             case ToolResult():
                 self._running.discard(event.id or "")
                 self._tell_what_is_done()
+                self._show_held()
                 self._show_result(event)
             case ContextCompressed():
                 self._note("(What was said earlier was summarised.)", "dim")
@@ -187,21 +220,34 @@ class Page:
             case _:
                 pass
 
-    def _is_begun_as_another(self, event: ToolStarted) -> bool:
-        """Return whether it is shown by another name: calls that are named as earlier ones get names of their own."""
-        shown = (id_ for id_, asked in self._asked.items() if asked == (event.name, event.input))
-        named = next(shown, None)
-        if named is None:
-            return False
-        del self._asked[named]
-        self._calls[event.id] = self._calls[named]
-        if self._under is not None and self._under[0] == named:
-            self._under = event.id, self._under[1]
-        return True
+    def _hear_of_edit(self, event: ToolEdited) -> None:
+        """Show the call as it was changed, unless whoever was asked here has changed it, and seen it so."""
+        if event.id in self._held:
+            self._show_call(event.id, *self._held.pop(event.id))
+        known = self._calls.get(event.id)
+        name = "edited" if known is None else known.name
+        if event.id in self._decided:
+            self._calls[event.id] = _Call(name, self._call_line(name, event.edited))
+        else:
+            self._show_call(event.id, name, event.edited)
+
+    def _release(self, call_id: str, name: str, arguments: object) -> None:
+        """Hold the call no more, also if the model has named it otherwise: as an earlier call was named."""
+        same = (id_ for id_, held in self._held.items() if held == (name, arguments))
+        self._held.pop(call_id if call_id in self._held else next(same, ""), None)
+
+    def _show_held(self) -> None:
+        """Show the calls that were held: they do not run, or nobody was told that they do."""
+        while self._held:
+            call_id = next(iter(self._held))
+            self._show_call(call_id, *self._held.pop(call_id))
+
+    def _call_line(self, name: str, arguments: object) -> str:
+        return self._console.without_key(call_line(name, arguments, width_of(self._screen) - len(self._mark)))
 
     def _show_call(self, call_id: str | None, name: str, arguments: object) -> None:
         self._begin_block(_CALLS)
-        line = self._console.without_key(call_line(name, arguments, width_of(self._screen) - len(self._mark)))
+        line = self._call_line(name, arguments)
         shown = plain_or_quoted(name)
         is_whole = line.startswith(shown)
         head, rest = (shown, line.removeprefix(shown)) if is_whole else ("", line)
@@ -225,6 +271,7 @@ class Page:
             self._line(line, self._margin, style)
 
     def _note(self, text: str, style: str) -> None:
+        self._show_held()
         self._end_block()
         self._under = None
         self._line(plainly(visible(text)), "", style)
@@ -236,13 +283,17 @@ class Page:
         self._screen.print(text, style=_THOUGHT, end="")
 
     def _tell_what_is_done(self) -> None:
-        if self._spinner is not None:
-            self._spinner.doing = _RUNNING if self._running else _WAITING
+        if self._live is not None:
+            self._live.doing = _RUNNING if self._running else _WAITING
 
     def _write(self, sink: _Sink, text: str) -> None:
         """Go on with a text, or begin it if something else came last."""
         if self._open is not sink:
+            self._show_held()
             self._begin_block(sink)
+            if self._live is not None:
+                self._live.doing = _WRITING if sink is self._text else _THINKING
+                self._live.begin_text()
             if self._is_under_way:
                 FLOOR.take()
                 self._has_floor = True
@@ -260,12 +311,41 @@ class Page:
         """End the line that is open."""
         sink, self._open = self._open, None
         if sink is not None:
+            self._tell_what_is_done()
             try:
                 sink.end()
             finally:
                 if self._has_floor:
                     self._has_floor = False
                     FLOOR.give()
+
+
+class _Tokens:
+    """Which model writes, and how many tokens it has written: as it says, or else a quarter of the characters."""
+
+    def __init__(self) -> None:
+        self.model = ""
+        self._before = 0
+        self._told = 0
+        self._characters = 0
+
+    @property
+    def count(self) -> int:
+        """The tokens of all messages of the answer so far."""
+        return self._before + self._told + self._characters // _CHARACTERS
+
+    def hear(self, event: EventData) -> None:
+        """Take an event of the answer into account."""
+        match event:
+            case MessageStart():
+                self._before, self._told, self._characters = self.count, 0, 0
+                self.model = event.model or self.model
+            case TextDelta(text=text) | ThinkingDelta(text=text) | InputJsonDelta(partial_json=text):
+                self._characters += len(text)
+            case MessageDelta(usage={"output_tokens": int(told)}):
+                self._told, self._characters = max(self._told, told), 0
+            case _:
+                pass
 
 
 class _Call(NamedTuple):

@@ -15,11 +15,11 @@ import msgspec
 
 from reenact.cli.configuration import read_prices
 from reenact.cli.console import Console
+from reenact.cli.known_prices import KNOWN_PRICES
 from reenact.cli.options import TalkOptions
 from reenact.cli.setting_files import PassedOver, Setting, read_file
 from reenact.cli.setting_keys import KEYS, Key
 from reenact.cli.settings import given, home_directory, settings_files
-from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.ledger import price_of
 from reenact.domain.loop.rules import MAX_STEPS
 
@@ -69,9 +69,6 @@ def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[s
             changed[key.option] = (*setting.value, *options.prices)  # of two for a model the last one holds
         elif _is_wanted(key, options, on_command_line, console):
             changed[key.option] = setting.value
-    if "max_cost" in changed and not options.goes_on and not changed.get("prices", options.prices):
-        path = found.settings["maxCost"].path
-        raise ConfigurationError(f'{path}: maxCost needs prices: {{"MODEL": [IN, OUT]}}, per million tokens')
     return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
 
 
@@ -115,7 +112,7 @@ def _loosening(
             yield _taken_out(of_project, name, f"a project may only lower it, and it is {own:g}", is_quiet=True)
     known = read_prices((*_prices(of_user), *prices))
     is_limited = is_limited or "maxCost" in of_user
-    if is_limited and "model" in of_project and price_of(known, of_project["model"].value) is None:
+    if is_limited and "model" in of_project and price_of({**KNOWN_PRICES, **known}, of_project["model"].value) is None:
         yield _taken_out(of_project, "model", _OWN_MODEL)
     if "prices" not in of_project:
         return

@@ -49,7 +49,8 @@ def replay(options: ReplayOptions, console: Console) -> int:
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: a file, or a folder of them, holds no history.
+        InvalidInputError: a file, or a folder of them, holds no history; or there are policies or prices, and the log
+            has the rules of a session.
         ConfigurationError: the policies or the prices cannot be read.
     """
     rules = UnrecordedRules(

@@ -15,10 +15,11 @@ from reenact.cli.configuration import check_price, read_prices
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode, ServerEndedError
 from reenact.cli.interrupts import stopping
+from reenact.cli.known_prices import KNOWN_PRICES
 from reenact.cli.named_files import check_file
 from reenact.cli.options import ServeOptions
 from reenact.cli.settings import given
-from reenact.cli.talk import database_of, image_of
+from reenact.cli.talk import check_policy, database_of, image_of
 from reenact.cli.tools import functions_of
 from reenact.domain.errors import ConfigurationError
 from reenact.server import Server
@@ -37,7 +38,10 @@ def serve(options: ServeOptions, console: Console) -> int:
         console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
     with console.guarding_output():
         image, prices = image_of(options.talk), read_prices(options.talk.prices)
+        check_policy(options.talk, image)
         answerer, llm = answering(_environ(options, console.environ))
+        if answerer.mock is None:
+            prices = {**KNOWN_PRICES, **prices}
         model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
         try:
             if image.cost_limit is not None and answerer.mock is None:

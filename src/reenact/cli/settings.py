@@ -8,22 +8,65 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-_CI: Final = (
-    "APPVEYOR",
-    "BITBUCKET_BUILD_NUMBER",
-    "BUILDKITE",
-    "CI",
-    "CIRCLECI",
-    "CODEBUILD_BUILD_ID",
-    "CONTINUOUS_INTEGRATION",
-    "DRONE",
-    "GITHUB_ACTIONS",
-    "GITLAB_CI",
-    "JENKINS_URL",
-    "TEAMCITY_VERSION",
-    "TF_BUILD",
-    "TRAVIS",
-)
+CI_SERVICES: Final[Mapping[str, str]] = {
+    "AC_APPCIRCLE": "Appcircle",
+    "AGOLA_GIT_REF": "Agola",
+    "ALPIC_HOST": "Alpic",
+    "APPCENTER_BUILD_ID": "Visual Studio App Center",
+    "APPVEYOR": "AppVeyor",
+    "bamboo_planKey": "Bamboo",
+    "BITBUCKET_BUILD_NUMBER": "Bitbucket Pipelines",
+    "BITBUCKET_COMMIT": "Bitbucket Pipelines",
+    "BITRISE_IO": "Bitrise",
+    "BUDDY_WORKSPACE_ID": "Buddy",
+    "BUILDER_OUTPUT": "Google Cloud Build",
+    "BUILDKITE": "Buildkite",
+    "CF_BUILD_ID": "Codefresh",
+    "CF_PAGES": "Cloudflare Pages",
+    "CI": "any service",
+    "CI_NAME": "Codeship, Sourcehut",
+    "CI_XCODE_PROJECT": "Xcode Cloud",
+    "CIRCLECI": "CircleCI",
+    "CIRRUS_CI": "Cirrus CI",
+    "CM_BUILD_ID": "Codemagic",
+    "CODEBUILD_BUILD_ARN": "AWS CodeBuild",
+    "CODEBUILD_BUILD_ID": "AWS CodeBuild",
+    "CONTINUOUS_INTEGRATION": "any service",
+    "DRONE": "Drone",
+    "DSARI": "dsari",
+    "EARTHLY_CI": "Earthly",
+    "EAS_BUILD": "Expo",
+    "GERRIT_PROJECT": "Gerrit",
+    "GITEA_ACTIONS": "Gitea Actions",
+    "GITHUB_ACTIONS": "GitHub Actions",
+    "GITLAB_CI": "GitLab CI",
+    "GO_PIPELINE_LABEL": "GoCD",
+    "HARNESS_BUILD_ID": "Harness",
+    "HUDSON_URL": "Hudson",
+    "JENKINS_URL": "Jenkins",
+    "LAYERCI": "LayerCI",
+    "MAGNUM": "Magnum CI",
+    "NETLIFY": "Netlify",
+    "NEVERCODE": "Nevercode",
+    "NOW_BUILDER": "Vercel",
+    "PROW_JOB_ID": "Prow",
+    "RELEASE_BUILD_ID": "ReleaseHub",
+    "RENDER": "Render",
+    "SAILCI": "Sail CI",
+    "SCREWDRIVER": "Screwdriver",
+    "SEMAPHORE": "Semaphore",
+    "STRIDER": "Strider",
+    "TEAMCITY_VERSION": "TeamCity",
+    "TF_BUILD": "Azure Pipelines",
+    "TRAVIS": "Travis CI",
+    "VELA": "Vela",
+    "VERCEL": "Vercel",
+    "WORKERS_CI": "Cloudflare Workers",
+    "XCS": "Xcode Server",
+}
+"""The variables by which services say that a build runs."""
+_TASKCLUSTER: Final = frozenset({"TASK_ID", "RUN_ID"})
+"""Both are set there; the first run is number 0."""
 
 _DUMB: Final = frozenset({"", "dumb", "unknown"})
 SETTINGS: Final = Path(".reenact", "settings.json")
@@ -34,7 +77,7 @@ _NOBODYS_HOME: Final = Path("/nonexistent")
 
 def in_ci(environ: Mapping[str, str]) -> bool:
     """Return whether no person is there because a build runs."""
-    return any(is_on(environ.get(name)) for name in _CI)
+    return environ.keys() >= _TASKCLUSTER or any(is_on(environ.get(name)) for name in CI_SERVICES)
 
 
 def is_on(value: str | None) -> bool:

@@ -40,6 +40,14 @@ def takes(stream: TextIO, seconds: float | None) -> bool:
     return bool(poll.poll(None if seconds is None else math.ceil(seconds * 1000)))
 
 
+def gives(stream: TextIO, seconds: float) -> bool:
+    """Return whether there is something to be read, or the end, within so many seconds."""
+    try:
+        return bool(select.select([stream.fileno()], [], [], seconds)[0])
+    except (OSError, ValueError):  # it is no file
+        return True
+
+
 def is_standard(stream: TextIO | None, number: int) -> TypeGuard[TextIO]:
     """Return whether it is the process's own standard stream of this number, and nothing in its place."""
     own = sys.__stdout__ if number == 1 else sys.__stderr__

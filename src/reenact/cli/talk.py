@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import stat
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from reenact._runtime import Runtime
+from reenact._runtime import SharedRuntime
 from reenact.cli.allowing import warn_of_unknown
 from reenact.cli.answering import answering
 from reenact.cli.commands import Commands
@@ -21,22 +23,29 @@ from reenact.cli.extending import Extending, extending
 from reenact.cli.failures import ExitCode, NoInputError, NothingToContinueError
 from reenact.cli.here import Here
 from reenact.cli.interrupts import cleaning_up
+from reenact.cli.known_prices import KNOWN_PRICES
 from reenact.cli.named import session_named
 from reenact.cli.options import OutputFormat, TalkOptions
 from reenact.cli.script import Script
 from reenact.cli.settings import default_database, given
+from reenact.cli.streams import gives
 from reenact.cli.tools import Offered, functions_of, load_tools
 from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError
-from reenact.domain.image import Image, define
+from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.rules import MAX_STEPS
 from reenact.domain.messages import check_message, check_text
+
+_PATIENCE: Final = 3.0
+"""Seconds that standard input is waited for beside a prompt: whoever started this may have left it open."""
 
 
 def talk(options: TalkOptions, console: Console) -> int:
     """Talk as the options say, and return the exit code."""
+    if options.resume == "" and (options.prompt is not None or not console.has_person or console.in_ci):
+        raise ConfigurationError("--resume needs the ID of a session: a list to choose from is for a chat")
     if options.prompt is not None:
-        question = check_message(_all_of_it(console) if options.prompt == "-" else options.prompt)
-        return _ask_once(question, options, console)
+        question = _all_of_it(console) if options.prompt == "-" else _with_input(check_message(options.prompt), console)
+        return _ask_once(check_message(question), options, console)
     if not console.has_person:
         return _ask_each_line(options, console)
     if console.in_ci:
@@ -80,22 +89,25 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
 @contextmanager
 def _conversation(options: TalkOptions, console: Console, added: Extending) -> Generator[Current]:
     """Open the log and choose the session: a new one, the newest, or the one that was named."""
-    for name, text in (("--model", options.model), ("--resume", options.resume)):
+    for name, text in (("--model", options.model), ("--resume", options.resume or None)):
         if text is not None:
             check_text(name, text)
     with console.guarding_output():
         prices = read_prices(options.prices)
         base = image_of(options)
         image = added.image(base, goes_on=options.goes_on)
+        check_policy(options, image)
         answerer, llm = answering(
             console.environ,
             model=options.model if options.goes_on else None,
             system_prompt=options.system_prompt if options.goes_on else None,
         )
         functions = functions_of(image.tools)
+        if answerer.mock is None:
+            prices = {**KNOWN_PRICES, **prices}
         try:
             database = database_of(options.database, console)
-            runtime = Runtime.open(
+            runtime = SharedRuntime.open(
                 database, environment=added.environment(answerer), llm=llm, tools=functions, prices=prices
             )
         except BaseException:
@@ -127,10 +139,14 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
                     added.end()
 
 
-def _session(options: TalkOptions, runtime: Runtime, console: Console) -> str:
+def _session(options: TalkOptions, runtime: SharedRuntime, console: Console) -> str:
     """Return the id of the session that is to be talked in; which one is meant by a part of an id is said."""
     if options.resume is None:
         return _latest(runtime) if options.goes_on else new_session_id()
+    if not options.resume:
+        from reenact.cli.choosing import choose_session  # noqa: PLC0415 - the line editor is loaded for who chooses
+
+        return choose_session(runtime, console)
     session_id = session_named(runtime, options.resume)
     if session_id != options.resume:
         console.say(f"--resume goes on with session {session_id}")
@@ -154,8 +170,6 @@ def image_of(options: TalkOptions, tools: tuple[Offered, ...] | None = None) -> 
                 raise ConfigurationError(
                     f"{name} is for a new session; one that goes on keeps what it was created with"
                 )
-    if options.max_cost is not None and not options.prices:
-        raise ConfigurationError("--max-cost needs what the model costs: --price MODEL=IN,OUT, per million tokens")
     image = Image(
         id=IMAGE,
         model=options.model,
@@ -168,6 +182,14 @@ def image_of(options: TalkOptions, tools: tuple[Offered, ...] | None = None) -> 
     )
     define(image, IMAGE)  # so that what is wrong with it is said at once
     return image
+
+
+def check_policy(options: TalkOptions, image: Image) -> None:
+    """Raise `ConfigurationError` if --policy names a tool that the image does not have."""
+    try:
+        check_policy_names(define(image, IMAGE))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--policy {options.policy}: {error}") from None
 
 
 def database_of(database: str | None, console: Console) -> str:
@@ -186,11 +208,14 @@ def database_of(database: str | None, console: Console) -> str:
     return str(path)
 
 
-def _latest(runtime: Runtime) -> str:
+def _latest(runtime: SharedRuntime) -> str:
+    """Return the id of the newest session that is not open in another process."""
     sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
-    if not sessions:
-        raise NothingToContinueError("there is no session to continue in this log; begin one without --continue")
-    return sessions[-1].id
+    for session in reversed(sessions):
+        if not runtime.is_open_elsewhere(session.id):
+            return session.id
+    which = "other session" if sessions else "session"
+    raise NothingToContinueError(f"there is no {which} to continue in this log; begin one without --continue")
 
 
 def _announce(current: Current, console: Console) -> None:
@@ -203,6 +228,22 @@ def _announce(current: Current, console: Console) -> None:
 def _all_of_it(console: Console) -> str:
     with _readable():
         return _decoded(console.input().read())
+
+
+def _with_input(prompt: str, console: Console) -> str:
+    """Return the prompt, and behind it what standard input holds, unless that is a terminal or gives nothing."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return prompt
+    if not gives(sys.stdin, _PATIENCE):
+        console.warn(
+            f"standard input has given nothing for {_PATIENCE:g} s, and is not waited for: < /dev/null says so"
+        )
+        return prompt
+    try:
+        data = _decoded(console.input().read())
+    except OSError:  # it is none that can be read
+        return prompt
+    return f"{prompt}\n\n{data}" if data.strip() else prompt
 
 
 def _lines(console: Console) -> Iterator[str]:

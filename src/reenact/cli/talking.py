@@ -8,7 +8,8 @@ from rich.console import Console as Screen
 
 from reenact.cli.answer import Answer
 from reenact.cli.asking import Person
-from reenact.cli.attending import Attending
+from reenact.cli.attaching import attached
+from reenact.cli.attending import Attending, Beside
 from reenact.cli.console import Console
 from reenact.cli.current import Current
 from reenact.cli.decisions import Decision
@@ -18,13 +19,14 @@ from reenact.cli.extending import Extending
 from reenact.cli.failures import ExitCode
 from reenact.cli.page import Page
 from reenact.cli.rows import in_rows
+from reenact.cli.shell_command import ShellCommands
 from reenact.domain.errors import ReenactError
-from reenact.domain.messages import check_message
+from reenact.domain.messages import TextBlock, check_message
 from reenact.domain.people import PendingCall
 
 
 class Talking:
-    """The person's questions and decisions; `interrupted` says whether they wanted no more of the last answer."""
+    """The person's questions and decisions; `interrupted` says whether Ctrl+C has ended the last answer."""
 
     def __init__(
         self, current: Current, console: Console, screen: Screen, extending: Extending, timeout: float | None
@@ -35,16 +37,22 @@ class Talking:
         self._screen = screen
         self._extending = extending
         self._timeout = timeout
-        self._person = Person(editor_of_decisions(console), screen)
+        editor = editor_of_decisions(console)
+        self._person = Person(editor, screen)
+        self._commands = ShellCommands(editor, console, screen)
         self._talked_in = current.conversation
 
     def ask(self, question: str) -> None:
         """Ask the agent."""
-        self._answer(lambda attending: self._extending.ask(attending, check_message(question)))
+        self._answer(question, self._extending.ask)
 
     def ask_as_it_is(self, text: str) -> None:
         """Ask the agent, also if the text calls a command."""
-        self._answer(lambda attending: self._extending.ask_as_it_is(attending, check_message(text)))
+        self._answer(text, self._extending.ask_as_it_is)
+
+    def run(self, command: str) -> None:
+        """Run a command of the shell, if the person approves of it; the model hears of it with the next message."""
+        self._commands.run(command)
 
     def take_up(self, turn_ids: Sequence[str]) -> None:
         """Show how turns are answered that were waiting."""
@@ -73,18 +81,29 @@ class Talking:
             self._person.forget()
         return self._person
 
-    def _answer(self, act: Callable[[Attending], Answer]) -> None:
+    def _answer(self, text: str, ask: Callable[[Attending, str], Answer]) -> None:
+        check_message(text)
+        behind = attached(text, self._extending.agents(), self._say)
+        printed = self._commands.told
+        beside = Beside((TextBlock(printed),) if printed else (), tuple(behind))
         self._screen.print()  # apart from what was typed
-        self._show(act)
+        self._show(lambda attending: ask(attending, text), beside)
 
-    def _show(self, act: Callable[[Attending], Answer]) -> None:
+    def _say(self, line: str) -> None:
+        self._screen.print(in_rows(line, self._screen.width), style="dim")
+
+    def _show(self, act: Callable[[Attending], Answer], beside: Beside | None = None) -> None:
         try:
             with Page(self._console, self._screen) as page:
                 person = page.asking(self._asking())
-                answer = act(Attending(self._current.conversation, page.hear, person, timeout=self._timeout))
+                there = self._current.conversation
+                answer = act(Attending(there, page.hear, person, timeout=self._timeout, beside=beside or Beside()))
                 page.end(answer)
+            if beside is not None and answer.turn_id is not None:
+                self._commands.told = ""
             self._current.warn_of_unpriced()
         except ReenactError as error:
             self.fail(error)
         else:
-            self.interrupted = answer.problem is not None and answer.problem.code == ExitCode.INTERRUPTED
+            is_interrupted = answer.problem is not None and answer.problem.code == ExitCode.INTERRUPTED
+            self.interrupted = is_interrupted and not page.is_escaped

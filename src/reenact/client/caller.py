@@ -13,6 +13,7 @@ from reenact.client.asking import Answer, Asked
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
 from reenact.domain.commands import REQUESTS
+from reenact.domain.content import plain_content
 from reenact.domain.errors import (
     InvalidInputError,
     ProtocolError,
@@ -58,7 +59,7 @@ class Caller:
     def request(self, type_: object, data: object, timeout: object) -> Envelope:
         """Return the response to a request. See `LocalRuntime.request`, also for what is raised."""
         if not isinstance(type_, str) or type_ not in REQUESTS:
-            raise UnknownCommandError(type_)
+            raise UnknownCommandError(type_, REQUESTS)
         if not is_mapping(data):
             msg = f"the data of a request is a mapping by the names of its fields, not {type(data).__name__}"
             raise InvalidInputError(msg)
@@ -66,6 +67,8 @@ class Caller:
         request_id = given.pop("request_id", None)
         if request_id is not None:
             check_text("the request's id", request_id)
+        if "content" in given:
+            given["content"] = plain_content(given["content"])
         answer = self._ask(type_, given, check_timeout(timeout), request_id)
         return read_envelope(answer.response)
 

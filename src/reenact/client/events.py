@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from reenact.actors.bus import Handler
+from reenact.actors.bus import Handler, check_handler, check_session, check_type
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
 from reenact.client.subscription import RemoteSubscription, check_cursor
-from reenact.domain.commands import CATALOGUE
 from reenact.domain.errors import (
     InvalidInputError,
     ReenactError,
     RequestTimeoutError,
     SessionNotFoundError,
-    UnknownEventTypeError,
 )
 from reenact.domain.messages import check_text
 from reenact.domain.plain import is_sayable
@@ -29,11 +27,20 @@ class RemoteEvents:
         self._client_id = client_id
         self.timeout = timeout
 
-    def on(self, type: str, handler: Handler) -> RemoteListener:  # noqa: A002 - the word users know it by
-        """Call the handler with each event of the type that is published from now on, but with none of the requests.
+    def on(
+        self,
+        type: str,  # noqa: A002 - the word users know it by
+        handler: Handler,
+        *,
+        session_id: str | None = None,
+    ) -> RemoteListener:
+        """Call the handler with each event of the type that is published from now on: of one session, or of all.
+
+        Not with requests and responses.
 
         Events come in order, one at a time, on one thread of the client, and all handlers have had an event before any
-        has the next. A handler may call any facade; what it raises is logged on `reenact.events` and harms nobody.
+        has the next. A handler may call any facade; what it raises is logged on `reenact.events` and harms nobody. One
+        that subscribes or unsubscribes changes what is heard from the next event on.
 
         After the connection was lost, what the sessions that were heard of have had meanwhile comes first. What belongs
         to no session, or to one that was not heard of before, is missed then, and also when handlers are 10,000 events
@@ -41,20 +48,20 @@ class RemoteEvents:
 
         Raises:
             UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
-            InvalidInputError: the handler cannot be called.
+            InvalidInputError: the handler cannot be called, or no session can have this id.
             RequestTimeoutError: the server cannot be reached at present.
         """
-        return self._wait(self.begin(_named(type), handler))
+        return self._wait(self.begin(check_type(type), handler, session_id))
 
-    def on_all(self, handler: Handler) -> RemoteListener:
+    def on_all(self, handler: Handler, *, session_id: str | None = None) -> RemoteListener:
         """Call the handler with every event that is published from now on, as `on` does."""
-        return self._wait(self.begin(None, handler))
+        return self._wait(self.begin(None, handler, session_id))
 
-    def begin(self, type: str | None, handler: Handler) -> RemoteListener:  # noqa: A002 - the word users know it by
+    def begin(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002 - as there
         """Do as `on`, or as `on_all` if the type is None, but without waiting for the server: see `standing`."""
-        if type is not None and _named(type) not in CATALOGUE:
-            raise UnknownEventTypeError(type)
-        return self._handlers.add(type, _callable(handler))
+        if type is not None:
+            check_type(type)
+        return self._handlers.add(type, check_handler(handler), check_session(session_id))
 
     def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
@@ -132,16 +139,3 @@ class RemoteEvents:
             failure = self._link.failure
             why = "" if failure is None else f": {failure}"
             raise RequestTimeoutError(f"the server did not answer within {self.timeout} s{why}") from None
-
-
-def _named(type_: object) -> str:
-    if isinstance(type_, str):
-        return type_
-    raise UnknownEventTypeError(type_)
-
-
-def _callable(handler: object) -> Handler:
-    if callable(handler):
-        return handler
-    msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"
-    raise InvalidInputError(msg)

@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Self
 
-from reenact.actors.bus import Handler
+from reenact.actors.bus import Handler, handle, handled
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
 from reenact.client.listening import Joining, Listening
 from reenact.client.thread import NAME
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError
-from reenact.domain.events import Envelope
 
 MOST: Final = 10_000
 MOST_BYTES: Final = 32 * 1024 * 1024
@@ -28,16 +27,22 @@ _log: Final = logging.getLogger("reenact.events")
 class RemoteListener(Joining):
     """One handler. Call it, as often as you like, or leave its `with` block to end it."""
 
-    def __init__(self, type: str | None, handler: Handler, forget: Callable[[RemoteListener], None]) -> None:  # noqa: A002
-        super().__init__(type)
-        self.active = True
-        self._handler = handler
-        self._forget = forget
+    def __init__(
+        self,
+        type: str | None,  # noqa: A002
+        handler: Handler,
+        session_id: str | None,
+        end: Callable[[RemoteListener], int],
+    ) -> None:
+        super().__init__(type, session_id)
+        self.handler = handler
+        self._end = end
+        self._ended: int | None = None
+        """The number of the first event that it does not hear any more."""
 
     def __call__(self) -> None:
-        if self.active:
-            self.active = False
-            self._forget(self)
+        if self._ended is None:
+            self._ended = self._end(self)
 
     def __enter__(self) -> Self:
         return self
@@ -45,16 +50,11 @@ class RemoteListener(Joining):
     def __exit__(self, *exc: object) -> None:
         self()
 
-    def hears(self, number: int, type: str) -> bool:  # noqa: A002 - the word users know it by
+    def hears(self, number: int, type: str, session_id: str | None) -> bool:  # noqa: A002 - the word users know it by
         """Return whether the event of this number is one for the handler."""
-        return self.active and self.begin is not None and self.begin <= number and self.type in (None, type)
-
-    def handle(self, envelope: Envelope) -> None:
-        """Call the handler; what it raises is logged."""
-        try:
-            self._handler(envelope)
-        except BaseException:  # noqa: BLE001 - a handler is a stranger's code: nothing that it raises may harm anybody else
-            _log.exception("a handler of %r raised; the event was %s", envelope.type, envelope.id)
+        if self.begin is None or number < self.begin or (self._ended is not None and self._ended <= number):
+            return False
+        return self.type in (None, type) and self.session_id in (None, session_id)
 
 
 class Handlers:
@@ -63,7 +63,7 @@ class Handlers:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._changed = threading.Condition()
-        self._events: deque[tuple[str, bytes]] = deque()
+        self._events: deque[tuple[str, str | None, bytes]] = deque()
         self._bytes = 0
         self._next = 0  # the number of the first event that waits
         self._listeners: tuple[RemoteListener, ...] = ()
@@ -72,13 +72,13 @@ class Handlers:
         self._closed = False
         self._listening = Listening(link, self)
 
-    def add(self, type: str | None, handler: Handler) -> RemoteListener:  # noqa: A002 - the word users know it by
+    def add(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002
         """Let a handler join; it hears once its `standing` is done.
 
         Raises:
             RuntimeClosedError: the runtime is closed.
         """
-        listener = RemoteListener(type, handler, self._forget)
+        listener = RemoteListener(type, handler, session_id, self._end)
         with self._changed:
             self._link.call(self._listening.join, listener)
             self._listeners = (*self._listeners, listener)
@@ -102,13 +102,13 @@ class Handlers:
         if thread.is_alive():
             _log.warning("a handler has not returned within %s s; it is left behind", 2 * PATIENCE)
 
-    def tell(self, type: str, event: bytes) -> bool:  # noqa: A002 - the word users know it by
+    def tell(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
         """Take an event; see `Audience`."""
         with self._changed:
             if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
                 self._starving = True
                 return False
-            self._events.append((type, event))
+            self._events.append((type, session_id, event))
             self._bytes += len(event)
             self._changed.notify_all()
             return True
@@ -123,16 +123,19 @@ class Handlers:
         if not isinstance(error, RuntimeClosedError):
             _log.error("handlers hear nothing more: %s", error)
 
-    def _forget(self, listener: RemoteListener) -> None:
+    def _end(self, listener: RemoteListener) -> int:
+        """Let the handler go; return the number of the first event that it does not hear."""
         with self._changed:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
         with contextlib.suppress(RuntimeClosedError):
             self._link.call(self._listening.quit, listener)
+        number = handled(self)
+        return 0 if number is None else number + 1
 
     def _run(self) -> None:
         while (found := self._take()) is not None:
-            number, type_, event = found
-            listeners = [one for one in self._listeners if one.hears(number, type_)]
+            number, type_, session_id, event = found
+            listeners = [one for one in self._listeners if one.hears(number, type_, session_id)]
             if not listeners:
                 continue
             try:
@@ -141,17 +144,17 @@ class Handlers:
                 _log.exception("an event of the type %r could not be read", type_)
                 continue
             for listener in listeners:
-                if listener.active:
-                    listener.handle(envelope)
+                if listener.hears(number, type_, session_id):  # it may have ended meanwhile
+                    handle(self, number, listener.handler, envelope)
 
-    def _take(self) -> tuple[int, str, bytes] | None:
+    def _take(self) -> tuple[int, str, str | None, bytes] | None:
         """Wait for the next event; None when the runtime is closed and none is left."""
         with self._changed:
             while not self._events:
                 if self._closed:
                     return None
                 self._changed.wait()
-            type_, event = self._events.popleft()
+            type_, session_id, event = self._events.popleft()
             self._bytes -= len(event)
             number = self._next
             self._next += 1
@@ -161,4 +164,4 @@ class Handlers:
         if enough:
             with contextlib.suppress(RuntimeClosedError):
                 self._link.call(self._listening.go_on)
-        return number, type_, event
+        return number, type_, session_id, event

@@ -84,6 +84,7 @@ class Link:
         self.abandoned: deque[Follower] = deque()
         """Followers for whom nobody is there any more. They are put here by finalizers, which run in the middle of
         anything and may wait for nothing; the link's thread has them leave."""
+        self.address = dialer.address
         self._dialer = dialer
         self._reconnect = reconnect
         self._asked: dict[str, list[Asked]] = {}

@@ -27,10 +27,11 @@ SESSIONS: Final = 1000
 
 
 class Joining:
-    """A handler that is to hear events of a type, or all if that is None."""
+    """A handler that is to hear events of a type and of a session, or of all where that is None."""
 
-    def __init__(self, type: str | None) -> None:  # noqa: A002 - the word users know it by
+    def __init__(self, type: str | None, session_id: str | None) -> None:  # noqa: A002 - the word users know it by
         self.type = type
+        self.session_id = session_id
         self.standing: Future[None] = Future()
         """Done once it hears what is published from then on."""
         self.begin: int | None = None
@@ -40,7 +41,7 @@ class Joining:
 class Audience(Protocol):
     """Who is told the events. Called on the link's thread."""
 
-    def tell(self, type: str, event: bytes) -> bool:  # noqa: A002 - the word users know it by
+    def tell(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
         """Take an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
         ...
 
@@ -167,9 +168,15 @@ class Listening:
         goes_on = self._present is None and len(self._members) > len(self._joining)
         self._entering, self._joining = self._joining, []
         self._coming = self._link.take_id(self)
-        wanted = {joining.type for joining in self._members}
-        types = None if None in wanted else tuple(sorted(type_ for type_ in wanted if type_ is not None))
-        return msgspec.json.encode(Listen(id=self._coming, types=types, after=dict(self._seen) if goes_on else {}))
+        types = _names({joining.type for joining in self._members})
+        sessions = _names({joining.session_id for joining in self._members})
+        frame = Listen(
+            id=self._coming,
+            types=types,
+            after=dict(self._seen) if goes_on else {},
+            sessions=msgspec.UNSET if sessions is None else sessions,
+        )
+        return msgspec.json.encode(frame)
 
     def _stand(self) -> None:
         self._stands = True
@@ -204,7 +211,7 @@ class Listening:
             session_id, cursor = head.context.session_id, head.cursor
             if session_id is not None and cursor is not None and cursor <= self._seen.get(session_id, 0):
                 continue
-            if not self._audience.tell(head.type, event):
+            if not self._audience.tell(head.type, session_id, event):
                 self._deaf = self._full = True
                 self._link.speak(self)
                 return
@@ -244,3 +251,8 @@ class Listening:
         self._entering = []
         self._present = self._coming = None
         self._stands = self._relieves = self._deaf = False
+
+
+def _names(wanted: set[str | None]) -> tuple[str, ...] | None:
+    """Return what is wanted, or None if all is."""
+    return None if None in wanted else tuple(sorted(name for name in wanted if name is not None))

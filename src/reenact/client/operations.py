@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -10,18 +10,18 @@ from reenact.client.caller import Caller
 from reenact.domain.agent import AgentInfo
 from reenact.domain.branching import check_branch
 from reenact.domain.container import ContainerInfo
-from reenact.domain.content import Content, check_content
+from reenact.domain.content import Content, check_content, plain_content
 from reenact.domain.errors import (
     AgentNotFoundError,
     ContainerNotFoundError,
     ImageNotFoundError,
     SessionNotFoundError,
 )
-from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
 from reenact.domain.image import Image, ImageInfo
 from reenact.domain.image_travel import content_of
-from reenact.domain.messages import Block, Message, OpaqueBlock, check_text
-from reenact.domain.plain import is_sayable
+from reenact.domain.messages import Message, check_text
+from reenact.domain.plain import check_page, is_sayable
 from reenact.domain.session import SessionInfo
 
 T = TypeVar("T")
@@ -127,6 +127,24 @@ class RemoteOperations:
             raise ContainerNotFoundError(container_id)
         return self._caller.result("session_list_request", list[SessionInfo], container_id=container_id)
 
+    def list_sessions(
+        self, container_id: str | None, *, waiting: bool | None, after: str | None, limit: int
+    ) -> list[SessionInfo]:
+        """See `Sessions.list`."""
+        check_page(waiting, limit)
+        if container_id is not None and not is_sayable(container_id):
+            raise ContainerNotFoundError(container_id)
+        if after is not None and not is_sayable(after):
+            raise SessionNotFoundError(after)
+        return self._caller.result(
+            "session_page_request",
+            list[SessionInfo],
+            container_id=container_id,
+            waiting=waiting,
+            after=after,
+            limit=limit,
+        )
+
     def delete_session(self, session_id: str) -> bool:
         """See `Sessions.delete`."""
         self._caller.check_open()
@@ -145,6 +163,12 @@ class RemoteOperations:
     def turns(self, session_id: str) -> list[TurnInfo]:
         """See `Sessions.turns`."""
         return self._of_session("session_turns_request", list[TurnInfo], session_id)
+
+    def locate_turn(self, turn_id: str) -> TurnLocation | None:
+        """See `Turns.locate`."""
+        if not is_sayable(turn_id):
+            return None
+        return self._caller.optional("turn_locate_request", TurnLocation, turn_id=turn_id)
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """See `Sessions.tool_calls`."""
@@ -190,11 +214,7 @@ class RemoteOperations:
         return self._caller.result(request, kind, session_id=session_id)
 
 
-def _travelling(message: Content) -> Any:  # noqa: ANN401 - plain data
+def _travelling(message: Content) -> object:
     """Return the message as it travels, or raise what is wrong with it."""
     blocks = check_content(message)
-    return message if isinstance(message, str) else [_plain(block) for block in blocks]
-
-
-def _plain(block: Block) -> object:
-    return block.data if isinstance(block, OpaqueBlock) else msgspec.to_builtins(block)
+    return message if isinstance(message, str) else plain_content(blocks)

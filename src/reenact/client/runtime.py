@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Self
 
+from reenact.actors.asking import Asking, Turns
 from reenact.actors.facades import Agents, Containers, Images, Sessions
+from reenact.actors.kernel.at_exit import AtExit
 from reenact.client.address import check_token, websocket_address
 from reenact.client.caller import Caller, check_timeout
 from reenact.client.dialing import Dialer
@@ -22,7 +24,7 @@ from reenact.domain.events import Envelope
 from reenact.domain.messages import check_text
 
 
-class RemoteRuntime:
+class RemoteRuntime(Asking):
     """What `Runtime.connect` returns. Use it as a context manager, or `close` it."""
 
     def __init__(self, link: Link, client_id: str | None, timeout: float | None) -> None:
@@ -35,6 +37,8 @@ class RemoteRuntime:
         self.sessions = Sessions(operations)
         self.agents = Agents(operations, RemotePeople(operations, self._caller))
         self.events = RemoteEvents(link, self._handlers, client_id, timeout)
+        self._at_exit = AtExit(f"the connection to {link.address}", self.close)
+        self.turns = Turns(operations, self.agents, self.events)
 
     @classmethod
     def connect(
@@ -87,13 +91,18 @@ class RemoteRuntime:
         """
         return self._caller.request(type, data, timeout)
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Acknowledge what is dealt with, end the subscriptions and the connection. Idempotent.
 
-        The server goes on. Handlers hear what has come before this returns.
+        The server goes on. Handlers hear what has come before this returns. After `timeout` seconds it returns in any
+        case, and logs a warning that names what has not ended and is left behind.
         """
+        if timeout is not None:
+            self._at_exit.close_within(timeout)
+            return
         self._link.close()
         self._handlers.close()
+        self._at_exit.closed()
 
     def __enter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.domain.image import Definition, Image
+from reenact.domain.image import Definition, Image, define, known_policies
 from reenact.extensions.frontmatter import read_document
 from reenact.extensions.skills import TOOL, Skill, with_skills
 
@@ -76,7 +76,7 @@ def image_of(agent: Agent, session: Definition, skills: Sequence[Skill]) -> Imag
     tools = [spec for spec in session.tools if wanted is None or spec.name in wanted]
     api_tools = [one for one in session.api_tools if wanted is None or one.get("name") in wanted]
     loads_skills = bool(skills) and any(spec.name == TOOL for spec in tools)
-    return Image(
+    image = Image(
         id=agent.image_id,
         name=agent.name,
         model=agent.model or session.model,
@@ -90,6 +90,7 @@ def image_of(agent: Agent, session: Definition, skills: Sequence[Skill]) -> Imag
         cost_limit=session.cost_limit,
         compress_at=session.compress_at,
     )
+    return msgspec.structs.replace(image, policies=known_policies(define(image, agent.image_id)))
 
 
 def missing_tools(agent: Agent, session: Definition) -> list[str]:

@@ -34,7 +34,7 @@ class Hooks:
         self._cwd = cwd
         self._warn = warn
         places = {"REENACT_PROJECT_DIR": str(cwd), "CLAUDE_PROJECT_DIR": str(cwd)}
-        self._environ = {name: value for name, value in environ.items() if not _is_secret(name, value)} | places
+        self._environ = without_secrets(environ) | places
         self._running = Running()
 
     def listen_to(self, *events: str) -> bool:
@@ -100,6 +100,11 @@ class Hooks:
             problem = f"what it printed cannot be understood: {error}"
             self._warn(f"{_named(hook)}: {_on_one_line(problem)}")
             return Verdict(problem) if hook.event in GUARDED else Verdict(None, plain_context(hook.event, ran))
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without what opens the API, and without a URL of the log, in which may be a password."""
+    return {name: value for name, value in environ.items() if not _is_secret(name, value)}
 
 
 def _is_secret(name: str, value: str) -> bool:

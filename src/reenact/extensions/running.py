@@ -9,13 +9,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, Self
 
 import msgspec
 
+SHELL: Final = "/bin/sh"
 LARGEST: Final = 100_000
 """Bytes that are kept of what a hook prints, on each of its two outputs; the rest is read and dropped."""
 
@@ -52,8 +53,10 @@ class Running:
         return self._ended
 
     @contextlib.contextmanager
-    def started(self, command: str, environ: Mapping[str, str], cwd: Path) -> Generator[subprocess.Popen[bytes] | None]:
-        """Start a command line in a process group of its own, and reap it at the end; None if all were ended before.
+    def started(
+        self, command: Sequence[str], environ: Mapping[str, str], cwd: Path
+    ) -> Generator[subprocess.Popen[bytes] | None]:
+        """Start a command in a process group of its own, and reap it at the end; None if all were ended before.
 
         Raises:
             OSError: it cannot be started.
@@ -89,16 +92,18 @@ def run(
     timeout: float,
     stop: threading.Event | None = None,
     running: Running | None = None,
+    shell: str = SHELL,
 ) -> Ran:
-    """Run the command line with `given` on its standard input, for at most `timeout` seconds, or until `stop` is set.
+    """Run the command line in a shell, with `given` on its standard input.
 
-    It and what it has started are killed then, as they are when this is interrupted and when all that are `running` are
-    ended. What it leaves behind when it ends by itself goes on.
+    It runs for at most `timeout` seconds, or until `stop` is set. It and what it has started are killed then, as they
+    are when this is interrupted and when all that are `running` are ended. What it leaves behind when it ends by itself
+    goes on.
 
     Raises:
         OSError: it cannot be started.
     """
-    with (running or Running()).started(command, environ, cwd) as process:
+    with (running or Running()).started([shell, "-c", command], environ, cwd) as process:
         if process is None:
             return Ran(None, "", "")
         ended = False
@@ -122,9 +127,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _started(command: str, environ: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+def _started(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - a command line of a person, or trusted by one
-        ["/bin/sh", "-c", command],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -7,9 +7,13 @@ from typing import Final
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from reenact.domain.commands import CommandError
+from reenact.server.limits import Unread
 
+PIECE: Final = 64 * 1024
+"""Bytes that are sent at once; the next ones follow when the client has taken most of them."""
 _JSON: Final = "application/json"
 _STATUS: Final = {
     "already_exists": 409,
@@ -25,8 +29,10 @@ _STATUS: Final = {
     "origin_not_allowed": 403,
     "request_reused": 409,
     "runtime_closed": 503,
+    "session_locked": 409,
     "stale_approval": 409,
     "timeout": 504,
+    "tool_unavailable": 409,
     "too_large": 413,
     "too_many_connections": 503,
     "too_many_requests": 429,
@@ -47,10 +53,30 @@ def status_of(code: str) -> int:
     return _STATUS.get(code) or next((status for start, status in _STARTS.items() if code.startswith(start)), 500)
 
 
-def success(content: object, status: int = 200) -> Response:
+class Answer(Response):
+    """A response that is sent in pieces, as the client takes them, and counted until then."""
+
+    media_type = _JSON
+    unread: Unread | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; whoever has gone is sent nothing more."""
+        size = len(self.body)
+        if self.unread is not None:
+            self.unread.add(size)
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for start in range(0, size or 1, PIECE):
+                piece, end = self.body[start : start + PIECE], start + PIECE
+                await send({"type": "http.response.body", "body": piece, "more_body": end < size})
+        finally:
+            if self.unread is not None:
+                self.unread.remove(size)
+
+
+def success(content: object, status: int = 200) -> Answer:
     """Return a response with the content as JSON; bytes are JSON already."""
-    body = content if isinstance(content, bytes) else msgspec.json.encode(content)
-    return Response(body, status, media_type=_JSON)
+    return Answer(content if isinstance(content, bytes) else msgspec.json.encode(content), status)
 
 
 def failure(code: str, message: str, *, retry_after: float | None = None) -> Response:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -17,7 +17,8 @@ from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.events import Context, Envelope
 from reenact.domain.image_travel import check_from_afar
 from reenact.server.counts import Counts
-from reenact.server.limits import Limits
+from reenact.server.limits import Limits, Unread
+from reenact.server.resources import LARGE, READS
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,6 +26,8 @@ INTERNAL: Final = CommandError(
     code="internal_error", message="something unexpected happened; the server's log has more"
 )
 OK: Final = "ok"
+LARGE_AT_ONCE: Final = 2
+"""Large answers, of all clients, that are made at the same time."""
 _NAMES: Final = ("container_id", "image_id", "session_id", "agent_id")
 _log: Final = logging.getLogger("reenact.server")
 
@@ -32,11 +35,15 @@ _log: Final = logging.getLogger("reenact.server")
 class Desk:
     """Carries out what clients ask for. Used on one event loop."""
 
-    def __init__(self, runtime: LocalRuntime, limits: Limits, counts: Counts, *, allow_programs: bool) -> None:
+    def __init__(
+        self, runtime: LocalRuntime, limits: Limits, counts: Counts, unread: Unread, *, allow_programs: bool
+    ) -> None:
         self._runtime = runtime
         self._allow_programs = allow_programs
         self._longest = limits.longest_request
         self._counts = counts
+        self._unread = unread
+        self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="reenact-server")
         self._closed = False
 
@@ -57,7 +64,8 @@ class Desk:
         self._counts.in_progress += 1
         code = "abandoned"
         try:
-            code, answer = await self.call(partial(self._carry_out, type_, {**data}, request_id, wait, encode))
+            work = partial(self._carry_out, type_, {**data}, request_id, wait, encode)
+            code, answer = await (self.read(work, large=type_ in LARGE) if type_ in READS else self.call(work))
         except ReenactError as error:
             code = error.code
             raise
@@ -65,6 +73,12 @@ class Desk:
             self._counts.in_progress -= 1
             self._counts.requests[type_ if type_ in RESPONSES else "unknown", code] += 1
         return answer
+
+    async def read(self, work: Callable[[], T], *, large: bool = True) -> T:
+        """Return what the function returns, which is called when not too many answers are unread."""
+        async with self._large if large else nullcontext():
+            await self._unread.room()
+            return await self.call(work)
 
     async def call(self, work: Callable[[], T]) -> T:
         """Return what the function returns, which may wait; it is called even if nobody waits for it any more."""

@@ -47,8 +47,8 @@ class Guard:
         refusal = self._refusal(scope, headers, origin)
         if refusal is None and is_http and listed and scope["method"] == "OPTIONS":
             refusal = Response(status_code=204, headers=_ALLOWED)
-        if refusal is None and is_http:
-            refusal = self._of_request(scope, headers)
+        if refusal is None:
+            refusal = self._of_request(scope, headers) if is_http else self._of_handshake(scope, headers)
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
@@ -67,10 +67,20 @@ class Guard:
         if scope["path"] in OPEN:
             return None
         token = bearer(headers)
-        if not self._access.knows(token):
+        known = self._access.knows(token)
+        too_many = self._too_many(scope, token if known and self._access.needs_token else None)
+        if too_many is None and not known:
             return failure("authentication", "the token is not known" if token else "a token is needed")
+        return too_many
+
+    def _of_handshake(self, scope: Scope, headers: Headers) -> Response | None:
+        """Limit who tries tokens; the token of a WebSocket may come later, too."""
+        return None if self._access.knows(bearer(headers)) else self._too_many(scope, None)
+
+    def _too_many(self, scope: Scope, token: str | None) -> Response | None:
+        """Count a request of a client that is known by its token, or else by its address; return what refuses it."""
         client = scope.get("client")
-        wait = self._rates.wait(f"{client[0] if client else ''} {token or ''}")
+        wait = self._rates.wait((client[0] if client else "", token))
         return failure("too_many_requests", f"try again in {wait:.2f} s", retry_after=wait) if wait else None
 
     def _counting(self, send: Send) -> Send:
@@ -87,9 +97,9 @@ class Rates:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, str | None], Bucket] = OrderedDict()
 
-    def wait(self, client: str) -> float:
+    def wait(self, client: tuple[str, str | None]) -> float:
         """Return 0 if the client may ask now, else the seconds until it may."""
         bucket = self._buckets.get(client)
         if bucket is None:

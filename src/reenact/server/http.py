@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -17,9 +18,10 @@ from starlette.routing import BaseRoute, Match, Route
 from reenact.domain.commands import json_schema, refusal_of
 from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
-from reenact.server.answers import failure, status_of, success, told
+from reenact.server.answers import Answer, failure, status_of, success, told
 from reenact.server.metrics import CONTENT_TYPE, exposition
 from reenact.server.openapi import frames_schema, openapi
+from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
 from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, RESOURCES, Resource
 from reenact.server.service import Service
 
@@ -27,6 +29,8 @@ TIMEOUT: Final = 30.0
 """Seconds in which a request is answered."""
 PAGE_SIZE: Final = 1024 * 1024
 """Bytes of events after which a page ends."""
+_DROPPED: Final = 4
+"""So many times the largest body is read before one that is too large is refused."""
 READY_WITHIN: Final = 1.0
 """Seconds in which the read model of a server that is ready can catch up with the log."""
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
@@ -67,7 +71,7 @@ class _Api:
         self._desk = service.desk
 
     async def resource(self, resource: Resource, request: Request) -> Response:
-        given = await self._body(request) if resource.has_body else {**request.query_params}
+        given = await self._body(request) if resource.has_body else _of_query(resource, request.query_params)
         if resource.whole is not None:
             given = {resource.whole: given}
         unknown = sorted(set(given) - set(resource.others))
@@ -95,7 +99,7 @@ class _Api:
         after = _number(request.query_params, "after", 0, 0, None)
         limit = _number(request.query_params, "limit", 100, 1, MOST_EVENTS)
         session_id = request.path_params["session_id"]
-        return success(await self._desk.call(partial(self._page, session_id, after, limit)))
+        return self._counted(success(await self._desk.read(partial(self._page, session_id, after, limit))))
 
     async def ready(self, request: Request) -> Response:
         try:
@@ -130,10 +134,17 @@ class _Api:
     ) -> Response:
         key = request.headers.get("idempotency-key", named)
         request_id = uuid.uuid4().hex if key is None else key
-        return await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, resource))
+        return self._counted(await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, resource)))
+
+    def _counted(self, response: Response) -> Response:
+        if isinstance(response, Answer):
+            response.unread = self._service.unread
+        return response
 
     async def _body(self, request: Request) -> dict[str, Any]:
         body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
+        if has_too_many_values(body):
+            raise _Refusal(TOO_LARGE, f"a body has at most {MOST_VALUES:,} names and values")
         try:
             return _OBJECT.decode(body) if body.strip() else {}
         except (msgspec.DecodeError, RecursionError) as error:
@@ -151,24 +162,48 @@ def _encoded(resource: Resource | None, answer: Envelope) -> Response:
     return success({"request_id": data.request_id, "result": data.result}, 200 if resource is None else resource.status)
 
 
+def _of_query(resource: Resource, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parameters with numbers and truth values in their types; what is none stays text, and is refused."""
+    types = {field.name: field.type for field in msgspec.structs.fields(resource.kind)}
+    return {name: _in_type(text, types.get(name, str)) for name, text in given.items()}
+
+
+def _in_type(text: str, kind: Any) -> object:  # noqa: ANN401 - a type, or a union of them
+    if kind is str or str in get_args(kind):
+        return text
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(text, kind, strict=False)
+    return text
+
+
 async def _read(request: Request, most: int, seconds: float) -> bytes:
-    """Return the body, or refuse one that is too large, or does not come."""
+    """Return the body, or refuse one that is too large, or does not come.
+
+    Most clients send the whole body before they read an answer, so one that is too large is read to its end, too, if
+    that is not too far away.
+    """
     chunks: list[bytes] = []
     size = 0
-    too_large = _Refusal("too_large", f"a body has at most {most} bytes")
-    with_length = request.headers.get("content-length", "")
-    if with_length.isdecimal() and int(with_length) > most:
+    too_large = _Refusal(TOO_LARGE, f"a body has at most {most} bytes")
+    length = request.headers.get("content-length", "")
+    expected = int(length) if length.isdecimal() else 0
+    if expected > most and (
+        "expect" in request.headers or expected > _DROPPED * most
+    ):  # or it waits to be told to send
         raise too_large
     try:
         async with asyncio.timeout(seconds) as patience:
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > most:
-                    raise too_large
-                chunks.append(chunk)
+                if size > _DROPPED * most:
+                    break
+                if max(size, expected) <= most:
+                    chunks.append(chunk)
                 patience.reschedule(asyncio.get_running_loop().time() + seconds)
     except TimeoutError:
         raise _Refusal("too_slow", f"nothing of the body came for {seconds:g} s") from None
+    if max(size, expected) > most:
+        raise too_large
     return b"".join(chunks)
 
 

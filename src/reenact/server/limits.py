@@ -12,6 +12,8 @@ from typing import Final
 from reenact.domain.errors import ConfigurationError
 
 MIB: Final = 1024 * 1024
+MOST_UNREAD: Final = 128 * MIB
+"""Bytes of answers that all clients together may leave unread before no more reads are carried out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +85,36 @@ class Bucket:
         now = self._now()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
+
+
+class Unread:
+    """Bytes of answers that were made and that clients have not taken yet, of all clients. Of one event loop."""
+
+    def __init__(self, most: int = MOST_UNREAD) -> None:
+        self._most = most
+        self._left = asyncio.Event()
+        self.size = 0
+        self.waiting = 0
+        """How many wait for room."""
+
+    async def room(self) -> None:
+        """Wait until there are fewer bytes than may be."""
+        self.waiting += 1
+        try:
+            while self.size >= self._most:
+                self._left.clear()
+                await self._left.wait()
+        finally:
+            self.waiting -= 1
+
+    def add(self, size: int) -> None:
+        """Count an answer."""
+        self.size += size
+
+    def remove(self, size: int) -> None:
+        """Count an answer no more: it was taken, or is dropped."""
+        self.size -= size
+        self._left.set()
 
 
 class Room:

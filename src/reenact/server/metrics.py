@@ -48,6 +48,7 @@ def _of_server(service: Service) -> Iterable[Metric]:
     yield _one("reenact_connections_total", "WebSockets that were opened.", "counter", counts.connections)
     yield _one("reenact_subscriptions", "Subscriptions that stand.", "gauge", counts.subscriptions)
     yield _one("reenact_requests_in_progress", "Requests that are being carried out.", "gauge", counts.in_progress)
+    yield _one("reenact_unread_bytes", "Bytes of answers that clients have not read.", "gauge", service.unread.size)
     yield _one("reenact_events_sent_total", "Events sent over WebSockets.", "counter", counts.events)
     yield _one("reenact_received_bytes_total", "Bytes of messages from WebSockets.", "counter", counts.received)
     yield _one("reenact_sent_bytes_total", "Bytes of messages to WebSockets.", "counter", counts.sent)

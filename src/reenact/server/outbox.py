@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.frames import Ended, FromServer
 from reenact.server.counts import Counts
+from reenact.server.limits import Unread
 
 MOST_WAITING: Final = 64
 """Frames that may wait before no more are read from the client."""
@@ -70,11 +71,14 @@ class Followed:
 class Outbox:
     """Sends; one task calls `run`, and everything goes out there. Of one event loop."""
 
-    def __init__(self, source: Source, send: Callable[[bytes], Awaitable[None]], counts: Counts) -> None:
-        """Take where events come from, and what sends a frame."""
+    def __init__(
+        self, source: Source, send: Callable[[Sequence[bytes]], Awaitable[None]], counts: Counts, unread: Unread
+    ) -> None:
+        """Take where events come from, and what sends a frame, given in parts."""
         self._source = source
         self._send = send
         self._counts = counts
+        self._unread = unread
         self.on_ended: Callable[[Followed], None] = _nobody
         """Is told that a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
@@ -102,13 +106,20 @@ class Outbox:
         encoded = frame if isinstance(frame, bytes) else msgspec.json.encode(frame)
         self._frames.append(encoded)
         self._size += len(encoded)
+        self._unread.add(len(encoded))
         if self._is_full():
             self._room.clear()
         self._news.set()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._closed
+
     def close(self) -> None:
         """Take nothing more."""
         self._closed = True
+        self._unread.remove(sum(map(len, self._frames)))
         self._frames.clear()
         self._room.set()
 
@@ -146,7 +157,10 @@ class Outbox:
     async def _flush(self) -> None:
         while self._frames:
             frame = self._frames.popleft()
-            await self._send(frame)
+            try:
+                await self._send([frame])
+            finally:
+                self._unread.remove(len(frame))
             self._size -= len(frame)
             if not self._is_full():
                 self._room.set()
@@ -163,10 +177,10 @@ class Outbox:
                 await followed.told.wait()
         await self._flush()  # with the word that they stand
         told = [(followed, batch) for batch in batches if (followed := find(batch.id)) is not None]
-        pieces = [b"%b%b]}" % (followed.head, b",".join(batch.events)) for followed, batch in told if batch.events]
-        size = sum(map(len, pieces))
-        if pieces:
-            await self._send(b'{"type":"events","batches":[%b]}' % b",".join(pieces))
+        parts = _parts_of((followed.head, batch.events) for followed, batch in told if batch.events)
+        size = sum(map(len, parts))
+        if parts:
+            await self._send(parts)
             self._counts.events += sum(len(batch.events) for _, batch in told)
         for followed, batch in told:
             if batch.ended is not None and followed.name in self._followed:
@@ -174,6 +188,17 @@ class Outbox:
                 self.on_ended(followed)
                 self.put(Ended(id=followed.id, reason=batch.ended))
         return size
+
+
+def _parts_of(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
+    """Return a frame of events in parts: the events are not copied, others send them, too."""
+    parts: list[bytes] = []
+    for head, events in batches:
+        parts += (b"]}," if parts else b'{"type":"events","batches":[', head)
+        for event in events:
+            parts += (event, b",")
+        parts.pop()
+    return [*parts, b"]}]}"] if parts else []
 
 
 async def _take(source: Source) -> Iterable[Taken]:

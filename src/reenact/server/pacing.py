@@ -70,6 +70,8 @@ class PacedProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:  # noqa: ANN401 - as uvicorn has it
         """Send what the application says."""
         await super().send(message)
+        if self.initial_response is not None and self.close_sent:  # uvicorn would log it as an error of ours
+            self.handshake_complete = True
         self._keep_break()
 
     def handle_text(self, event: Frame) -> None:

@@ -11,8 +11,20 @@ from reenact.domain.errors import ProtocolError, ReenactError
 from reenact.domain.frames import PROTOCOL, FromClient, Hello, Refused
 
 INVALID: Final = "invalid_frame"
+MOST_VALUES: Final = 200_000
+"""Names and values in the JSON of one message. Taking apart more of them would hold up everybody."""
+TOO_LARGE: Final = "too_large"
 _FRAMES: Final[msgspec.json.Decoder[FromClient]] = msgspec.json.Decoder(FromClient)
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+class _Id(msgspec.Struct):
+    """What is read of a frame that is not accepted."""
+
+    id: Any = None
+
+
+_IDS: Final = msgspec.json.Decoder(_Id)
 
 
 class NotAccepted(Exception):
@@ -36,10 +48,23 @@ def frame_of(text: str | None) -> FromClient:
     """
     if text is None:
         raise NotAccepted(None, INVALID, "a message is JSON in text; this one is binary")
+    if has_too_many_values(text.encode()):
+        raise NotAccepted(_id_of(text), TOO_LARGE, f"a message has at most {MOST_VALUES:,} names and values")
     try:
         return _FRAMES.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise NotAccepted(_id_of(_read(text)), INVALID, f"this is no frame of a client: {error}") from None
+        raise NotAccepted(_id_of(text), INVALID, f"this is no frame of a client: {error}") from None
+
+
+def has_too_many_values(text: bytes) -> bool:
+    """Return whether JSON has more names and values than may be, without making them."""
+    if len(text) <= MOST_VALUES or text.count(b",") + text.count(b":") <= MOST_VALUES:
+        return False
+    plain = text.replace(rb"\\", b"").replace(rb"\"", b"")  # now each quote begins or ends a string
+    if plain.count(b'"') > 2 * MOST_VALUES:
+        return True
+    outside = b"".join(plain.split(b'"')[::2])
+    return outside.count(b",") + outside.count(b":") > MOST_VALUES
 
 
 def hello_of(text: str | None) -> Hello:
@@ -55,7 +80,7 @@ def hello_of(text: str | None) -> Hello:
         raise NotAccepted(None, ProtocolError.code, message)
     frame = frame_of(text)
     if not isinstance(frame, Hello):
-        raise NotAccepted(_id_of(said), ProtocolError.code, "the first frame is to be a hello")
+        raise NotAccepted(_id_of(text or ""), ProtocolError.code, "the first frame is to be a hello")
     return frame
 
 
@@ -65,6 +90,8 @@ def _read(text: str) -> dict[str, Any]:
     return {}
 
 
-def _id_of(said: dict[str, Any]) -> str | None:
-    found = said.get("id")
-    return found if isinstance(found, str) else None
+def _id_of(text: str) -> str | None:
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        found = _IDS.decode(text).id
+        return found if isinstance(found, str) else None
+    return None

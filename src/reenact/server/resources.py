@@ -11,7 +11,7 @@ import msgspec
 from reenact.domain.agent import AgentInfo
 from reenact.domain.commands import REQUESTS, Request
 from reenact.domain.container import ContainerInfo
-from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
 from reenact.domain.image import ImageInfo
 from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
@@ -81,6 +81,7 @@ RESOURCES: Final = (
     Resource("GET", "/v1/images", "image_list_request", list[ImageInfo]),
     Resource("POST", "/v1/images", "image_register_request", ImageInfo, whole="image"),
     Resource("GET", "/v1/images/{image_id}", "image_get_request", ImageInfo, missing="image_not_found"),
+    Resource("GET", "/v1/sessions", "session_page_request", list[SessionInfo]),
     Resource("GET", SESSION, "session_get_request", SessionInfo, missing="session_not_found"),
     Resource("DELETE", SESSION, "session_delete_request", bool),
     Resource("POST", f"{SESSION}/branches", "session_branch_request", SessionInfo, 201),
@@ -89,6 +90,7 @@ RESOURCES: Final = (
     Resource("GET", f"{SESSION}/turns", "session_turns_request", list[TurnInfo]),
     Resource("GET", f"{SESSION}/tool_calls", "session_tool_calls_request", list[ToolCallInfo]),
     Resource("GET", f"{SESSION}/usage", "session_usage_request", UsageInfo),
+    Resource("GET", "/v1/turns/{turn_id}", "turn_locate_request", TurnLocation, missing="turn_not_found"),
     Resource("GET", "/v1/agents", "agent_list_request", list[AgentInfo]),
     Resource("GET", AGENT, "agent_get_request", AgentInfo, missing="agent_not_found"),
     Resource("DELETE", AGENT, "agent_destroy_request", None),
@@ -102,4 +104,8 @@ RESOURCES: Final = (
 RESULTS: Final[dict[str, Any]] = {resource.request: resource.result for resource in RESOURCES}
 """What each request results in."""
 READS: Final = frozenset(resource.request for resource in RESOURCES if resource.method == "GET")
-"""Requests that change nothing; their results may be large."""
+"""Requests that change nothing; their results may be larger than what asks for them."""
+LARGE: Final = frozenset(
+    resource.request for resource in RESOURCES if resource.result in (list[Message], list[TurnInfo], list[ToolCallInfo])
+) | {"image_list_request", "image_get_request", "agent_pending_request"}
+"""Those whose results have content of conversations or of images, and may cost much memory and time."""

@@ -11,7 +11,7 @@ from reenact.actors.runtime import LocalRuntime
 from reenact.server.access import Access
 from reenact.server.counts import Counts
 from reenact.server.desk import Desk
-from reenact.server.limits import Limits
+from reenact.server.limits import Limits, Unread
 
 
 class Leaving(Protocol):
@@ -32,7 +32,8 @@ class Service:
         self.name = name
         """What the server calls itself, with its version."""
         self.counts = Counts()
-        self.desk = Desk(runtime, limits, self.counts, allow_programs=allow_programs)
+        self.unread = Unread()
+        self.desk = Desk(runtime, limits, self.counts, self.unread, allow_programs=allow_programs)
         self.connections: set[Leaving] = set()
         self.since = time.time()
         """When the server was made, in seconds since 1970-01-01 UTC."""

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 import uvicorn
 
+from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.frames import TOO_SLOW
@@ -38,7 +39,7 @@ _log: Final = logging.getLogger("reenact.server")
 class Server:
     """Serves a runtime over WebSocket and HTTP. `start` and `stop` it, or use it as a context manager.
 
-    The runtime stays open when the server has stopped.
+    The runtime stays open when the server has stopped. A server that runs when the program ends is stopped then.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Server:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._uvicorn: _Uvicorn | None = None
+        self._at_exit: AtExit | None = None
         self._stopped = False
         self.port = port
 
@@ -119,6 +121,7 @@ class Server:
             )
             self._thread.start()
             started.wait()
+            self._at_exit = AtExit(f"the server at {self.url}", self.stop)
         return self
 
     def stop(self) -> None:
@@ -130,6 +133,8 @@ class Server:
             if self._thread is not None and self._thread is not threading.current_thread():
                 self._thread.join()
         self._service.close()
+        if self._at_exit is not None:
+            self._at_exit.closed()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has ended, at most `timeout` seconds; return whether it has."""
@@ -167,8 +172,8 @@ class _Uvicorn(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application(service),
-                http=http_protocol(self._transports, limits),
-                ws=socket_protocol(self._transports, limits, TOO_SLOW),
+                http=http_protocol(self._transports, limits, service.unread),
+                ws=socket_protocol(self._transports, limits, service.unread, TOO_SLOW),
                 ws_max_size=min(FIRST_SIZE, limits.message_size),
                 ws_ping_interval=limits.ping_interval,
                 ws_ping_timeout=limits.ping_interval,

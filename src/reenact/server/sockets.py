@@ -45,8 +45,6 @@ _LAST_WORDS: Final = 1.0
 """Seconds in which frames are still read that came before the client left."""
 _LONGEST_REASON: Final = 120
 """Bytes that a close frame has room for."""
-READS_AT_ONCE: Final = 4
-"""Requests of a connection whose answers may be large and that are carried out at the same time."""
 _log: Final = logging.getLogger("reenact.server")
 
 
@@ -71,10 +69,11 @@ class Connection:
         wire = websocket.scope.get("state", {}).get(WIRE)
         self._wire = wire if isinstance(wire, Wire) else None
         self._bucket = Bucket(self._limits.rate, self._limits.burst)
-        self._reads = asyncio.Semaphore(READS_AT_ONCE)
+        self._reading = asyncio.Lock()
+        """Held by the one request that is carried out and whose answer may be large: the next has to find room."""
         self._room = Room(self._limits.requests, 2 * self._limits.message_size)
         group = service.group()
-        self._outbox = Outbox(group, self._send, service.counts)
+        self._outbox = Outbox(group, self._send, service.counts, service.unread)
         self._subscriptions = Subscriptions(group, self._outbox, self._limits.subscriptions, service.counts)
         self._outbox.on_ended = self._subscriptions.ended
         self._tasks: set[asyncio.Task[None]] = set()
@@ -92,6 +91,7 @@ class Connection:
                 await asyncio.wait([talking], timeout=_LAST_WORDS)
                 await self._subscriptions.settle()
         finally:
+            self._outbox.close()
             await _end(tasks)
             self._subscriptions.close()
         if closing is not None:
@@ -130,7 +130,7 @@ class Connection:
         except TimeoutError:
             raise Closing(NO_HELLO, "no hello came") from None
         except NotAccepted as no:
-            await self._send(msgspec.json.encode(no.refused))
+            await self._send([msgspec.json.encode(no.refused)])
             raise Closing(BAD_FRAME, no.refused.message[:_LONGEST_REASON]) from None
         if not (self._known or self._service.access.knows(hello.token)):
             raise Closing(NOT_ALLOWED, "the token is not known" if hello.token else "a token is needed")
@@ -176,8 +176,11 @@ class Connection:
 
     async def _ask(self, frame: Ask) -> None:
         try:
-            async with self._reads if frame.request in READS else contextlib.nullcontext():
+            is_read = frame.request in READS
+            async with self._reading if is_read else contextlib.nullcontext():
                 await self._outbox.room()
+                if is_read and self._outbox.is_closed:  # nobody is there to be told
+                    return
                 answer = await self._service.desk.ask(
                     frame.request, frame.data, frame.id, frame.timeout, lambda answer: _answered(frame.id, answer)
                 )
@@ -189,9 +192,12 @@ class Connection:
         self._service.counts.refused[refused.code] += 1
         self._outbox.put(refused)
 
-    async def _send(self, frame: bytes) -> None:
-        await self._websocket.send_text(frame.decode())
-        self._service.counts.sent += len(frame)
+    async def _send(self, parts: Sequence[bytes]) -> None:
+        if self._wire is None:
+            await self._websocket.send_text(b"".join(parts).decode())
+        else:
+            await self._wire.send(parts)
+        self._service.counts.sent += sum(map(len, parts))
 
     def _spawn(self, work: Coroutine[Any, Any, None], size: int) -> asyncio.Task[None]:
         def done(task: asyncio.Task[None]) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 from typing import Final
 
+import msgspec
+
 from reenact.actors.feed.group import Group
 from reenact.domain.commands import CATALOGUE
 from reenact.domain.errors import (
@@ -136,7 +138,10 @@ class Subscriptions:
         if isinstance(frame, Subscribe):
             return await self._group.add(name, frame.topic, frame.client_id, frame.after)
         _check_types(frame.types)
-        await self._group.add_listener(name, frame.types, frame.after)
+        sessions = None if frame.sessions is msgspec.UNSET else frame.sessions
+        if sessions == ():
+            raise InvalidInputError("`sessions` names no session; leave it out to listen to all")
+        await self._group.add_listener(name, frame.types, frame.after, sessions)
         return None
 
     def _forget(self, followed: Followed | None) -> None:
@@ -150,7 +155,7 @@ def _check_types(types: tuple[str, ...] | None) -> None:
     for type_ in types or ():
         kind = CATALOGUE.get(type_)
         if kind is None:
-            raise UnknownEventTypeError(type_)
+            raise UnknownEventTypeError(type_, CATALOGUE)
         if kind.source == "command":
             message = f"{type_!r} cannot be listened to: requests and responses are between a client and the server"
             raise InvalidInputError(message)

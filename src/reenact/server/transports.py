@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
-from reenact.server.limits import Bucket, Limits
+from reenact.server.answers import PIECE
+from reenact.server.limits import Bucket, Limits, Unread
 from reenact.server.pacing import FRAMES, PacedProtocol
 
 WIRE: Final = "reenact.wire"
@@ -20,6 +24,8 @@ FIRST_SIZE: Final = 64 * 1024
 """The largest message of a client that nobody knows yet, in bytes."""
 FLUSH: Final = 5.0
 """Seconds in which a client may still take what was sent before its connection is cut."""
+NEEDED: Final = 1.0
+"""Seconds in which a client has to take something while others wait for the memory that answers to it may use."""
 LINGER: Final = 1.0
 """Seconds in which a client can read why its connection is closed, though it is still sending."""
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
@@ -40,6 +46,23 @@ class Wire:
     def allow(self, size: int) -> None:
         """Let messages of so many bytes come in."""
         self._protocol.conn.max_message_size = size
+
+    async def send(self, parts: Iterable[bytes]) -> None:
+        """Send a text as fragments, each when the client has taken most of those before.
+
+        Raises:
+            WebSocketDisconnect: the connection has ended, or is being closed.
+        """
+        protocol, conn = self._protocol, self._protocol.conn
+        for number, (piece, is_last) in enumerate(_pieces_of(parts)):
+            await protocol.writable.wait()
+            try:
+                if protocol.disconnected or protocol.close_sent:
+                    raise WebSocketDisconnect(1006)
+                (conn.send_continuation if number else conn.send_text)(piece, fin=is_last)
+            except InvalidState:
+                raise WebSocketDisconnect(1006) from None
+            protocol.transport.write(b"".join(conn.data_to_send()))
 
     def cut(self, after: float = 0.0) -> None:
         """End the connection at the latest after so many seconds, whatever has not been sent until then."""
@@ -105,7 +128,41 @@ class _Patience:
             self._timer = None
 
 
-def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
+class _Stall:
+    """Gives up on a client that takes nothing: after a time, or soon if others wait for what its answers hold."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, limits: Limits, unread: Unread, give_up: Callable[[], object]
+    ) -> None:
+        self._loop = loop
+        self._seconds = limits.stall_timeout
+        self._unread = unread
+        self._give_up = give_up
+        self._until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        self.end()
+        self._until = self._loop.time() + self._seconds
+        self._look_later()
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_later(self) -> None:
+        self._timer = self._loop.call_later(min(NEEDED, self._until - self._loop.time()), self._look)
+
+    def _look(self) -> None:
+        if self._unread.waiting or self._loop.time() >= self._until:
+            self._timer = None
+            self._give_up()
+        else:
+            self._look_later()
+
+
+def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> type[H11Protocol]:
     """Return the class of the connections of a server, which begin with HTTP."""
 
     class HttpProtocol(H11Protocol):
@@ -114,7 +171,7 @@ def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
         def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
             super().__init__(*args, **kwargs)
             self._head = _Patience(self.loop, limits.head_timeout)
-            self._stall = _Patience(self.loop, limits.stall_timeout)
+            self._stall = _Stall(self.loop, limits, unread, lambda: cut(self.transport))
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
             super().connection_made(transport)
@@ -139,7 +196,7 @@ def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._stall.begin(self.transport)
+            self._stall.begin()
 
         def _is_answering(self) -> bool:
             cycle = getattr(self, "cycle", None)  # there is none before the first request, whatever it is declared as
@@ -152,7 +209,9 @@ def http_protocol(transports: Transports, limits: Limits) -> type[H11Protocol]:
     return HttpProtocol
 
 
-def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> type[WebSocketsSansIOProtocol]:
+def socket_protocol(
+    transports: Transports, limits: Limits, unread: Unread, too_slow: int
+) -> type[WebSocketsSansIOProtocol]:
     """Return the class of the connections that have become WebSockets; `too_slow` closes one that takes nothing."""
 
     class SocketProtocol(PacedProtocol):
@@ -165,7 +224,7 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
             super().__init__(*args, **kwargs)
             self.app_state = {**self.app_state, WIRE: Wire(self)}
             self._head = _Patience(self.loop, limits.head_timeout)
-            self._stall: asyncio.TimerHandle | None = None
+            self._stall = _Stall(self.loop, limits, unread, self._give_up)
             self.pace = Bucket(FRAMES * limits.rate, FRAMES * limits.burst)
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -179,17 +238,16 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._head.end()
-            self._stop_stall()
+            self._stall.end()
             transports.discard(self.transport)
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._stop_stall()
-            self._stall = self.loop.call_later(limits.stall_timeout, self._give_up)
+            self._stall.begin()
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._stop_stall()
+            self._stall.end()
 
         def keepalive_timeout(self) -> None:
             if self.read_paused or self.has_break or not self.writable.is_set():
@@ -218,11 +276,19 @@ def socket_protocol(transports: Transports, limits: Limits, too_slow: int) -> ty
                 self.transport.write(b"".join(self.conn.data_to_send()))
                 self.close_sent = True
                 self.transport.close()
+                self.writable.set()  # whoever is sending finds out
             self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
 
-        def _stop_stall(self) -> None:
-            if self._stall is not None:
-                self._stall.cancel()
-                self._stall = None
-
     return SocketProtocol
+
+
+def _pieces_of(parts: Iterable[bytes]) -> Iterator[tuple[bytearray, bool]]:
+    """Yield what the parts are together in pieces of about one size, each with whether it is the last."""
+    piece = bytearray()
+    for part in parts:
+        for start in range(0, len(part), PIECE):
+            if len(piece) >= PIECE:
+                yield piece, False
+                piece = bytearray()
+            piece += part[start : start + PIECE]
+    yield piece, True

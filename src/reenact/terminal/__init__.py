@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from reenact.terminal.ansi.parser import ANSIParser
+    from reenact.terminal.ansi.stripper import ANSIStripper
+    from reenact.terminal.ansi.tokenizer import ANSITokenizer
     from reenact.terminal.ansi.tokens import ANSIToken
     from reenact.terminal.cases.case import TerminalTestCase, TestCategory
     from reenact.terminal.cases.loading import CaseFile, load_cases, load_config
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from reenact.terminal.matching.options import AssertionOptions, AssertionResult
     from reenact.terminal.report.generator import ReportGenerator, ReportOptions
     from reenact.terminal.report.results import TestResult, TestSuiteResult
+    from reenact.terminal.screen.engines import engine_named
     from reenact.terminal.screen.model import Cell, Cursor, Engine, Modes, Screen
     from reenact.terminal.screen.recording import Recording
     from reenact.terminal.script.controller import InteractionController
@@ -48,8 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANSIParser",
+    "ANSIStripper",
     "ANSIStyle",
     "ANSIToken",
+    "ANSITokenizer",
     "AgentDefinition",
     "AssertionMatcher",
     "AssertionOptions",
@@ -98,6 +103,7 @@ __all__ = [
     "TestResult",
     "TestSuiteResult",
     "WaitTimeoutError",
+    "engine_named",
     "load_cases",
     "load_config",
     "load_script",
@@ -108,8 +114,10 @@ __all__ = [
 
 _LATER: Final = {
     "ANSIParser": "ansi.parser",
+    "ANSIStripper": "ansi.stripper",
     "ANSIStyle": "style",
     "ANSIToken": "ansi.tokens",
+    "ANSITokenizer": "ansi.tokenizer",
     "AgentDefinition": "fixture.options",
     "AssertionMatcher": "matching.matcher",
     "AssertionOptions": "matching.options",
@@ -158,6 +166,7 @@ _LATER: Final = {
     "TestResult": "report.results",
     "TestSuiteResult": "report.results",
     "WaitTimeoutError": "errors",
+    "engine_named": "screen.engines",
     "load_cases": "cases.loading",
     "load_config": "cases.loading",
     "load_script": "script.reading",

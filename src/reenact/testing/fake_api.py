@@ -313,7 +313,7 @@ def _head(status: int, headers: dict[str, str]) -> bytes:
 async def _send_json(writer: asyncio.StreamWriter, answer: FakeError | Json) -> None:
     status, body, own = HTTPStatus.OK.value, answer, dict[str, str]()
     if isinstance(answer, FakeError):
-        status, body, own = answer.status, answer.body(), answer.headers()
+        status, body, own = answer.status, answer.body(), {**answer.headers(), "content-type": answer.content_type}
     data = json.dumps(body, ensure_ascii=False).encode()
     writer.write(_head(status, {"content-type": "application/json", "content-length": str(len(data)), **own}) + data)
     await writer.drain()

@@ -38,6 +38,9 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[tuple[str, Mapping[str, Any]]] = ()
     content: Sequence[Mapping[str, Any]] | None = None
     stop_reason: str | None = "end_turn"
+    stop_sequence: str | None = None
+    stop_details: Mapping[str, Any] | None = None
+    """Why a refusal refuses: `type`, `category`, `explanation`."""
     usage: Mapping[str, Any] = MappingProxyType({"input_tokens": 10, "output_tokens": 5})
     message_id: str = "msg_fake"
     model: str | None = None
@@ -86,22 +89,20 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
             "role": "assistant",
             "model": self.model or model,
             "content": self.blocks(),
-            "stop_reason": self.stop_reason,
-            "stop_sequence": None,
+            **self._end(),
             "usage": dict(self.usage),
-            **self._container(),
         }
 
     def events(self, model: str) -> list[bytes]:
         """Return the events of the stream, each as the bytes that go over the wire."""
-        beginning: Json = {"content": [], "stop_reason": None, "usage": {**self.usage, "output_tokens": 1}}
+        unended: Json = dict.fromkeys(("stop_reason", "stop_sequence", "stop_details"))
+        beginning: Json = {"content": [], **unended, "usage": {**self.usage, "output_tokens": 1}}
         start: Json = {"type": "message_start", "message": {**self.message(model), **beginning}}
         events = [start, start] if self.repeat_message_start else [start]
         for index, block in enumerate(self.blocks()):
             events += self._block_events(index, block)
         start["message"].pop("container", None)
-        delta = {"stop_reason": self.stop_reason, "stop_sequence": None, **self._container()}
-        events.append({"type": "message_delta", "delta": delta, "usage": dict(self.usage)})
+        events.append({"type": "message_delta", "delta": self._end(), "usage": dict(self.usage)})
         events.append({"type": "message_stop"})
         return [self._on_the_wire(event) for event in self._with_pings(events)]
 
@@ -110,8 +111,10 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
         error = {"type": self.error_type, "message": f"injected {self.error_type}"}
         return self._on_the_wire({"type": "error", "error": error})
 
-    def _container(self) -> Json:
-        return {} if self.container is None else {"container": dict(self.container)}
+    def _end(self) -> Json:
+        end: Json = {"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence}
+        end["stop_details"] = None if self.stop_details is None else dict(self.stop_details)
+        return end if self.container is None else {**end, "container": dict(self.container)}
 
     def _block_events(self, index: int, block: Json) -> list[Json]:
         start, deltas = dict(block), list[Json]()
@@ -159,7 +162,7 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
 class FakeError(msgspec.Struct, frozen=True):
     """A refusal: the request is answered with this status, and with the type that belongs to it if none is given.
 
-    `retry_after` (seconds, or any text) and `should_retry` become headers.
+    `retry_after` (seconds, or any text) and `should_retry` become headers; `content_type` is that of the body, JSON.
     """
 
     status: int
@@ -167,6 +170,7 @@ class FakeError(msgspec.Struct, frozen=True):
     message: str = "injected failure"
     retry_after: float | str | None = None
     should_retry: bool | None = None
+    content_type: str = "application/json"
 
     def body(self) -> Json:
         """Return the answer's body."""

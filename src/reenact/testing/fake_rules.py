@@ -39,6 +39,9 @@ _MOST_BREAKPOINTS = 4
 _LEAST_BUDGET = 1024
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ONLY_MANUAL = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-0|-1|-5|-20\d+)?(-20\d+)?$)")
+_SAMPLING = ("temperature", "top_k", "top_p")
+_SAMPLED_VERSION = "2023-06-01"
+_NO_SAMPLING = re.compile(r"claude-((fable|opus|sonnet|haiku|mythos)-[5-9]|opus-4-[78])")
 _NO_MANUAL = re.compile(r"claude-((fable|opus|sonnet|haiku)-[5-9]|mythos-[5-9]|opus-4-[78])")
 
 
@@ -63,8 +66,12 @@ def _wrong(headers: Mapping[str, str], body: Json, *, counting: bool) -> Iterato
         if field not in body and not (counting and field == "max_tokens"):
             yield f"{field}: Field required"
             return
-    for field in body.keys() - (_COUNTED if counting else _SENT):
+    extra = () if headers.get("anthropic-version", "") <= _SAMPLED_VERSION else _SAMPLING
+    for field in body.keys() - (_COUNTED if counting else _SENT.difference(extra)):
         yield f"{field}: Extra inputs are not permitted"
+    for field in _SAMPLING:
+        if body.get(field, 1) != 1 and _NO_SAMPLING.match(str(body["model"])):
+            yield f"`{field}` is deprecated for this model."
     for number, message in enumerate(body["messages"]):
         if not _is_message(message):
             yield f"messages.{number}: Input does not match the expected shape."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 from hypothesis import strategies as st
@@ -69,6 +71,9 @@ class ReplayMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        # An `evolve` that changes its state may have changed the class's: each example begins with a copy of the first.
+        actor: Any = type(self).actor
+        actor.initial = deepcopy(_initial(type(self)))
         self.clock = ManualClock()
         self.stage = Stage(
             type(self).actor, self.make, clock=self.clock, effects=self.effects, snapshot_every=self.snapshot_every
@@ -235,6 +240,12 @@ class ReplayMachine(RuleBasedStateMachine):
     def _crash(self) -> None:
         self.stage.crash()
         self.stage.system.settle()
+
+
+@cache
+def _initial(machine: type[ReplayMachine]) -> Any:  # noqa: ANN401 - the actor's own type
+    actor: Any = machine.actor
+    return deepcopy(actor.initial)
 
 
 class _Asked(NamedTuple):

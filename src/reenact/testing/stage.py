@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,10 +16,11 @@ from reenact.actors.journal.verify import verify
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.lineage import state_before
 from reenact.actors.kernel.system import Reference
+from reenact.domain.errors import ConflictError, StorageError, StorageFullError
 from reenact.testing.checks import live_is_replayed, log_is, snapshot_is_replayed, snapshot_keeps, timers_are_pure
 from reenact.testing.clock import ManualClock
 from reenact.testing.examiner import Examiner, Note
-from reenact.testing.faulty_journal import PATIENCE, FaultyJournal
+from reenact.testing.faulty_journal import PATIENCE, CrashedError, FaultyJournal
 from reenact.testing.findings import ReplayError, finding
 from reenact.testing.portrait import Portrait, differences, portrait
 from reenact.testing.stepped import SteppedSystem
@@ -30,6 +32,17 @@ _QUESTIONS: Final = 6
 """How many questions are asked again after a restart."""
 
 _REPLY: Final = "a reply says what is durable: take it from the state, or from the events"
+
+
+_PLANNED: Final = frozenset({CrashedError, StorageFullError, ConflictError, StorageError})
+"""What a faulty journal raises when it was told to."""
+
+_kernel_log: Final = logging.getLogger("reenact.kernel")
+
+
+def _is_unplanned(record: logging.LogRecord) -> bool:
+    """Keep failures that were brought about on purpose out of the log."""
+    return not (record.exc_info and record.exc_info[0] in _PLANNED)
 
 
 class _Question(NamedTuple):
@@ -65,6 +78,8 @@ class Stage:
         self._crashes = 0
         self._questions: deque[_Question] = deque(maxlen=_QUESTIONS)
         with ExitStack() as undo:
+            _kernel_log.addFilter(_is_unplanned)
+            undo.callback(_kernel_log.removeFilter, _is_unplanned)
             self._directory = private_directory(undo)
             self._open(self._directory / _NAME)
             self._undo = undo.pop_all()

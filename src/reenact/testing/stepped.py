@@ -42,10 +42,14 @@ class SteppedSystem(ActorSystem):
         self._backing_off: frozenset[str] = frozenset()
         self._backing_off_at = 0
 
-    def dismiss(self, key: Key) -> PooledFuture[Any]:
+    def _dismiss(self, key: Key) -> PooledFuture[Any]:
         """Ask the actor to stop; one that waits for the time to be started again waits no longer."""
         self._backing_off = frozenset()
-        return super().dismiss(key)
+        return super()._dismiss(key)
+
+    def dismiss(self, key: Key) -> None:
+        """Ask the actor to stop, without waiting for it."""
+        self._dismiss(key)
 
     def settle(self) -> None:
         """Wait until every actor is idle, or waits for an append that the journal holds.

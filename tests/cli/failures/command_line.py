@@ -117,13 +117,6 @@ OPTIONS = Section(
             says=error("--max-turns is for a new session; one that goes on keeps what it was created with"),
         ),
         Row(
-            what="`--max-cost` without prices",
-            happens=asks("--max-cost", "1"),
-            code=2,
-            type="invalid_configuration",
-            says=error("--max-cost needs what the model costs: --price MODEL=IN,OUT, per million tokens"),
-        ),
-        Row(
             what="`--max-cost` without a price of the model that is asked",
             happens=asks("--max-cost", "1", "--price", "claude-x=3,15", "--model", "claude-y"),
             code=2,

@@ -18,6 +18,8 @@ RESULT: Final = frozenset(
         "agent_id",
         "turn_id",
         "stop_reason",
+        "stop_sequence",
+        "stop_details",
         "usage",
         "cost",
         "duration",

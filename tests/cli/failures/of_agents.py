@@ -71,6 +71,13 @@ def with_tools(
     return happens
 
 
+def refused(stage: Stage) -> Call:
+    """Ask a model that refuses without a word."""
+    details = {"type": "refusal", "category": "bio", "explanation": "This could help to make a weapon."}
+    stage.api.reply(content=[], stop_reason="refusal", stop_details=details)
+    return Call()
+
+
 def _call(name: str, number: int) -> dict[str, Any]:
     arguments = {"to": f"ann{number}"} if name == "send_mail" else {}
     return {"type": "tool_use", "id": f"toolu_{name}_{number}", "name": name, "input": arguments}
@@ -103,6 +110,13 @@ FAILED: Final = (Said("warning", "tool fail has failed", TRACEBACK),)
 LIMITS = Section(
     "Limits, hooks, and people who are not there",
     (
+        Row(
+            what="the model refuses: that is its answer",
+            happens=refused,
+            code=0,
+            says=(Said("warning", "The model refused to answer (bio): This could help to make a weapon."),),
+            asked=True,
+        ),
         Row(
             what="`--max-turns` is reached: what there is, is the answer",
             happens=with_tools("fail", options=("--max-turns", "1")),

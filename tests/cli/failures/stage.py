@@ -22,7 +22,7 @@ from tests.cli.failures import beforehand
 from tests.cli.failures.rows import Call, Stream
 from tests.started.programs import Programs, Started
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 """Seconds that a run of the command may take, and whatever is waited for in it."""
 WORDS: Final = "no such luck"
 

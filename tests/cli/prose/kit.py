@@ -38,9 +38,9 @@ def told(screen: Console) -> str:
     return screen.file.getvalue()
 
 
-def screen_of(output: str, width: int = 80) -> Screen:
+def screen_of(output: str, width: int = 80, rows: int = ROWS) -> Screen:
     """Return the screen of a terminal to which this was written."""
-    with closing(engine_named("ghostty")(width, ROWS)) as engine:
+    with closing(engine_named("ghostty")(width, rows)) as engine:
         engine.feed(output.replace("\n", "\r\n").encode())
         return engine.screen()
 

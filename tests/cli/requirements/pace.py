@@ -8,7 +8,7 @@ from typing import Final
 
 from reenact.testing import FakeReply
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 """Seconds after which a piece comes that nobody has asked for, so that a test that fails does not hang."""
 _DELTA: Final = b"event: content_block_delta"
 _STOP: Final = b"event: content_block_stop"

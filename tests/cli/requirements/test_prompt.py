@@ -145,7 +145,7 @@ def test_requirement_3_4_in_a_chat_the_same_is_said_and_the_prompt_waits_again(
     terminal.send_line("Go on")
     terminal.wait_for("API!")
 
-    assert "Half of it" in terminal.get_stripped_output()
+    assert "Half of it\n" in terminal.screen.text
 
 
 def test_requirement_3_5_a_success_ends_with_0_also_if_nothing_is_said(

@@ -90,7 +90,18 @@ def test_a_limit_is_an_amount(most: float) -> None:
     assert CostLimit(most).max_total == most
 
 
-@pytest.mark.parametrize("most", [-1, math.nan, True, "3"])
+@pytest.mark.parametrize("amount", [math.nan, -0.01, math.inf, -math.inf, 10**400, True, "3", None])
+@pytest.mark.parametrize("field", ["input", "output", "cache_write", "cache_read"])
+def test_a_price_is_made_of_amounts(amount: Any, field: str) -> None:  # noqa: ANN401 - as callers may hand it in
+    given: dict[str, Any] = {"input": 1, "output": 2, field: amount}
+    if amount is None and field.startswith("cache_"):
+        assert Price(**given) == Price(1, 2)
+        return
+    with pytest.raises(ConfigurationError, match=f"{field} of a price is an amount of 0 or more, not"):
+        Price(**given)
+
+
+@pytest.mark.parametrize("most", [-1, math.nan, True, "3", 10**400])
 def test_what_is_no_amount_is_no_limit(most: Any) -> None:  # noqa: ANN401 - as callers may hand it in
     with pytest.raises(ConfigurationError, match="max_total"):
         CostLimit(most)

@@ -7,7 +7,18 @@ from typing import Any, TypeAlias
 import pytest
 
 from reenact.domain.loop.matching import command, exact, glob, path, prefix, regex
-from reenact.domain.loop.policy import Entry, Mode, Policies, Policy, Rule, RuleMode, Verdict, call_digest, judge
+from reenact.domain.loop.policy import (
+    Entry,
+    Mode,
+    Policies,
+    Policy,
+    Rule,
+    RuleMode,
+    Verdict,
+    call_digest,
+    judge,
+    policies_of,
+)
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""
@@ -264,3 +275,26 @@ def test_a_call_whose_arguments_are_no_object_is_denied(arguments: Unchecked) ->
 
     assert verdict.decision == "deny"
     assert "no object" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("tools", "name", "decision"),
+    [
+        ({"send_*": "always"}, "send_mail", "ask"),
+        ({"send_*": "always"}, "Send_mail", "run"),
+        ({"*": "always"}, "anything", "ask"),
+        ({"send_?": "always", "send_*": "never"}, "send_a", "ask"),
+        ({"send_*": "never", "*_a": Policy("never", (Rule({}, "deny"),))}, "send_a", "deny"),
+        ({"send_*": "always", "send_mail": "never"}, "send_mail", "run"),
+        ({"send_mail": "always", "*": "never"}, "send_mail", "ask"),
+        ({"{send,get}_mail": "always", "*": "never"}, "get_mail", "ask"),
+        ({"{a,b}": "never", "a": "always"}, "a", "ask"),
+        ({"{a,b}": "never", "a": "always"}, "b", "run"),
+        ({"[ab]x": "always"}, "bx", "ask"),
+        ({"[!ab]x": "always"}, "bx", "run"),
+    ],
+)
+def test_of_policies_whose_wildcards_match_the_strictest_holds_and_an_exact_name_goes_before_them(
+    tools: Unchecked, name: str, decision: str
+) -> None:
+    assert judge(policies_of({"tools": tools, "deny": []}), name, {}).decision == decision

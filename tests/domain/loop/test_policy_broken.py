@@ -6,8 +6,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matching import Command, Exact, Glob, Path, Prefix, Regex, regex
 from reenact.domain.loop.policy import Entry, Policies, Policy, Rule, judge
+from tests.domain.policies import forged
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""
@@ -66,9 +68,20 @@ def test_a_broken_entry_denies_all_of_its_tools_and_allows_none(matcher: Uncheck
     assert judge(allowing, "t", arguments).decision == "ask"
 
 
-@pytest.mark.parametrize("rule", [None, 5, "never", {"mode": "never"}, Rule({}, "sometimes"), Rule({}, ["never"])])  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - that is what is broken
+@pytest.mark.parametrize(
+    "rule",
+    [None, 5, "never", {"mode": "never"}, forged(Rule({}, "never"), "sometimes"), forged(Rule({}, "never"), ["never"])],
+)
 def test_what_is_no_rule_asks(rule: Unchecked) -> None:
     assert judge(policies(rule), "t", {}).decision == "ask"
+
+
+@pytest.mark.parametrize("mode", ["sometimes", "", "Always", None, ["never"]])
+def test_a_mode_that_there_is_not_is_refused_at_once(mode: Unchecked) -> None:
+    with pytest.raises(ConfigurationError, match=r"one of never, required, first, always, not .*policies\.deny"):
+        Policy(mode)
+    with pytest.raises(ConfigurationError, match="one of never, required, first, always, allow, deny, not"):
+        Rule({}, mode)
 
 
 @pytest.mark.parametrize("when", [None, 5, ["a"], {5: "x"}, {"": "x"}, {"a|": "x"}])
@@ -87,9 +100,9 @@ def test_a_plain_mapping_that_would_deny_denies() -> None:
         5,
         "never",
         {"mode": "never"},
-        Policy("sometimes"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - that is what is broken
-        Policy(["never"]),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-        Policy("never", None),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        forged(Policy(), "sometimes"),
+        forged(Policy(), ["never"]),
+        Policy("never", None),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - that is what is broken
         Policy("never", "deny"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     ],
     ids=repr,
@@ -101,7 +114,9 @@ def test_what_is_no_policy_asks(policy: Unchecked) -> None:
     assert "cannot be read" in verdict.reason
 
 
-@pytest.mark.parametrize("tools", [None, 5, "t", [("t", "never")]])
+@pytest.mark.parametrize(
+    "tools", [None, 5, "t", [("t", "never")], {"x": Policy("never"), "[z-a]": Policy()}, {"t": Policy("never"), 5: 5}]
+)
 def test_what_is_no_mapping_of_tools_asks(tools: Unchecked) -> None:
     assert judge(Policies(tools=tools), "t", {}).decision == "ask"
 

@@ -23,6 +23,7 @@ from reenact.domain.loop.policy import (
     judge,
     policies_of,
 )
+from tests.domain.policies import forged
 
 NAMES = ("command", "path", "a", "b")
 TOOLS = ("bash", "write", "t*")
@@ -65,6 +66,8 @@ policies = st.builds(
 )
 
 junk: st.SearchStrategy[Any] = st.one_of(values, matchers, rules, entries, st.just(object()), st.binary(max_size=2))
+odd_rules = st.builds(forged, st.builds(Rule, junk, modes), junk)
+odd_policies = st.builds(forged, st.builds(Policy, modes, junk), junk)
 garbage: st.SearchStrategy[Any] = st.one_of(
     junk,
     st.builds(Policies, junk, junk, junk),
@@ -73,7 +76,9 @@ garbage: st.SearchStrategy[Any] = st.one_of(
         st.dictionaries(
             st.sampled_from(TOOLS),
             st.one_of(
-                junk, st.builds(Policy, junk, junk), st.builds(Policy, modes, st.lists(junk, max_size=2).map(tuple))
+                junk,
+                odd_policies,
+                st.builds(Policy, modes, st.lists(junk, max_size=2).map(tuple)),
             ),
             max_size=2,
         ),
@@ -82,7 +87,7 @@ garbage: st.SearchStrategy[Any] = st.one_of(
     ),
     st.builds(
         Policies,
-        st.fixed_dictionaries({"bash": st.builds(Policy, modes, st.tuples(st.builds(Rule, junk, junk)))}),
+        st.fixed_dictionaries({"bash": st.builds(Policy, modes, st.tuples(odd_rules))}),
         st.just(()),
         st.tuples(st.builds(Entry, junk, junk, junk, junk)),
     ),

@@ -22,8 +22,9 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
-from reenact.actors.outside import OutsideLoop
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.policy import policies_of
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
 from reenact.testing import wait_until
 from tests.environment.tools.support import fits
@@ -618,7 +619,7 @@ def test_a_loop_that_ends_without_closing_leaves_no_server(stubborn: bool) -> No
 
 
 def test_the_outside_loop_leaves_no_server_when_it_is_closed() -> None:
-    outside = OutsideLoop(grace=0.1)
+    outside = EventLoopThread(grace=0.1)
     pids: list[int] = []
 
     async def go() -> None:
@@ -715,7 +716,7 @@ def test_a_connection_is_made_anew_on_another_loop_when_the_first_has_ended() ->
 
 
 def test_a_connection_that_another_loop_uses_is_not_taken_from_it() -> None:
-    outside = OutsideLoop()
+    outside = EventLoopThread()
     connection = MCPConnection(rough())
 
     async def connect() -> None:
@@ -816,3 +817,18 @@ def test_without_the_extra_there_are_local_tools() -> None:
     )
 
     assert (ran.stdout, ran.stderr) == ("4\n", "")
+
+
+def test_a_policy_for_a_tool_that_the_server_does_not_have_lets_none_run_that_policies_do_not_name() -> None:
+    async def content(names: dict[str, Any]) -> list[str]:
+        policies = policies_of({"tools": names, "deny": ["mcp__other__x"]})
+        async with Toolbox([rough(tools=[listed("echo"), listed("say")])], policies=policies) as box:
+            return [str((await box.call(f"mcp__rough__{name}", {})).content) for name in ("echo", "say", "sya")]
+
+    slip = asyncio.run(content({"mcp__rough__sya": "always", "mcp__rough__ec*": "never"}))
+    right = asyncio.run(content({"mcp__rough__say": "always", "mcp__*": "never"}))
+
+    why = "a policy is for mcp__rough__sya, which MCP server 'rough' does not have; is 'mcp__rough__say' meant?"
+    assert slip[1] == f"mcp__rough__say cannot be run: {why}"
+    assert slip[2].startswith("Tool not found: mcp__rough__sya")
+    assert slip[0] == right[0] != slip[1] != right[1]

@@ -19,7 +19,7 @@ _SUITE: Final = {
     "skipped",
     "time",
 }
-_DECIMAL: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+_DECIMAL: Final = re.compile(r"[0-9]+(\.[0-9]{1,3})?")
 _INTEGER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 _LARGEST_TEXT: Final = 10_000_000

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.matching.expressions import Expression
 from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.waiting import Changes, Question, asking, wait
@@ -119,6 +120,36 @@ def test_what_a_program_wrote_at_its_end_is_matched_all_the_same(start: Start) -
         terminal = start(*shell("printf last; exit 1"), engine=Blind)
 
         assert terminal.wait_for("last") == "last"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "one\ntwo",
+        r"one\ntwo",
+        r"o\w+\n+t",
+        "(?<=one\n)two",
+        "(?x) one \\n  # and\n two",
+        r"one[\r\n]+two",
+        "one\r\ntwo",
+    ],
+)
+def test_a_newline_in_an_expression_matches_as_the_terminal_writes_it(start: Start, pattern: str) -> None:
+    terminal = start(*shell(r"printf 'one\ntwo'; exec sleep 60"))
+
+    assert terminal.wait_for(Expression(pattern)).startswith("one\r\nt")
+
+
+@pytest.mark.parametrize("pattern", ["one\ntwo", r"one\ntwo"])
+def test_that_a_compiled_pattern_takes_newlines_as_they_are_is_said_where_it_matters(
+    start: Start, pattern: str
+) -> None:
+    terminal = start(*shell(r"printf 'one\ntwo'; exec sleep 60"))
+    terminal.wait_for("two", scope="all")
+
+    with pytest.raises(WaitTimeoutError, match=r"lines end with \\r\\n here"):
+        terminal.wait_for(re.compile(pattern), 0)
+    assert terminal.wait_for(re.compile(r"one\r\ntwo"), scope="all") == "one\r\ntwo"
 
 
 def test_a_wait_looks_behind_what_was_matched_at_everything_or_at_the_screen(start: Start) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from reenact.terminal import TerminalEmulator
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that anything may take."""
 Open: TypeAlias = Callable[..., TerminalEmulator]
 

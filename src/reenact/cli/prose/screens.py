@@ -10,23 +10,31 @@ from rich.console import COLOR_SYSTEMS
 from rich.console import Console as Screen
 from rich.style import Style
 
-_UNKNOWN: Final = 80
-"""The columns of a terminal that does not say how many it has."""
+_COLUMNS, _ROWS = 80, 24
+"""The size of a terminal that does not say which it has."""
 _INSIDE: Final = "x"
 
 Pen: TypeAlias = tuple[str, str]
 """What is written before and after a text to give it a style."""
 
 
+def size_of(screen: Screen) -> tuple[int, int]:
+    """Return how many columns and rows the terminal has now, whatever the environment says.
+
+    80 and 24 if that cannot be told.
+    """
+    try:
+        columns, rows = os.get_terminal_size(screen.file.fileno())
+    except io.UnsupportedOperation:  # it is in memory, and has the size that it was given
+        columns, rows = screen.size
+    except (OSError, ValueError):
+        columns, rows = 0, 0
+    return columns if columns > 0 else _COLUMNS, rows if rows > 0 else _ROWS
+
+
 def width_of(screen: Screen) -> int:
     """Return how many columns the terminal has now, whatever the environment says; 80 if that cannot be told."""
-    try:
-        columns = os.get_terminal_size(screen.file.fileno()).columns
-    except io.UnsupportedOperation:  # it is in memory, and has the width that it was given
-        columns = screen.width
-    except (OSError, ValueError):
-        columns = 0
-    return columns if columns > 0 else _UNKNOWN
+    return size_of(screen)[0]
 
 
 def can_be_styled(screen: Screen) -> bool:

@@ -16,7 +16,7 @@ LONGEST_SEARCH: Final = 10.0
 """Seconds that a search may take."""
 _PARTS: Final = re.compile(
     r"\\N\{[^}]*+\}|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?#[^)]*+\)"
-    r"|(?P<brace>\{(?!(?:[0-9]++(?:,[0-9]*+)?|,[0-9]*+)\}))",
+    r"|(?P<brace>\{(?!(?:[0-9]++(?:,[0-9]*+)?|,[0-9]*+)\}))|\n",
     re.DOTALL,
 )
 
@@ -51,9 +51,10 @@ class Finder(Protocol):
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """A regular expression of Python, with flags of `re`.
+    r"""A regular expression of Python, with flags of `re`.
 
     It is searched for by the package `regex`, which does not hold the interpreter's lock meanwhile, and ends in time.
+    With `any_line_end` a newline in it matches `\r\n` and `\r\r\n` as well, as a terminal may write it.
 
     Raises:
         BadPatternError: it is none, and why.
@@ -61,6 +62,7 @@ class Expression(msgspec.Struct, frozen=True):
 
     pattern: str
     flags: int = 0
+    any_line_end: bool = False
 
     def __post_init__(self) -> None:
         regular(self.pattern, self.flags)
@@ -82,9 +84,15 @@ class Expression(msgspec.Struct, frozen=True):
         import regex  # noqa: PLC0415 - most runs search for no patterns, and it takes long to load
 
         try:
-            return regex.compile(_PARTS.sub(_literal, self.pattern), self.flags | regex.VERSION0)
+            return regex.compile(_PARTS.sub(self._part, self.pattern), self.flags | regex.VERSION0)
         except (regex.error, OverflowError, RecursionError) as error:
             raise BadPatternError(_no_pattern(self.pattern, error)) from error
+
+    def _part(self, part: re.Match[str]) -> str:
+        if part["brace"]:  # begins no number of repetitions: stands for itself, and for nothing fuzzy
+            return r"\{"
+        is_newline = part[0] == r"\n" or (part[0] == "\n" and not regular(self.pattern, self.flags).flags & re.VERBOSE)
+        return r"(?:\r{0,2}\n)" if self.any_line_end and is_newline else part[0]
 
 
 def regular(pattern: str, flags: int = 0) -> re.Pattern[str]:
@@ -101,8 +109,3 @@ def regular(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 def _no_pattern(pattern: str, error: Exception) -> str:
     return f"the pattern {quoted(pattern)} is no regular expression: {escaped(str(error))}"
-
-
-def _literal(part: re.Match[str]) -> str:
-    """Return the part; a brace that begins no number of repetitions stands for itself, and for nothing fuzzy."""
-    return r"\{" if part["brace"] else part[0]

@@ -2,9 +2,9 @@
 
 There is no one schema. What is written is valid for both that are in use: the Jenkins xUnit plugin's `junit-10.xsd`,
 and the stricter one for Ant's reports (`JUnit.xsd` of Windy Road): a suite has all its attributes, and `properties`,
-`system-out` and `system-err`; a test has one element that says why it did not pass, and nothing else. So what the
-program showed stands in that element; lines `[[ATTACHMENT|path]]`, which Jenkins collects, stand in the output of the
-suite.
+`system-out` and `system-err`; a test has one element that says why it did not pass, and nothing else; times have three
+decimals. So what the program showed stands in that element; lines `[[ATTACHMENT|path]]`, which Jenkins collects, stand
+in the output of the suite.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Final
 from reenact.terminal.report.characters import end_of, on_one_line, visible
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.report.selection import unsaid
-from reenact.terminal.report.totals import seconds
 
 LARGEST: Final = 1_000_000
 """Characters of one text in the file: common parsers take no text of more than ten million bytes."""
@@ -47,7 +46,7 @@ def _suite(number: int, suite: TestSuiteResult) -> str:
         failures=str(suite.failed),
         errors=str(suite.errors),
         skipped=str(suite.skipped),
-        time=seconds(suite.duration),
+        time=f"{suite.duration:.3f}",
     )
     tests = "".join(_test(name, test) for test in suite.tests)
     attached = _text("".join(_attached(test) for test in suite.tests))
@@ -58,7 +57,7 @@ def _suite(number: int, suite: TestSuiteResult) -> str:
 
 
 def _test(suite: str, test: TestResult) -> str:
-    attributes = _attributes(name=_name(test.name), classname=suite, time=seconds(test.duration))
+    attributes = _attributes(name=_name(test.name), classname=suite, time=f"{test.duration:.3f}")
     if test.status == "passed":
         return f"<testcase{attributes}/>\n"
     if test.status == "skipped":

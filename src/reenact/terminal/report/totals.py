@@ -27,7 +27,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         counts = f"{self.passed} passed, {self.failed} failed, {self.errors} errors, {self.skipped} skipped"
-        return f"{counts} in {seconds(self.duration)} s"
+        return f"{counts} in {_seconds(self.duration)} s"
 
 
 def totals(results: Sequence[TestSuiteResult]) -> Totals:
@@ -42,7 +42,7 @@ def totals(results: Sequence[TestSuiteResult]) -> Totals:
     )
 
 
-def seconds(duration: float) -> str:
+def _seconds(duration: float) -> str:
     """Return the seconds as a decimal number without an exponent: milliseconds, or four digits if it is below one."""
     return f"{duration:.3f}" if duration >= 1 else f"{Decimal(f'{duration:.4g}'):f}"
 

@@ -53,7 +53,13 @@ class Questions:
         match scope:
             case "new":
                 search = Search(transcript, pattern, only_new=True)
-                return self._asking(search, what, timeout, self._new_output, note=self._nothing_new)
+                return self._asking(
+                    search,
+                    what,
+                    timeout,
+                    self._new_output,
+                    note=lambda: self._nothing_new() or self._line_ends(pattern),
+                )
             case "all":
                 return self._asking(
                     Search(transcript, pattern, only_new=False), what, timeout, transcript.stripped_output
@@ -142,6 +148,17 @@ class Questions:
         transcript = self.live.transcript
         is_old = not transcript.new_output().strip() and transcript.stripped_output().strip()
         return "; nothing new was shown behind the last match" if is_old else ""
+
+    def _line_ends(self, pattern: Pattern | Finder) -> str:
+        r"""Say that lines end with `\r\n`, which the error does not show, where a compiled pattern has a newline."""
+        source = str(pattern.pattern) if isinstance(pattern, re.Pattern) else ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]  # of text, not of bytes
+        is_exact = "\n" in source or r"\n" in source
+        has_returns = "\r\n" in self.live.transcript.stripped_output()
+        return (
+            r"; lines end with \r\n here, which \n in a compiled pattern does not match"
+            if is_exact and has_returns
+            else ""
+        )
 
     def _writing(self, outgoing: Outgoing) -> Asking[None]:
         def progress() -> str:

@@ -10,7 +10,7 @@ from typing import AnyStr, Final, Generic
 
 from reenact.terminal.ansi.stripper import ANSIStripper
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.matching.expressions import Finder
+from reenact.terminal.matching.expressions import Expression, Finder
 from reenact.terminal.matching.options import Pattern
 
 _PIECE: Final = 4096
@@ -146,13 +146,15 @@ class Search:
 
 
 def compiled(pattern: Pattern | Finder) -> Finder:
-    r"""Return the pattern as a regular expression; the `\n` of a text matches `\r\n` and `\r\r\n` as well.
+    r"""Return the pattern as a regular expression; the `\n` of a text or an `Expression` matches `\r\n`, `\r\r\n` too.
 
     Raises:
         TerminalTestError: it is no pattern, or an empty text, which is everywhere (`INVALID_CONFIG`).
     """
     if isinstance(pattern, str) and pattern:
         return re.compile("\r{0,2}\n".join(re.escape(line) for line in pattern.split("\n")))
+    if isinstance(pattern, Expression):
+        return Expression(pattern.pattern, pattern.flags, any_line_end=True)
     if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
         return pattern
     raise TerminalTestError(

@@ -4,13 +4,20 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from reenact.actors.outside import OutsideLoop
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import RuntimeClosedError
 from tests.environment.support import PATIENCE
+
+
+@pytest.fixture
+def loop() -> Iterator[EventLoopThread]:
+    loop = EventLoopThread()
+    yield loop
+    loop.close()
 
 
 async def wait_for_ever(started: threading.Event, clean_up: Callable[[], object]) -> None:
@@ -25,35 +32,35 @@ async def wait_for_ever(started: threading.Event, clean_up: Callable[[], object]
 def test_no_thread_runs_before_there_is_work() -> None:
     before = threading.active_count()
 
-    loop = OutsideLoop()
+    loop = EventLoopThread()
     loop.close()
 
     assert threading.active_count() == before
 
 
-def test_work_runs_on_one_thread_that_is_not_the_callers(outside: OutsideLoop) -> None:
+def test_work_runs_on_one_thread_that_is_not_the_callers(loop: EventLoopThread) -> None:
     threads: list[threading.Thread] = []
 
     async def work() -> None:
         threads.append(threading.current_thread())
 
-    outside.spawn(work()).result(PATIENCE)
-    outside.spawn(work()).result(PATIENCE)
+    loop.spawn(work()).result(PATIENCE)
+    loop.spawn(work()).result(PATIENCE)
 
     assert threads[0] is threads[1] is not threading.current_thread()
 
 
-def test_what_work_raises_stands_in_its_future(outside: OutsideLoop) -> None:
+def test_what_work_raises_stands_in_its_future(loop: EventLoopThread) -> None:
     async def work() -> None:
         raise KeyError("lost")
 
     with pytest.raises(KeyError, match="lost"):
-        outside.spawn(work()).result(PATIENCE)
+        loop.spawn(work()).result(PATIENCE)
 
 
-def test_cancelling_the_future_cancels_the_task(outside: OutsideLoop) -> None:
+def test_cancelling_the_future_cancels_the_task(loop: EventLoopThread) -> None:
     started, cleaned = threading.Event(), threading.Event()
-    future = outside.spawn(wait_for_ever(started, cleaned.set))
+    future = loop.spawn(wait_for_ever(started, cleaned.set))
     assert started.wait(PATIENCE)
 
     future.cancel()
@@ -61,20 +68,20 @@ def test_cancelling_the_future_cancels_the_task(outside: OutsideLoop) -> None:
     assert cleaned.wait(PATIENCE)
 
 
-def test_closing_runs_the_clean_up_of_what_it_cancels_and_ends_the_thread(outside: OutsideLoop) -> None:
+def test_closing_runs_the_clean_up_of_what_it_cancels_and_ends_the_thread(loop: EventLoopThread) -> None:
     before = threading.active_count()
     started, cleaned = threading.Event(), threading.Event()
-    outside.spawn(wait_for_ever(started, cleaned.set))
+    loop.spawn(wait_for_ever(started, cleaned.set))
     assert started.wait(PATIENCE)
 
-    outside.close()
-    outside.close()
+    loop.close()
+    loop.close()
 
     assert cleaned.is_set()
     assert threading.active_count() == before
 
 
-def test_closing_does_not_interrupt_a_clean_up_that_is_under_way(outside: OutsideLoop) -> None:
+def test_closing_does_not_interrupt_a_clean_up_that_is_under_way(loop: EventLoopThread) -> None:
     cleaning, cleaned = threading.Event(), threading.Event()
     started = threading.Event()
 
@@ -89,18 +96,18 @@ def test_closing_does_not_interrupt_a_clean_up_that_is_under_way(outside: Outsid
             await go_on.wait()
             cleaned.set()
 
-    future = outside.spawn(work())
+    future = loop.spawn(work())
     assert started.wait(PATIENCE)
     future.cancel()
     assert cleaning.wait(PATIENCE)
 
-    outside.close()
+    loop.close()
 
     assert cleaned.is_set()
 
 
 def test_work_that_ignores_its_cancellation_does_not_hold_up_closing(caplog: pytest.LogCaptureFixture) -> None:
-    outside, started = OutsideLoop(grace=0.02), threading.Event()
+    loop, started = EventLoopThread(grace=0.02), threading.Event()
 
     async def work() -> None:
         started.set()
@@ -111,37 +118,37 @@ def test_work_that_ignores_its_cancellation_does_not_hold_up_closing(caplog: pyt
                 continue
         await asyncio.sleep(0.05)
 
-    outside.spawn(work())
+    loop.spawn(work())
     assert started.wait(PATIENCE)
 
-    outside.close()
+    loop.close()
 
     assert "ignores its cancellation" in caplog.text
 
 
-def test_nothing_can_be_spawned_once_it_is_closed(outside: OutsideLoop) -> None:
+def test_nothing_can_be_spawned_once_it_is_closed(loop: EventLoopThread) -> None:
     async def work() -> None: ...
 
-    outside.close()
+    loop.close()
 
     with pytest.raises(RuntimeClosedError):
-        outside.spawn(work())
+        loop.spawn(work())
 
 
 def test_work_may_close_the_loop_that_it_runs_on() -> None:
-    outside, ended = OutsideLoop(), threading.Event()
+    loop, ended = EventLoopThread(), threading.Event()
 
     async def work() -> None:
-        outside.close()
+        loop.close()
         ended.set()
 
-    outside.spawn(work())
+    loop.spawn(work())
 
     assert ended.wait(PATIENCE)
-    outside.close()
+    loop.close()
 
 
-def test_work_that_was_spawned_just_before_the_end_still_cleans_up(outside: OutsideLoop) -> None:
+def test_work_that_was_spawned_just_before_the_end_still_cleans_up(loop: EventLoopThread) -> None:
     cleaned: list[int] = []
 
     async def child(number: int) -> None:
@@ -156,14 +163,14 @@ def test_work_that_was_spawned_just_before_the_end_still_cleans_up(outside: Outs
         await task
 
     for number in range(20):
-        outside.spawn(work(number))
-    outside.close()
+        loop.spawn(work(number))
+    loop.close()
 
     assert sorted(cleaned) == sorted([*range(20), *range(20)])
 
 
 def test_a_loop_that_cannot_be_made_is_told_to_whoever_asks_and_made_when_it_can_be(
-    outside: OutsideLoop, monkeypatch: pytest.MonkeyPatch
+    loop: EventLoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = threading.Event()
 
@@ -171,15 +178,15 @@ def test_a_loop_that_cannot_be_made_is_told_to_whoever_asks_and_made_when_it_can
         done.set()
 
     with monkeypatch.context() as patch:
-        patch.setattr("reenact.actors.outside.asyncio.new_event_loop", out_of_descriptors)
+        patch.setattr("reenact.actors.kernel.event_loop.asyncio.new_event_loop", out_of_descriptors)
         with pytest.raises(OSError, match="Too many open files"):
-            outside.spawn(work())
+            loop.spawn(work())
     with monkeypatch.context() as patch:
-        patch.setattr("reenact.actors.outside.threading.Thread.start", out_of_threads)
+        patch.setattr("reenact.actors.kernel.event_loop.threading.Thread.start", out_of_threads)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            outside.spawn(work())
+            loop.spawn(work())
 
-    outside.spawn(work()).result(PATIENCE)
+    loop.spawn(work()).result(PATIENCE)
     assert done.is_set()
 
 

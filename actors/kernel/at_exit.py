@@ -1,0 +1,106 @@
+"""Closes, when the program ends, what it has left open."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+PATIENCE: Final = 5.0
+"""Seconds that closing one thing may take at exit."""
+
+_NAME: Final = "reenact-at-exit"
+_log = logging.getLogger("reenact.exit")
+
+
+class AtExit:
+    """Closes one thing on a thread of its own: within a time, and at exit if it is still open then.
+
+    Python calls the functions of `atexit` when all threads but daemons have ended, and from 3.12 on no thread can be
+    started any more by then. So this one is started now, and waits; being a daemon, it can be left behind.
+    """
+
+    def __init__(self, name: str, close: Callable[[], object], unfinished: Callable[[], Iterable[str]] = tuple) -> None:
+        """Close it at exit.
+
+        Args:
+            name: what the log calls it.
+            close: closes it, and calls `closed`. Idempotent.
+            unfinished: names what holds up the closing, besides threads.
+        """
+        self.name = name
+        self.close = close
+        self._unfinished = unfinished
+        self._process = os.getpid()
+        self._to_be_closed = False
+        self._decided = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=_NAME, daemon=True)
+        self._thread.start()
+        _listen_for_exit()
+        _open.append(self)
+
+    @property
+    def is_the_parents(self) -> bool:
+        """Whether this process is a fork of the one that has opened it, and so must not close it."""
+        return self._process != os.getpid()
+
+    def closed(self) -> None:
+        """Do nothing at exit: it is closed. Idempotent."""
+        with suppress(ValueError):
+            _open.remove(self)
+        self._decided.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def close_within(self, seconds: float) -> bool:
+        """Close it, and return whether that was done in time; else it is left behind, and the log says what runs on."""
+        self._to_be_closed = True
+        self._decided.set()
+        self._thread.join(max(0.0, seconds))
+        if not self._thread.is_alive():
+            return True
+        left = ", ".join([*self._unfinished(), *_threads()])
+        _log.warning("%s could not be closed within %g seconds; left running: %s", self.name, seconds, left)
+        return False
+
+    def _run(self) -> None:
+        self._decided.wait()
+        if self._to_be_closed:
+            try:
+                self.close()
+            except Exception:  # noqa: BLE001 - there is nobody else to tell
+                _log.exception("%s could not be closed", self.name)
+
+
+_open: Final[list[AtExit]] = []
+
+
+@functools.cache
+def _listen_for_exit() -> None:
+    atexit.register(_close_all)
+    os.register_at_fork(after_in_child=_open.clear)  # what the parent has opened, the parent closes
+
+
+def _close_all() -> None:
+    while _open:
+        last = _open.pop()  # it may use those that were opened before
+        if last.close_within(PATIENCE):
+            left = [] if _open else _threads()
+            _log.warning(
+                "%s was left open, and was closed at exit%s",
+                last.name,
+                f"; left running: {', '.join(left)}" if left else "",
+            )
+
+
+def _threads() -> list[str]:
+    return [
+        f"thread {thread.name}"
+        for thread in threading.enumerate()
+        if thread.name.startswith("reenact-") and thread.name != _NAME
+    ]

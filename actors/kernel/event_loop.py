@@ -1,0 +1,215 @@
+"""The asyncio event loop of a system, on a thread of its own, and the place that it is for actors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+from reenact.actors.kernel.pool import Runnable, WorkerPool, default_pool, here
+from reenact.domain.errors import RuntimeClosedError
+
+_log = logging.getLogger(__name__)
+_GRACE_SECONDS = 2.0
+_MOST_GENERATIONS = 10
+
+
+class EventLoopThread:
+    """An asyncio event loop on a thread of its own, started when it is first needed.
+
+    Closing it cancels what runs and waits for the clean-up. A task that is being cancelled already is not cancelled a
+    second time, so that its clean-up may wait for something; what has not ended `grace` seconds later is.
+    """
+
+    def __init__(self, *, grace: float = _GRACE_SECONDS) -> None:
+        self._grace = grace
+        # Protects all of the following but `tasks`, which only the loop's thread touches.
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._calls: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+        self.tasks = 0
+        """How many coroutines run that were handed to `run`."""
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call the function on the loop's thread, after those handed over before. May be called from any thread.
+
+        Functions that are handed over before the loop comes to them wake it once.
+
+        Raises:
+            RuntimeClosedError: the loop is closed.
+            OSError: there are no descriptors left for the loop.
+            RuntimeError: there can be no more threads.
+        """
+        with self._lock:
+            loop = self._open()
+            self._calls.append(function)
+            if self._is_woken:
+                return
+            self._is_woken = True
+            # Within the lock: after `close` has taken it, nothing is scheduled on the loop any more.
+            if threading.current_thread() is self._thread:
+                loop.call_soon(self._call_all)
+            else:
+                loop.call_soon_threadsafe(self._call_all)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread.
+
+        Raises:
+            RuntimeClosedError: the loop is closed; the coroutine is closed, too.
+            OSError: there are no descriptors left for the loop; likewise.
+            RuntimeError: there can be no more threads; likewise.
+        """
+        with self._lock:
+            try:
+                loop = self._open()
+            except BaseException:
+                work.close()
+                raise
+            return asyncio.run_coroutine_threadsafe(work, loop)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> Future[None] | asyncio.Task[None]:
+        """Do as `spawn`; on the loop's own thread, start the task without a detour."""
+        if threading.current_thread() is not self._thread:
+            return self.spawn(work)
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks += 1
+        task.add_done_callback(self._task_is_done)
+        return task
+
+    def close(self) -> None:
+        """Cancel what runs, wait for its clean-up and end the thread. Idempotent; returns when it is done."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            if not self._closed and loop is not None:
+                loop.call_soon_threadsafe(loop.stop)
+            self._closed = True
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _open(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise RuntimeClosedError("the runtime is closed; nothing can reach the outside world any more")
+        return self._loop or self._start()
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._run, args=(loop,), name="reenact-loop", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            loop.close()
+            raise
+        self._loop, self._thread = loop, thread
+        return loop
+
+    def _call_all(self) -> None:
+        # What is handed over from here on wakes the loop again, so nothing is missed.
+        self._is_woken = False
+        for _ in range(len(self._calls)):
+            function = self._calls.popleft()
+            try:
+                function()
+            except BaseException:  # noqa: BLE001 - the loop outlives it
+                _log.critical("a call on the event loop has failed", exc_info=True)
+
+    def _task_is_done(self, _task: object) -> None:
+        self.tasks -= 1
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            loop.run_until_complete(self._end_tasks())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    async def _end_tasks(self) -> None:
+        await _all_begun()
+        for task in _others():
+            if not task.cancelling():
+                task.cancel()
+        await _ended(self._grace)
+        for task in _others():
+            task.cancel()
+        await _ended(self._grace)
+        for task in _others():
+            _log.error("%r ignores its cancellation and is abandoned", task)
+        executor = asyncio.get_running_loop().shutdown_default_executor()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(executor, self._grace)
+
+
+class LoopPlace:
+    """Where actors run on an event loop: what a worker pool is to pooled actors."""
+
+    def __init__(self, loop: EventLoopThread, workers: WorkerPool) -> None:
+        """Run actors on the loop; `workers` count them among theirs, and run them when the loop cannot."""
+        self.loop = loop
+        self.workers = workers
+
+    @property
+    def may_write(self) -> bool:
+        """Whether the current thread, the loop's, may wait for the disk: nothing else is under way on the loop."""
+        return self.loop.tasks <= 1
+
+    def submit(self, work: Runnable) -> None:
+        """Have the loop run `work` soon; a worker does if the loop is closed, or cannot be started.
+
+        Raises:
+            RuntimeClosedError: the workers are gone, too.
+        """
+        try:
+            self.loop.call(lambda: self._run(work))
+        except (RuntimeClosedError, RuntimeError, OSError):
+            self.workers.submit(work)
+
+    def enter(self, actor: object) -> None:
+        """Keep the actor until it leaves."""
+        self.workers.enter(actor)
+
+    def leave(self, actor: object) -> None:
+        """Let the actor go."""
+        self.workers.leave(actor)
+
+    def _run(self, work: Runnable) -> None:
+        here.pool = self
+        work.run()
+
+
+@functools.cache
+def default_place() -> LoopPlace:
+    """Return the place for actors that are started outside of any system."""
+    return LoopPlace(EventLoopThread(), default_pool())
+
+
+def _others() -> set[asyncio.Task[Any]]:
+    return asyncio.all_tasks() - {asyncio.current_task()}
+
+
+async def _all_begun() -> None:
+    """Let each task take its first step: one that is cancelled before that never gets to its clean-up."""
+    seen: set[asyncio.Task[Any]] = set()
+    for _ in range(_MOST_GENERATIONS):
+        tasks = _others()
+        if tasks <= seen:
+            return
+        seen |= tasks
+        await asyncio.sleep(0)
+
+
+async def _ended(seconds: float) -> None:
+    tasks = _others()
+    if tasks:
+        await asyncio.wait(tasks, timeout=seconds)

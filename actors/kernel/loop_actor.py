@@ -1,0 +1,80 @@
+"""Actors whose messages are handled on an asyncio event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine
+from typing import Any, Self
+
+import pykka
+
+from reenact.actors.kernel.event_loop import default_place
+from reenact.actors.kernel.mailbox import Envelope
+from reenact.actors.kernel.pooled import PYKKAS_OWN, PooledActor
+from reenact.domain.errors import RuntimeClosedError
+
+
+class EventLoopActor(PooledActor):
+    """An actor for what waits: its `on_receive` may be a coroutine function, run on an asyncio event loop.
+
+    It takes one message at a time: while `on_receive` awaits something, other actors of the loop run, and its own later
+    messages wait. The hooks are plain methods; they and a plain `on_receive` run on the loop, too, and return soon.
+    Otherwise it is a `PooledActor`. Reach other actors by `tell`, or by `ask_async`: a blocking `ask` would hold up
+    everybody on the loop.
+    """
+
+    _task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def start(  # pyright: ignore[reportIncompatibleMethodOverride]  # it is pykka's own, to the letter
+        cls,
+        *args: Any,  # noqa: ANN401 - pykka's own signature
+        **kwargs: Any,  # noqa: ANN401
+    ) -> pykka.ActorRef[Self]:
+        """Start an actor on the event loop of the process, and enter it in pykka's registry."""
+        actor = cls(*args, **kwargs)
+        actor._registered = True
+        pykka.ActorRegistry.register(actor.actor_ref)
+        actor.go(default_place())
+        return actor.actor_ref
+
+    def _turn(self, envelope: Envelope | None) -> None:
+        if envelope is None:
+            super()._turn(None)
+        else:  # whoever asks has found it idle, but is no event loop
+            self._mailbox.admit(envelope)
+            self._mailbox.again()
+
+    def _handle(self, envelope: Envelope) -> bool:
+        try:
+            message = envelope.message
+            response = self._handle_receive(message) if type(message) in PYKKAS_OWN else self.on_receive(message)
+            if inspect.iscoroutine(response):
+                self._task = _running_loop(response).create_task(self._await(envelope, response))
+                return True
+        except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the loop
+            self._raised(envelope, error)
+        else:
+            if envelope.reply_to is not None:
+                envelope.reply_to.set(response)
+        return False
+
+    async def _await(self, envelope: Envelope, work: Coroutine[Any, Any, Any]) -> None:
+        try:
+            response = await work
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._raised(envelope, error)
+        else:
+            if envelope.reply_to is not None:
+                envelope.reply_to.set(response)
+        self._task = None
+        self._mailbox.again()
+
+
+def _running_loop(work: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        work.close()
+        raise RuntimeClosedError("the event loop is closed; the actor can wait for nothing any more") from None
