@@ -12,7 +12,7 @@ import msgspec
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.feed_walk import Row
-from reenact.actors.journal.schema import FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, FORMAT_VERSION
+from reenact.actors.journal.schema import FORMAT_VERSION, refuse_from_before_release
 from reenact.actors.journal.structure import structure_of
 from reenact.actors.journal.walk import Event, Text, text_of
 from reenact.domain.errors import LogTooNewError
@@ -27,7 +27,7 @@ EVENTS: Final = """
     SELECT originator_id, originator_version, topic, state, digest, rowid FROM stored_events
     ORDER BY originator_id, originator_version
 """
-_FEED: Final = "SELECT topic, first_cursor, count, segments, digest, {sealed} FROM feed ORDER BY topic, first_cursor"
+_FEED: Final = "SELECT topic, first_cursor, count, segments, digest, sealed FROM feed ORDER BY topic, first_cursor"
 _ASIDE: Final = {
     "stored_snapshots": """
         SELECT originator_id, originator_version, topic, state FROM stored_snapshots
@@ -35,7 +35,7 @@ _ASIDE: Final = {
     """,
     "timers": "SELECT stream, due FROM timers ORDER BY stream",
     "redactions": "SELECT stream, version, seal FROM redactions ORDER BY stream, version",
-    "requests": "SELECT id, digest, note, at, {proof} FROM requests ORDER BY id",
+    "requests": "SELECT id, digest, note, at, proof FROM requests ORDER BY id",
     "tracking": "SELECT application_name, notification_id FROM tracking ORDER BY application_name",
     "consumers": "SELECT topic, client_id, cursor, seen_at, {end} FROM consumers ORDER BY topic, client_id",
 }
@@ -87,14 +87,13 @@ class Evidence:
         *,
         counts: str,
         tables: Mapping[str, bool],
-        version: int,
         text: type[Text],
         faults: Callable[[], list[Fault]],
     ) -> None:
         """Read with these, in SQLite's words: `walk` yields rows, `ask` returns a few.
 
-        `tables` says which tables the log should have, and whether they are there, without those that cannot be read;
-        `version` is that of the log's format. `text` is what text comes as. `faults` returns what is wrong with what
+        `tables` says which tables the log should have, and whether they are there, without those that cannot be read.
+        `text` is what text comes as. `faults` returns what is wrong with what
         keeps the tables.
         """
         self.text = text
@@ -104,9 +103,6 @@ class Evidence:
         self._counts = counts
         self._tables = tables
         self._has_events = tables.get("stored_events", False)
-        self._sealed = "sealed" if version >= FIRST_WITH_SEALS else "NULL"
-        self._proof = "proof" if version >= FIRST_WITH_REDACTIONS else "NULL"
-        self.has_proofs = version >= FIRST_WITH_REDACTIONS
 
     def events(self) -> Iterator[Event]:
         """Yield the records by stream and version; none, if they cannot be read."""
@@ -114,17 +110,17 @@ class Evidence:
 
     def feed(self) -> Iterator[Row]:
         """Yield the rows of feeds by topic and cursor, likewise."""
-        return self._walk(_FEED.format(sealed=self._sealed)) if self._tables.get("feed") else iter(())
+        return self._walk(_FEED) if self._tables.get("feed") else iter(())
 
     def aside(self, table: str) -> Iterator[Cells]:
         """Yield the rows of a table beside them by its key; none, if it is not there."""
         if not self._tables.get(table):
             return iter(())
         end = _END if self._tables.get("feed") else "cursor"
-        return self._walk(_ASIDE[table].format(proof=self._proof, end=end))
+        return self._walk(_ASIDE[table].format(end=end))
 
     def missing(self) -> list[str]:
-        """Return the tables that a log of this format has, and this one lacks."""
+        """Return the tables that a log has, and this one lacks."""
         return [name for name, is_there in self._tables.items() if not is_there]
 
     def counts(self) -> Counts:
@@ -205,16 +201,16 @@ def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
     connection.execute("BEGIN")
     try:
         structure = structure_of(connection)
-        if structure.said > FORMAT_VERSION:
+        refuse_from_before_release(structure.application, "the log")
+        if structure.version > FORMAT_VERSION:
             raise LogTooNewError(
-                f"the log has format {structure.said}, newer than {FORMAT_VERSION}; upgrade to verify it"
+                f"the log has format {structure.version}, newer than {FORMAT_VERSION}; upgrade to verify it"
             )
         yield Evidence(
             connection.execute,
             lambda query, parameters: connection.execute(query, parameters).fetchall(),
             counts=_COUNTS.format(said="0" if structure.counted is None else _SAID),
             tables=structure.tables(),
-            version=structure.version,
             text=bytearray,
             faults=lambda: [*structure.problems(), *_faults(connection)],
         )

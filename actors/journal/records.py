@@ -13,23 +13,20 @@ from reenact.actors.journal.chain import FeedRecord, Record, Timer
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
-from reenact.actors.journal.schema import ASIDE, FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, check_file, check_format
-from reenact.actors.journal.schema import format_of as format_of_file
+from reenact.actors.journal.schema import check_file, check_format
 from reenact.actors.journal.sqlite_reader import connect_to_read
 from reenact.domain.errors import LogUnusableError
-
-_WITH_TIMERS = ASIDE["timers"]
 
 # Damaged text need not be text any more, nor a number one.
 _EVENTS = """
     SELECT CAST(originator_id AS TEXT), CAST(originator_version AS INTEGER), rowid, CAST(topic AS TEXT),
-        CAST(state AS BLOB), CAST(digest AS BLOB), {seal}
+        CAST(state AS BLOB), CAST(digest AS BLOB),
+        (SELECT CAST(seal AS BLOB) FROM redactions WHERE stream = originator_id AND version = originator_version)
     FROM stored_events {which} ORDER BY rowid
 """
-_SEAL = "(SELECT CAST(seal AS BLOB) FROM redactions WHERE stream = originator_id AND version = originator_version)"
 _ROWS = """
     SELECT CAST(topic AS TEXT), CAST(first_cursor AS INTEGER), CAST(count AS INTEGER), CAST(segments AS BLOB),
-        CAST(digest AS BLOB), {seal}
+        CAST(digest AS BLOB), CAST(sealed AS BLOB)
     FROM feed {which} ORDER BY topic, first_cursor
 """
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
@@ -104,7 +101,6 @@ class _SqliteRecords:
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.name = path
         self._connection = connection
-        self._format = format_of_file(connection)
 
     def head(self) -> int:
         return self._number(_HEAD, "", None)
@@ -116,26 +112,23 @@ class _SqliteRecords:
         return self._number("SELECT count(*) FROM feed {which}", "topic", topics)
 
     def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
-        seal = _SEAL if self._format >= FIRST_WITH_REDACTIONS else "NULL"
-        for row in self._select(_EVENTS, "originator_id", streams, seal=seal):
+        for row in self._select(_EVENTS, "originator_id", streams):
             yield Record(*row)
 
     def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
-        seal = "CAST(sealed AS BLOB)" if self._format >= FIRST_WITH_SEALS else "NULL"
-        for row in self._select(_ROWS, "topic", topics, seal=seal):
+        for row in self._select(_ROWS, "topic", topics):
             yield FeedRecord(*row)
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
-        if self._format >= _WITH_TIMERS:
-            for row in self._select(_TIMERS, "stream", streams):
-                yield Timer(*row)
+        for row in self._select(_TIMERS, "stream", streams):
+            yield Timer(*row)
 
     def _number(self, query: str, column: str, names: Sequence[str] | None) -> int:
         ((number,),) = self._select(query, column, names)
         return int(number)
 
-    def _select(self, query: str, column: str, names: Sequence[str] | None, *, seal: str = "") -> Iterator[Any]:
+    def _select(self, query: str, column: str, names: Sequence[str] | None) -> Iterator[Any]:
         which = "" if names is None else _THESE.format(column=column)
         parameters = () if names is None else (json.dumps(list(names)),)
         with translated(self.name):
-            yield from self._connection.execute(query.format(which=which, seal=seal), parameters)
+            yield from self._connection.execute(query.format(which=which), parameters)

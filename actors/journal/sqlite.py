@@ -15,7 +15,7 @@ from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import WriterLock
-from reenact.actors.journal.schema import check_file, check_format, create_tables, upgrade_tables
+from reenact.actors.journal.schema import check_file, check_format, create_tables
 from reenact.actors.journal.sqlite_reader import BUSY_TIMEOUT, SqliteReader
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal
@@ -31,7 +31,6 @@ _logger = logging.getLogger("reenact.journal")
 class SqliteJournal(StoredJournal):
     """An append-only history for each stream in one SQLite file; one process writes it, or several that share it."""
 
-    _FORMAT = "PRAGMA user_version"
     _PLACE = "rowid"
 
     @classmethod
@@ -82,18 +81,6 @@ class SqliteJournal(StoredJournal):
         """Where the file is, with every link resolved."""
         return self.name
 
-    def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
-        """Return up to `limit` streams that are to be woken in this time; a log of format 1 has none."""
-        return super().due(after=after, until=until, limit=limit) if self._has_timers() else []
-
-    def next_due(self, *, after: int) -> int | None:
-        """Return the next time at which a stream is to be woken; a log of format 1 has none."""
-        return super().next_due(after=after) if self._has_timers() else None
-
-    def _has_timers(self) -> bool:
-        # Whoever opens a log to write it gives it all of today's tables.
-        return self._writer is not None or self._has_format(2)
-
 
 def _open_store(
     path: str, synchronous: Synchronous, cleanup: ExitStack, only: EventCodec | None, *, shared: bool
@@ -114,9 +101,7 @@ def _open_store(
         _take_home(connection)
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
         check_file(path)
-    if is_log:
-        upgrade_tables(connection)
-    else:
+    if not is_log:
         create_tables(connection)
     if shared:
         lock.share()

@@ -42,7 +42,6 @@ _READ_OLD_REQUESTS = "SELECT id FROM requests WHERE id > ? AND at < ? ORDER BY i
 _BACKWARDS_PAGE = 16
 _DELETION_PAGE = 500
 _MAX_INTEGER = 2**63 - 1
-_FIRST_WITH_CONSUMERS = 3
 
 _decode_segments = msgspec.msgpack.Decoder(tuple[Segment, ...]).decode
 _encode_segments = msgspec.msgpack.Encoder().encode
@@ -59,13 +58,7 @@ _decode_times = msgspec.msgpack.Decoder(list[tuple[msgspec.Raw, list[_Dated]]]).
 
 
 class StoredFeeds:
-    """The feeds of a stored journal; it keeps the promise of `api.FeedJournal`.
-
-    A log of an earlier format, which can only be read as it is, knows no consumers and no requests.
-    """
-
-    _FORMAT: ClassVar[str]
-    """Asks for the version of the log's format."""
+    """The feeds of a stored journal; it keeps the promise of `api.FeedJournal`."""
 
     _PLACE: ClassVar[str]
     """What the column is called that says in which order the rows of feeds were written."""
@@ -121,12 +114,12 @@ class StoredFeeds:
 
     def mark(self, topic: str, client_id: str) -> Mark | None:
         """Return how far the consumer has come, None if nobody knows it."""
-        rows = self._read_aside(_READ_MARK, (topic, client_id))
+        rows = self._reader.select(_READ_MARK, (topic, client_id))
         return self._mark(rows[0]) if rows else None
 
     def marks(self, topic: str) -> list[Mark]:
         """Return how far the topic's consumers have come, by their ids."""
-        return [self._mark(row) for row in self._read_aside(_READ_MARKS, (topic,))]
+        return [self._mark(row) for row in self._reader.select(_READ_MARKS, (topic,))]
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
         """Delete the marks that were last said before that time, but for those of the (topic, client id) in `keep`.
@@ -140,7 +133,7 @@ class StoredFeeds:
         writer, kept, count = self.writer, frozenset(keep), 0
         last: tuple[str, str] = ("", "")
         # What is old is looked for beside the writer, which is then busy with little at a time.
-        while found := self._read_aside(_READ_OLD_MARKS, (*last, before, _DELETION_PAGE)):
+        while found := self._reader.select(_READ_OLD_MARKS, (*last, before, _DELETION_PAGE)):
             last = found[-1]
             consumers = [each for each in found if each not in kept]
             count += _deleted(writer.wait(partial(MarkDeletion, consumers, before)))
@@ -148,7 +141,7 @@ class StoredFeeds:
 
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if it has taken effect, and has not been forgotten."""
-        rows = self._read_aside(_READ_REQUEST, (request_id,))
+        rows = self._reader.select(_READ_REQUEST, (request_id,))
         return self._remembered(rows[0]) if rows else None
 
     def forget_requests(self, *, before: int) -> int:
@@ -159,7 +152,7 @@ class StoredFeeds:
             StorageError: the log cannot be written, or was opened for reading only.
         """
         writer, count, last = self.writer, 0, ""
-        while found := self._read_aside(_READ_OLD_REQUESTS, (last, before, _DELETION_PAGE)):
+        while found := self._reader.select(_READ_OLD_REQUESTS, (last, before, _DELETION_PAGE)):
             ids = [each for (each,) in found]
             last = ids[-1]
             count += _deleted(writer.wait(partial(RequestDeletion, ids, before)))
@@ -183,22 +176,11 @@ class StoredFeeds:
 
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
         """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
-        rows = self._read_aside(_READ_STALE.format(place=self._PLACE), (after, limit))
+        rows = self._reader.select(_READ_STALE.format(place=self._PLACE), (after, limit))
         try:
             return [(place, topic, _decode_times(segments)[-1][1][-1].at) for place, topic, segments in rows]
         except (ValueError, TypeError, IndexError) as error:
             raise self._damaged(error) from error
-
-    def _read_aside(self, query: str, parameters: tuple[str | int, ...]) -> list[Any]:
-        """Return rows that there have been since format 3; without a writer the log may have an earlier one."""
-        if self._writer is None and not self._has_format(_FIRST_WITH_CONSUMERS):
-            return []
-        return self._reader.select(query, parameters)
-
-    def _has_format(self, version: int) -> bool:
-        """Return whether the log's format is this one or a later one, in a log that perhaps nobody has upgraded."""
-        rows: list[tuple[int]] = self._reader.select(self._FORMAT, ())
-        return rows[0][0] >= version
 
     def _read_rows(self, query: str, parameters: tuple[str | int, ...]) -> list[FeedRow]:
         return list(map(self._row, self._reader.select(query, parameters)))

@@ -8,15 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.schema import (
-    APPLICATION_ID,
-    ASIDE,
-    FIRST_WITH_REDACTIONS,
-    FIRST_WITH_SEALS,
-    FORMAT_VERSION,
-    format_of,
-    forms_of,
-)
+from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION, format_of, table_forms
 from reenact.actors.journal.walk import text_of
 
 Problem: TypeAlias = tuple[str, str]
@@ -24,19 +16,17 @@ Problem: TypeAlias = tuple[str, str]
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "stored_events": ("rowid", "originator_id", "originator_version", "topic", "state", "digest"),
-    "feed": ("topic", "first_cursor", "count", "segments", "digest"),
+    "feed": ("topic", "first_cursor", "count", "segments", "digest", "sealed"),
     "stored_snapshots": ("originator_id", "originator_version", "topic", "state"),
     "tracking": ("application_name", "notification_id"),
     "timers": ("stream", "due"),
     "consumers": ("topic", "client_id", "cursor", "seen_at"),
-    "requests": ("id", "digest", "note", "at"),
+    "requests": ("id", "digest", "note", "at", "proof"),
     "redactions": ("stream", "version", "seal"),
 }
-"""What is read of each table, in every format that has it."""
-_LATER: Final = {"feed": ("sealed", FIRST_WITH_SEALS), "requests": ("proof", FIRST_WITH_REDACTIONS)}
+"""What is read of each table."""
 _BY_SQLITE: Final = "sqlite_"
 """What the names of SQLite's own tables and indexes begin with."""
-_STREAMS: Final = ("stored_events", "feed")
 _INDEXED: Final = {"timers_by_due": "timers"}
 """What has a name of its own, and goes with a table."""
 
@@ -44,12 +34,11 @@ _INDEXED: Final = {"timers_by_due": "timers"}
 class Structure(msgspec.Struct, frozen=True):
     """What a file consists of.
 
-    `version` is the format that its tables have, whatever it says, and `said` the one it says. `columns` are those of
-    each table, or of what is in its place, `forms` how each part of it was made, without blanks, and
-    `counted` how often it says where the log ends, None if not as it should.
+    `version` is the format that it says it has. `columns` are those of each table, or of what is in its place, `forms`
+    how each part of it was made, without blanks, and `counted` how often it says where the log ends, None if not as it
+    should.
     """
 
-    said: int
     version: int
     application: int
     columns: Mapping[str, frozenset[str]]
@@ -57,39 +46,31 @@ class Structure(msgspec.Struct, frozen=True):
     counted: int | None
 
     def tables(self) -> dict[str, bool]:
-        """Return the tables that a log of this format has, and whether they are there; none that lacks a column."""
-        there = {name: self.columns.get(name) for name in self._tables()}
+        """Return the tables that a log has, and whether they are there; none that lacks a column."""
         return {
-            name: columns is not None
-            for name, columns in there.items()
-            if columns is None or self._wanted(name) <= columns
+            name: name in self.columns
+            for name, wanted in COLUMNS.items()
+            if name not in self.columns or self.columns[name].issuperset(wanted)
         }
 
     def problems(self) -> Iterator[Problem]:
         """Yield what is not as it was made, but for tables that are missing."""
         if self.application != APPLICATION_ID:
             yield "", f"the file says that it is the database of something else ({self.application:#x})"
-        if self.said != self.version:
-            yield "", f"the file says that it has format {self.said}, and its tables are those of format {self.version}"
-        expected, missing = forms_of(self.version), {*self._tables()} - self.columns.keys()
+        if self.version != FORMAT_VERSION:
+            yield "", f"the file says that it has format {self.version}, which no log has"
+        expected, missing = table_forms(), COLUMNS.keys() - self.columns.keys()
         for name, form in self.forms.items():
             known = expected.get(name)
             if known is None:
                 yield name, "a log has no such table, index, view or trigger"
-            elif form not in known:
+            elif form != known:
                 yield name, "it is not as a log has it"
         for name in expected:
             if name not in self.forms and not name.startswith(_BY_SQLITE) and _INDEXED.get(name, name) not in missing:
                 yield name, "the index is missing"
         if self.counted is None:
             yield "sqlite_sequence", "it does not say once where the log ends"
-
-    def _tables(self) -> list[str]:
-        return [*_STREAMS, *(name for name, since in ASIDE.items() if since <= self.version)]
-
-    def _wanted(self, table: str) -> frozenset[str]:
-        later = _LATER.get(table)
-        return frozenset((*COLUMNS[table], *((later[0],) if later is not None and later[1] <= self.version else ())))
 
 
 def structure_of(connection: sqlite3.Connection) -> Structure:
@@ -109,16 +90,8 @@ def structure_of(connection: sqlite3.Connection) -> Structure:
         for name in forms
         if name in COLUMNS
     }
-    said = format_of(connection)
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    return Structure(said, _version_of(columns, said), application, columns, forms, _counted(connection))
-
-
-def _version_of(columns: Mapping[str, frozenset[str]], said: int) -> int:
-    """Return the latest format of which there is anything, at least that which the file says, if there is such."""
-    found = [since for name, since in ASIDE.items() if name in columns]
-    found += [since for name, (column, since) in _LATER.items() if column in columns.get(name, ())]
-    return max(1, *found, said if said <= FORMAT_VERSION else 1)
+    return Structure(format_of(connection), application, columns, forms, _counted(connection))
 
 
 def _counted(connection: sqlite3.Connection) -> int | None:

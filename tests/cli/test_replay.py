@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import msgspec
 import pytest
 
 from reenact._runtime import codec
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import Audit
 from reenact.domain import session as sessions
 from reenact.domain.agent import TurnCompleted
@@ -19,8 +18,7 @@ from reenact.domain.retracing import Retracing
 from reenact.domain.session import Session, SessionCommand, SessionEvent
 from tests.audit.test_retracing import steps_of, written
 from tests.cli.conftest import Json, Run
-
-DATA = Path(__file__).parent.parent / "journal" / "data"
+from tests.journal.support import CODEC, Added, commit, step
 
 
 @pytest.fixture
@@ -140,8 +138,8 @@ def test_a_history_that_breaks_off_says_only_what_todays_code_decides(run: Run, 
 
 def test_files_that_are_no_histories_of_ours_are_findings(run: Run, golden: Path) -> None:
     (golden / "broken.jsonl").write_text("{}\n")
-    with closing(sqlite3.connect(golden / "foreign.db")) as connection:
-        connection.executescript((DATA / "log-format-1.sql").read_text(encoding="utf-8"))
+    with SqliteJournal.open(golden / "foreign.db", CODEC) as journal:
+        commit(journal, step("ses_1", 0, Added(1)), step("ses_2", 0, Added(2)))
 
     outcome = run("replay", str(golden))
     found = run("replay", str(golden), "--output-format", "json").objects

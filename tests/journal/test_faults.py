@@ -75,6 +75,22 @@ def test_the_database_of_something_else_is_left_alone(path: Path, pragma: str, *
 
 
 @both_ways
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_a_log_from_before_the_first_release_is_refused(path: Path, version: int, *, read_only: bool) -> None:
+    tamper(path, "CREATE TABLE stored_events (rowid INTEGER PRIMARY KEY AUTOINCREMENT)")
+    tamper(path, "PRAGMA application_id = 0x52454E41")
+    tamper(path, f"PRAGMA user_version = {version}")
+    before = path.read_bytes()
+
+    with pytest.raises(LogUnusableError, match="before the first release of Reenact; read it with"):
+        SqliteJournal.open(path, CODEC, read_only=read_only)
+    with pytest.raises(LogUnusableError, match="before the first release"):
+        verify(path)
+
+    assert path.read_bytes() == before
+
+
+@both_ways
 def test_a_log_of_a_newer_format_is_named_as_such(path: Path, *, read_only: bool) -> None:
     _written(path)
     tamper(path, f"PRAGMA user_version = {FORMAT_VERSION + 1}")

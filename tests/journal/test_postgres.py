@@ -6,7 +6,6 @@ import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,14 +13,14 @@ from eventsourcing.persistence import StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from psycopg import errors
 
-from reenact.actors.journal.api import Append, Committed, Mark, Remembered, Synchronous
+from reenact.actors.journal.api import Append, Committed, Remembered, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.faults import fault
-from reenact.actors.journal.postgres.schema import FORMAT_VERSION
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.recorder import JournalApplicationRecorder
+from reenact.actors.journal.schema import FORMAT_VERSION
 from reenact.actors.journal.store import Changes
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify
@@ -43,7 +42,6 @@ from tests.journal.support import (
     Cleared,
     Log,
     Unregistered,
-    acknowledge,
     commit,
     said,
     settle,
@@ -424,6 +422,19 @@ def test_the_schema_of_something_else_is_left_alone(server: Server, log: Log) ->
         log.open()
 
 
+@pytest.mark.parametrize("version", [1, 3, 4])
+def test_a_log_from_before_the_first_release_is_refused(log: Log, version: int) -> None:
+    log.open().close()
+    log.tamper("UPDATE log SET application = 'reenact', format = ?", version)
+
+    with pytest.raises(LogUnusableError, match="before the first release"):
+        log.open()
+    with pytest.raises(LogUnusableError, match="before the first release"):
+        log.open(read_only=True)
+    with pytest.raises(LogUnusableError, match="before the first release"):
+        log.verify()
+
+
 def test_a_log_of_a_newer_format_is_named_as_such(log: Log) -> None:
     log.open().close()
     log.tamper("UPDATE log SET format = ?", FORMAT_VERSION + 1)
@@ -532,9 +543,6 @@ def test_a_database_that_is_not_there_is_named(server: Server) -> None:
 # Reading it otherwise
 
 
-OF_FORMAT_1 = Path(__file__).parent / "data" / "log-postgresql-format-1.sql"
-
-
 @contextmanager
 def _stock(server: Server, log: Log) -> Generator[PostgresApplicationRecorder]:
     settings = server.settings_of(log.url)
@@ -629,45 +637,6 @@ def test_many_readers_at_once_each_have_a_connection(journal: StoredJournal) -> 
             threads.callback(thread.join)
 
     assert found == [50] * 120
-
-
-def test_a_log_of_an_earlier_format_can_be_upgraded_by_several_at_once(server: Server) -> None:
-    log = Log(server.new_log_of(OF_FORMAT_1))
-    failures: list[Exception] = []
-    barrier = threading.Barrier(4)
-
-    def upgrade(name: str) -> None:
-        barrier.wait()
-        try:
-            with log.open() as journal:
-                acknowledge(journal, Mark("ses_1", name, 1, 1))
-        except Exception as error:  # noqa: BLE001 - reported below
-            failures.append(error)
-
-    threads = [threading.Thread(target=upgrade, args=(f"c{number}",)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert failures == []
-    with log.open(read_only=True) as journal:
-        assert [mark.client_id for mark in journal.marks("ses_1")] == ["c0", "c1", "c2", "c3"]
-    assert log.verify() == []
-
-
-def test_a_log_that_others_never_let_go_of_is_not_upgraded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.actors.journal.postgres.schema.LOCK_TIMEOUT", 0.05)
-    log = Log(server.new_log_of(OF_FORMAT_1))
-    address = address_of(log.url)
-
-    with connect(address) as reader, reader.transaction():
-        reader.execute(spelled("SELECT count(*) FROM feed", address.schema))
-        with pytest.raises(StorageError, match="locked by another process"):
-            log.open()
-
-    log.open().close()
-    assert log.verify() == []
 
 
 def test_what_another_writer_has_carried_out_is_refused(journal: StoredJournal, other: StoredJournal) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from reenact import ActorSystem, Event, EventSourcedActor, LogUnusableError, Runtime
-from tests.journal.test_golden import DATA
 
 
 class Counted(Event, frozen=True):
@@ -50,18 +47,3 @@ def test_the_log_of_other_actors_is_refused_and_stays_as_it_is(tmp_path: Path) -
 
     assert content_of(tmp_path) == before
     assert count(path, 1) == (Counted(1),)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_the_log_of_other_actors_in_an_earlier_format_is_not_upgraded(tmp_path: Path, version: int) -> None:
-    path = tmp_path / "old.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((DATA / f"log-format-{version}.sql").read_text(encoding="utf-8"))
-    before = content_of(tmp_path)
-
-    with pytest.raises(LogUnusableError, match="the log of other actors"):
-        Runtime.open(path)
-
-    after = content_of(tmp_path)
-    after.pop("old.db.lock")
-    assert after == before

@@ -13,7 +13,7 @@ from reenact.actors.journal.evidence import Cells, Evidence
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.journal.postgres.schema import ASIDE, check_format, format_of, relations_of
+from reenact.actors.journal.postgres.schema import TABLES, check_format, relations_of
 from reenact.domain.errors import LogUnusableError
 
 _COUNTS: Final = """
@@ -35,8 +35,6 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
     with translated(address.name), connect(address) as connection:
         if not check_format(connection, address):
             raise LogUnusableError(f"{address.name} holds no log yet")
-        version = format_of(connection, address)
-        aside = [name for name, since in ASIDE.items() if since <= version]
         there = relations_of(connection, address)
         connection.adapters.register_loader("text", ByteaBinaryLoader)
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -54,8 +52,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
             walk,
             ask,
             counts=_COUNTS,
-            tables={name: name in there for name in ("stored_events", "feed", *aside)},
-            version=version,
+            tables={name: name in there for name in TABLES},
             text=bytes,
             faults=list,
         )

@@ -16,7 +16,7 @@ from reenact.actors.journal.postgres.connecting import connect
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.listening import Listening
 from reenact.actors.journal.postgres.reader import PostgresReader
-from reenact.actors.journal.postgres.schema import check_format, create_tables, upgrade_tables
+from reenact.actors.journal.postgres.schema import check_format, create_tables
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.stored import StoredJournal
@@ -27,7 +27,6 @@ from reenact.domain.errors import LogUnusableError
 class PostgresJournal(StoredJournal):
     """An append-only history for each stream in the tables of one schema."""
 
-    _FORMAT = "SELECT format FROM log"
     _PLACE = "place"
 
     def __init__(
@@ -97,8 +96,6 @@ def _open_store(
             raise LogUnusableError(f"{address.name} holds no log yet; open it for writing first")
         store.close()
         return None
-    if is_log:
-        upgrade_tables(connection, address)
-    else:
+    if not is_log:
         create_tables(connection, address)
     return store

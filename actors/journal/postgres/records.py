@@ -10,15 +10,15 @@ from reenact.actors.journal.chain import FeedRecord, Record, Timer
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.journal.postgres.schema import FIRST_WITH_REDACTIONS, FIRST_WITH_SEALS, check_format, format_of
+from reenact.actors.journal.postgres.schema import check_format
 from reenact.domain.errors import LogUnusableError
 
 _EVENTS = """
-    SELECT originator_id, originator_version, rowid, topic, state, digest, {seal}
+    SELECT originator_id, originator_version, rowid, topic, state, digest,
+        (SELECT seal FROM redactions WHERE stream = originator_id AND version = originator_version)
     FROM stored_events {which} ORDER BY rowid
 """
-_SEAL = "(SELECT seal FROM redactions WHERE stream = originator_id AND version = originator_version)"
-_ROWS = "SELECT topic, first_cursor, count, segments, digest, {seal} FROM feed {which} ORDER BY topic, first_cursor"
+_ROWS = "SELECT topic, first_cursor, count, segments, digest, sealed FROM feed {which} ORDER BY topic, first_cursor"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
 _HEAD = "SELECT coalesce(max(rowid), 0) FROM stored_events"
 
@@ -34,18 +34,16 @@ def open_postgres_records(url: str) -> Generator[PostgresRecords]:
             if not check_format(connection, address):
                 raise LogUnusableError(f"{address.name} holds no log yet; name another schema")
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            version = format_of(connection, address)
-        yield PostgresRecords(connection, address, version)
+        yield PostgresRecords(connection, address)
 
 
 class PostgresRecords:
     """Keeps the promise of `records.Records` over one connection, in one transaction."""
 
-    def __init__(self, connection: Connection, address: Address, version: int) -> None:
-        """Read over the connection, in its open transaction, tables of that version."""
+    def __init__(self, connection: Connection, address: Address) -> None:
+        """Read over the connection, in its open transaction."""
         self._connection = connection
         self._address = address
-        self._format = version
 
     @property
     def name(self) -> str:
@@ -66,14 +64,12 @@ class PostgresRecords:
 
     def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
         """Yield the events in the order of their positions."""
-        seal = _SEAL if self._format >= FIRST_WITH_REDACTIONS else "NULL::bytea"
-        for row in self._select(_EVENTS, "originator_id", streams, seal=seal):
+        for row in self._select(_EVENTS, "originator_id", streams):
             yield Record(*row)
 
     def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
         """Yield the rows of feeds by topic and cursor."""
-        seal = "sealed" if self._format >= FIRST_WITH_SEALS else "NULL::bytea"
-        for row in self._select(_ROWS, "topic", topics, seal=seal):
+        for row in self._select(_ROWS, "topic", topics):
             yield FeedRecord(*row)
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
@@ -85,8 +81,8 @@ class PostgresRecords:
         ((number,),) = self._select(query, column, names)
         return int(number)
 
-    def _select(self, query: str, column: str, names: Sequence[str] | None, *, seal: str = "") -> Iterator[Any]:
+    def _select(self, query: str, column: str, names: Sequence[str] | None) -> Iterator[Any]:
         which = "" if names is None else f"WHERE {column} = ANY (?::text[])"
         parameters = () if names is None else (list(names),)
         with translated(self.name), self._connection.cursor(name="records", binary=True) as cursor:
-            yield from cursor.execute(spelled(query.format(which=which, seal=seal), self._address.schema), parameters)
+            yield from cursor.execute(spelled(query.format(which=which), self._address.schema), parameters)
