@@ -9,6 +9,9 @@ from typing import Final, Protocol, Self
 from reenact.actors.bus import Handler, check_handler
 from reenact.actors.doing import Doing
 from reenact.actors.facades import Agents, Containers, Images, Sessions
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.subscription import Subscription
+from reenact.actors.operations import Operations
 from reenact.domain.agent import Failure
 from reenact.domain.content import Content, check_content
 from reenact.domain.errors import (
@@ -156,10 +159,22 @@ class Turns:
             StorageError: the log cannot be read.
         """
         deadline = Deadline(timeout)
-        return self._follow(AwaitedTurn(located(turn_id, self.locate(turn_id))), deadline, None)
+        turn = AwaitedTurn(located(turn_id, self.locate(turn_id)))
+        return self._follow(turn, self._events.stream(turn.session_id, turn.after), deadline, None)
 
-    def _follow(self, turn: AwaitedTurn, deadline: Deadline, on_event: Handler | None) -> Answer:
-        with self._events.stream(turn.session_id, turn.after) as events:
+    def _send(self, session_id: str, content: Content) -> AwaitedTurn:
+        """Send the message to the session's agent, which is started if need be; return its turn."""
+        agent_id = self._do.run_session(session_id)
+        turn_id = self._do.receive(agent_id, content)
+        return AwaitedTurn(located(turn_id, self.locate(turn_id)), agent_id)
+
+    def _begin(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Following]:
+        """Do the same, and return the events that those of the turn are among, too."""
+        turn = self._send(session_id, content)
+        return turn, self._events.stream(turn.session_id, turn.after)
+
+    def _follow(self, turn: AwaitedTurn, following: Following, deadline: Deadline, on_event: Handler | None) -> Answer:
+        with following as events:
             while not turn.has_ended:
                 envelope = events.next(deadline.left)
                 if envelope is None:
@@ -167,6 +182,45 @@ class Turns:
                 if turn.hear(envelope) and on_event is not None:
                     on_event(envelope)
         return turn.answer(pending_of(turn, self._agents) if turn.waits else ())
+
+
+class LocalTurns(Turns):
+    """Turns of agents in this process: what they say is followed from before the message is sent, and never read."""
+
+    def __init__(self, operations: Operations, agents: Agents, events: Streams, feed: Feed) -> None:
+        super().__init__(operations, agents, events)
+        self._operations = operations
+        self._feed = feed
+
+    def _begin(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Following]:
+        agent_id = self._operations.live_agent(session_id) or self._operations.run_session(session_id)
+        events = self._feed.news(session_id)
+        try:
+            turn_id = self._operations.receive(agent_id, content)
+        except BaseException:
+            events.unsubscribe()
+            raise
+        return _sent(turn_id, session_id, agent_id), events
+
+    async def _receive_async(self, agent_id: str, content: Content) -> str | None:
+        """Do as `Agents.receive` on an event loop, which is never blocked; return None unless the agent is live."""
+        return await self._operations.receive_async(agent_id, content)
+
+    async def _begin_async(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Subscription] | None:
+        """Do the same on an event loop, which is never blocked; return None unless the session has a live agent."""
+        agent_id = self._operations.live_agent(session_id)
+        if agent_id is None:
+            return None
+        events = self._feed.news(session_id)
+        try:
+            turn_id = await self._operations.receive_async(agent_id, content)
+        except BaseException:
+            events.unsubscribe()
+            raise
+        if turn_id is None:
+            events.unsubscribe()
+            return None
+        return _sent(turn_id, session_id, agent_id), events
 
 
 class Asking:
@@ -212,30 +266,30 @@ class Asking:
             ReenactError: what the facades raise that create and run the session.
         """
         deadline = Deadline(timeout)
-        turn = send(self, content, session=session, image=image, container=container, on_event=on_event)
-        return self.turns._follow(turn, deadline, on_event)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this module
+        check_asked(content, session, image, container, on_event)
+        session_id = new_session(self, image, container) if session is None else session
+        turn, events = self.turns._begin(session_id, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this module
+        return self.turns._follow(turn, events, deadline, on_event)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
 
 
-def send(
-    runtime: Asking,
+def check_asked(
     content: Content,
-    *,
     session: str | None,
     image: Image | str | None,
     container: str | None,
     on_event: Handler | None,
-) -> AwaitedTurn:
-    """Do as `ask` does until the message is durable; return the turn that is to be followed."""
-    check_content(content)  # before anything is created for it
+) -> None:
+    """Refuse what `ask` cannot do, before anything is created for it."""
+    check_content(content)
     if on_event is not None:
         check_handler(on_event)
-    if session is None:
-        session = _new_session(runtime, image, container)
-    elif image is not None or container is not None:
+    if session is not None and not (image is None and container is None):
         raise InvalidInputError("a session that goes on has its image and its container; give the session alone")
-    agent_id = runtime.sessions.run(session)
-    turn_id = runtime.agents.receive(agent_id, content)
-    return AwaitedTurn(located(turn_id, runtime.turns.locate(turn_id)), agent_id)
+
+
+def _sent(turn_id: str, session_id: str, agent_id: str) -> AwaitedTurn:
+    """Return the turn of a session that is followed already."""
+    return AwaitedTurn(TurnLocation(turn_id=turn_id, session_id=session_id, cursor=0), agent_id)
 
 
 def located(turn_id: str, location: TurnLocation | None) -> TurnLocation:
@@ -253,7 +307,8 @@ def pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
         return ()
 
 
-def _new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
+def new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
+    """Create a session for `ask`, with what it needs; return its id."""
     if container is None:
         container = DEFAULT_CONTAINER
         if runtime.containers.get(container) is None:

@@ -76,21 +76,29 @@ class LiveAgents:
 
     def __init__(self) -> None:
         self._sessions: dict[str, str] = {}
+        self._agents: dict[str, str] = {}
         self._responding: dict[str, Callable[[], str | None]] = {}
 
     def add(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         """Take note of an agent."""
         self._responding[agent_id] = responding
         self._sessions[agent_id] = session_id
+        self._agents[session_id] = agent_id
 
     def remove(self, agent_id: str) -> None:
         """Forget an agent."""
-        self._sessions.pop(agent_id, None)
+        session_id = self._sessions.pop(agent_id, None)
+        if session_id is not None and self._agents.get(session_id) == agent_id:
+            del self._agents[session_id]
         self._responding.pop(agent_id, None)
 
     def session_of(self, agent_id: str) -> str | None:
         """Return the session that the agent runs, or None."""
         return self._sessions.get(agent_id)
+
+    def agent_of(self, session_id: str) -> str | None:
+        """Return the agent that runs the session, or None."""
+        return self._agents.get(session_id)
 
     def responding(self, agent_id: str) -> str | None:
         """Return the turn in which the agent's answer has begun, or None."""
@@ -365,6 +373,19 @@ class Operations:
         command = self._receive(agent_id, message, None)
         self.actor_of(self.session_of(agent_id)).ask(command, timeout)
         return command.turn_id
+
+    async def receive_async(self, agent_id: str, message: Content) -> str | None:
+        """Do the same without blocking the event loop, or return None if the agent is not live."""
+        command = self._receive(agent_id, message, None)
+        session_id = self._running(agent_id)
+        if session_id is None:
+            return None
+        await self.actor_of(session_id).ask_async(command)
+        return command.turn_id
+
+    def live_agent(self, session_id: str) -> str | None:
+        """Return the live agent of the session, if it has one."""
+        return self._live.agent_of(session_id) if is_sayable(session_id) else None
 
     def receive_and_answer(
         self,

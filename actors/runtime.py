@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
-from reenact.actors.asking import Asking, Turns
+from reenact.actors.asking import Asking, LocalTurns
 from reenact.actors.bus import SystemBus
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
@@ -301,7 +301,7 @@ class LocalRuntime(Asking):
         self.sessions = Sessions(self._do)
         self.agents = Agents(self._do, People(self._do))
         self.events = Events(bus, feed, self._sweeper.sweep, self._do.check_open)
-        self.turns = Turns(self._do, self.agents, self.events)
+        self.turns: LocalTurns = LocalTurns(self._do, self.agents, self.events, feed)
 
     @property
     def failure(self) -> StorageError | None:

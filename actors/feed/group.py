@@ -167,12 +167,12 @@ class Group:
         """
         await asyncio.sleep(0)  # one who always has something must not keep the loop from hearing of the others
         while True:
+            if self._error is not None:  # before anything more is read: what is read after it was told may go well
+                error, self._error = self._error, None
+                raise error
             batches = self._gather(limit_bytes)
             if batches or self._closed:
                 return batches
-            if self._error is not None:
-                error, self._error = self._error, None
-                raise error
             if not self._here:
                 self._source.check_open()
             self._taking = self._waker.loop.create_future()

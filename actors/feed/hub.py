@@ -16,7 +16,7 @@ from reenact.actors.feed.group import Group
 from reenact.actors.feed.place import Place, Stay
 from reenact.actors.feed.replay import Log, Pages, Replay, deleted_at, stream_of
 from reenact.actors.feed.subscription import Subscription
-from reenact.actors.feed.topic import Budget, Chunk, Topic
+from reenact.actors.feed.topic import NOW, Budget, Chunk, Topic
 from reenact.actors.feed.waking import Waiter, Waiting, Waker, Wakers
 from reenact.actors.journal.api import Publication
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
@@ -95,6 +95,17 @@ class Feed:
             RuntimeClosedError: the runtime is closed.
         """
         return Subscription(self.place(topic, client_id, after), self, auto_ack=auto_ack)
+
+    def news(self, session_id: str) -> Subscription:
+        """Return the events of a session that are published from now on. Reads no log: the session must exist.
+
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+        """
+        place = self._enter(stream_of(session_id), session_id)
+        topic = place.topic
+        place.begin(topic.end if topic.known or topic.begun is not None else NOW, None, is_over=False)
+        return Subscription(place, self)
 
     def place(self, session_id: str, client_id: str | None, after: int | None) -> Place:
         """Return a follower's place, as `subscribe` says; it has to leave. Reads the log."""

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from reenact.actors.feed.consumers import Consumer
 from reenact.actors.feed.replay import Page, Pages
-from reenact.actors.feed.topic import Chunk, Topic
+from reenact.actors.feed.topic import NOW, Chunk, Topic
 
 
 class Need(Enum):
@@ -57,6 +57,10 @@ class Place:
     def look(self, at_once: int) -> tuple[Need, list[Chunk]]:
         """Return what was published behind the cursor, about so many events, or else what it needs to go on."""
         closed = self.topic.closed  # looked at first: what was published before it was closed still counts
+        if self.ahead == NOW:
+            if self.topic.begun is None:
+                return Need.OVER if closed else Need.NEWS, []
+            self.ahead = self.topic.begun
         chunks = self.topic.since(self.ahead, at_once)
         if chunks is None:
             return Need.LOG, []

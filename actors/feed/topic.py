@@ -26,6 +26,9 @@ ALL_BYTES: Final = 64 * 1024 * 1024
 ENVELOPE: Final = 1024
 """Bytes that the envelope of an event and its JSON take, about, besides what it says."""
 
+NOW: Final = -1
+"""Stands for the cursor of one who follows a topic from now on, until something is published."""
+
 _measure = msgspec.msgpack.Encoder().encode
 to_json: Final = msgspec.json.Encoder().encode
 """Encodes an envelope as it travels."""
@@ -115,6 +118,8 @@ class Topic:
         self.closed = False
         self.newest: Chunk | None = None
         """What was published last, as far as it was heard here."""
+        self.begun: int | None = None
+        """The cursor in front of what was first published since it is followed; None before that."""
         self._lock = threading.Lock()
         # Who is forgotten without a word is gone, too.
         self._followers: set[weakref.ref[Stands]] = set()
@@ -163,6 +168,8 @@ class Topic:
             if self._chunks and chunk.first != self._chunks[-1].end + 1:  # another writer was here: the log knows
                 self._drop(len(self._chunks))
             self.newest = chunk
+            if self.begun is None:
+                self.begun = chunk.first - 1
             self._chunks.append(chunk)
             self._firsts.append(chunk.first)
             self._events += len(chunk)
@@ -192,7 +199,8 @@ class Topic:
     def wait(self, waker: Waker, waiter: Waiter, cursor: int) -> bool:
         """Have the waiter called when there is something behind the cursor; False if there is, or nothing will be."""
         with self._lock:
-            if self.end > cursor or self.closed:
+            is_behind = self.begun is not None if cursor == NOW else self.end > cursor
+            if is_behind or self.closed:
                 return False
             self._waiting.add(waker, waiter)
             return True

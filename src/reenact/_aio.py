@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 from reenact._runtime import Runtime
-from reenact.actors.asking import AwaitedTurn, Deadline, located, pending_of, send
+from reenact.actors.asking import AwaitedTurn, Deadline, LocalTurns, check_asked, located, new_session, pending_of
 from reenact.actors.bus import Handler, Subscription
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
@@ -203,7 +203,7 @@ class AsyncAgents:
     """`Agents`, awaited."""
 
     def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
-        self._of, self._threads = runtime.agents, threads
+        self._of, self._turns, self._threads = runtime.agents, runtime.turns, threads
 
     async def get(self, agent_id: str) -> AgentInfo | None:
         """See `Agents.get`."""
@@ -269,6 +269,10 @@ class AsyncAgents:
 
     async def receive(self, agent_id: str, message: Content) -> str:
         """See `Agents.receive`."""
+        if isinstance(self._turns, LocalTurns):
+            turn_id = await self._turns._receive_async(agent_id, message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its twin
+            if turn_id is not None:
+                return turn_id
         return await self._threads.call(self._of.receive, agent_id, message)
 
     async def interrupt(self, agent_id: str) -> None:
@@ -302,12 +306,25 @@ class AsyncTurns:
     async def wait(self, turn_id: str, timeout: float | None = None) -> Answer:  # noqa: ASYNC109 - as there
         """See `Turns.wait`."""
         deadline = Deadline(timeout)
-        return await self._follow(AwaitedTurn(located(turn_id, await self.locate(turn_id))), deadline, None)
+        turn = AwaitedTurn(located(turn_id, await self.locate(turn_id)))
+        return await self._follow(turn, self._events.stream(turn.session_id, turn.after), deadline, None)
 
-    async def _follow(self, turn: AwaitedTurn, deadline: Deadline, on_event: Handler | None) -> Answer:
+    async def _begin(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Subscribing[Any]]:
+        """Send the message to the session's agent; return its turn, and the events that those of it are among."""
+        if isinstance(self._of, LocalTurns):
+            begun = await self._of._begin_async(session_id, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its twin
+            if begun is not None:
+                turn, events = begun
+                return turn, Subscribing(partial(_made, events))
+        turn = await self._threads.call(self._of._send, session_id, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its twin
+        return turn, self._events.stream(turn.session_id, turn.after)
+
+    async def _follow(
+        self, turn: AwaitedTurn, following: Subscribing[Any], deadline: Deadline, on_event: Handler | None
+    ) -> Answer:
         limit = asyncio.timeout(deadline.left)
         try:
-            async with limit, self._events.stream(turn.session_id, turn.after) as events:
+            async with limit, following as events:
                 async for envelope in events:
                     if turn.hear(envelope) and on_event is not None:
                         result = on_event(envelope)
@@ -489,10 +506,11 @@ class AsyncFacades(_EnteredAsync):
     ) -> Answer:
         """See `Runtime.ask`. `on_event` is a plain or a coroutine function, and runs on the loop."""
         deadline = Deadline(timeout)
-        turn = await self._threads.call(
-            send, self._of, content, session=session, image=image, container=container, on_event=on_event
-        )
-        return await self.turns._follow(turn, deadline, on_event)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this module
+        check_asked(content, session, image, container, on_event)
+        if session is None:
+            session = await self._threads.call(new_session, self._of, image, container)
+        turn, events = await self.turns._begin(session, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this module
+        return await self.turns._follow(turn, events, deadline, on_event)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
 
     async def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002, ASYNC109
         """See `Runtime.request`."""
@@ -602,6 +620,10 @@ class AsyncRuntime(AsyncFacades):
     async def recover(self) -> None:
         """See `Runtime.recover`."""
         await self._threads.call(self._runtime.recover)
+
+
+async def _made(following: Following) -> Following:
+    return following
 
 
 def _close_unwanted(opening: Future[C]) -> None:

@@ -34,6 +34,7 @@ from reenact import (
     TurnTimeoutError,
     tool,
 )
+from reenact._aio import Threads
 from reenact.actors.environment.scenarios import MockEvent
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.messages import Said, ToolResultBlock
@@ -146,6 +147,33 @@ def test_each_has_the_whole_answer_to_its_own_question(
         else:
             assert f"<{question}>".startswith(answer.text)
         assert asker.turns.wait(answer.turn_id) == answer
+
+
+def test_live_agents_are_asked_on_the_loop_and_no_thread_is_needed(
+    runtime: Runtime, mock: GatedFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = [f"s{number}" for number in range(100)]
+    agents = {id_: runtime.sessions.run(runtime.sessions.create("c", "i", session_id=id_).id) for id_ in sessions}
+
+    def none(*_: object) -> None:
+        raise AssertionError("a thread was asked for")
+
+    def all_hold() -> bool:
+        return [agent.state for agent in runtime.agents.list()] == ["responding"] * 100
+
+    async def story() -> list[Answer]:
+        async with _Twin(runtime) as twin:
+            with monkeypatch.context() as without_threads:
+                without_threads.setattr(Threads, "call", none)
+                await asyncio.gather(*(twin.agents.receive(agents[id_], "first") for id_ in sessions))
+                asking = [asyncio.create_task(twin.ask("hold", session=id_)) for id_ in sessions]
+                await asyncio.to_thread(wait_until, all_hold)
+                mock.gate.open()
+                return await asyncio.gather(*asking)
+
+    answers = asyncio.run(asyncio.wait_for(story(), PATIENCE * 2))
+
+    assert [(answer.session_id, answer.text) for answer in answers] == [(id_, "<hold>") for id_ in sessions]
 
 
 @pytest.mark.parametrize("afar", [False, True])
