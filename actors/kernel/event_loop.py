@@ -10,9 +10,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import Any
 
-from reenact.actors.kernel.pool import Runnable, WorkerPool, default_pool, here
+from reenact.actors.kernel.pool import Runnable, WorkerPool, blocking_on_loop, default_pool, here
 from reenact.domain.errors import RuntimeClosedError
 
 _log = logging.getLogger(__name__)
@@ -154,6 +155,8 @@ class EventLoopThread:
 class LoopPlace:
     """Where actors run on an event loop: what a worker pool is to pooled actors."""
 
+    may_block = False
+
     def __init__(self, loop: EventLoopThread, workers: WorkerPool) -> None:
         """Run actors on the loop; `workers` count them among theirs, and run them when the loop cannot."""
         self.loop = loop
@@ -174,6 +177,14 @@ class LoopPlace:
             self.loop.call(lambda: self._run(work))
         except (RuntimeClosedError, RuntimeError, OSError):
             self.workers.submit(work)
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """Refuse to wait.
+
+        Raises:
+            DeadlockError: always.
+        """
+        raise blocking_on_loop()
 
     def enter(self, actor: object) -> None:
         """Keep the actor until it leaves."""

@@ -6,11 +6,11 @@ import functools
 import logging
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from reenact.domain.errors import RuntimeClosedError
+from reenact.domain.errors import DeadlockError, RuntimeClosedError
 
 _IDLE = 1.0
 """Seconds after which a worker that is one too many goes home."""
@@ -28,9 +28,16 @@ class Runnable(Protocol):
 class Place(Protocol):
     """Where actors run: on workers, or on an event loop."""
 
+    may_block: bool
+    """Whether a thread that runs actors may wait for a reply."""
+
     @property
     def may_write(self) -> bool:
         """Whether the thread that runs an actor now may wait for the disk."""
+        ...
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """Let the current thread wait inside without holding up other actors, or raise `DeadlockError`."""
         ...
 
     def submit(self, work: Runnable) -> None:
@@ -63,6 +70,7 @@ class WorkerPool:
     Unless they are daemons, actors that live keep the process running until they are stopped, as pykka's do.
     """
 
+    may_block = True
     may_write = True
 
     def __init__(self, workers: int = 2, *, daemons: bool = False) -> None:
@@ -197,13 +205,35 @@ class WorkerPool:
 
 @contextmanager
 def waiting() -> Generator[None]:
-    """Wait inside without holding up other actors, if the current thread is one of their workers."""
+    """Wait inside without holding up other actors, if the current thread runs some.
+
+    Raises:
+        DeadlockError: it is that of their event loop.
+    """
     pool = here.pool
-    if isinstance(pool, WorkerPool):
+    if pool is None:
+        yield
+    else:
         with pool.blocked():
             yield
-    else:
-        yield
+
+
+def refuse_on_loop() -> None:
+    """Refuse a blocking ask before anything is sent.
+
+    Raises:
+        DeadlockError: the current thread is that of an event loop on which actors run.
+    """
+    if here.pool is not None and not here.pool.may_block:
+        raise blocking_on_loop()
+
+
+def blocking_on_loop() -> DeadlockError:
+    """Return the error for who would hold up an event loop on which actors run."""
+    message = (
+        "a blocking ask or get holds up every actor on this event loop; await ask_async(…), or the future, or tell"
+    )
+    return DeadlockError(message)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
-from reenact.actors.kernel.pool import Place, WorkerPool, default_pool
+from reenact.actors.kernel.pool import Place, WorkerPool, default_pool, refuse_on_loop
 from reenact.actors.kernel.signals import STOP
 from reenact.actors.kernel.supervision import Supervision
 
@@ -141,7 +141,12 @@ class PooledRef(pykka.ActorRef[A]):
         """Send the message, and return the reply, or its future if `block` is False.
 
         Asked by another pooled actor, an idle one replies right here, without a change of threads.
+
+        Raises:
+            DeadlockError: `block` is true on an event loop on which actors run.
         """
+        if block:
+            refuse_on_loop()
         future: PooledFuture[Any] = PooledFuture()
         envelope = Envelope(message, future)
         here = block and timeout is None and self._mailbox.handled_here(envelope)

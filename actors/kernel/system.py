@@ -41,7 +41,7 @@ from reenact.actors.kernel.letters import DeadLetters, Reader
 from reenact.actors.kernel.loop_actor import EventLoopActor
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.persistent import EventSourcedActor
-from reenact.actors.kernel.pool import Place, WorkerPool, here
+from reenact.actors.kernel.pool import Place, WorkerPool, here, refuse_on_loop
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.residents import Residents
@@ -94,7 +94,9 @@ class Reference(Generic[Command_contra]):
             RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
             MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
+            DeadlockError: this is an event loop on which actors run; await `ask_async`.
         """
+        refuse_on_loop()
         future: PooledFuture[Any] = PooledFuture()
         self._system._deliver(self._key, Envelope(command, future), here_and_now=timeout is None)
         try:

@@ -10,11 +10,11 @@ from typing import Any
 import pykka
 import pytest
 
-from reenact.actors.kernel import ActorSystem, EventLoopActor, PooledActor, Supervision
+from reenact import Event
+from reenact.actors.kernel import ActorSystem, EventLoopActor, EventSourcedActor, PooledActor, Supervision
 from reenact.actors.kernel.event_loop import default_place
-from reenact.domain.errors import RuntimeClosedError
+from reenact.domain.errors import DeadlockError, RuntimeClosedError
 from tests.environment.support import PATIENCE
-from tests.kernel.memory import MemoryJournal
 
 Message = Callable[["Obedient"], Any]
 EVERYBODY = 1_000
@@ -39,6 +39,23 @@ class Obedient(EventLoopActor):
 
     def on_failure(self, exception_type: object, exception_value: object, traceback: object) -> None:
         self.heard.append(exception_type)
+
+
+class Added(Event, frozen=True):
+    amount: int
+
+
+class Counting(EventSourcedActor[int, int, Added]):
+    """Adds what it is told, and replies with the sum."""
+
+    category = "counting"
+    events = {"added": Added}  # noqa: RUF012 - as users write it
+    initial = 0
+    decide = staticmethod(lambda _state, amount: [Added(amount)])
+    evolve = staticmethod(lambda state, event: state + event.amount)
+
+    def reply(self, command: int, events: tuple[Added, ...]) -> int:
+        return self.state
 
 
 class Cared(Obedient):
@@ -92,7 +109,7 @@ def failing(error: BaseException) -> Callable[[object], Awaitable[None]]:
 
 @pytest.fixture
 def system() -> Iterator[ActorSystem]:
-    with MemoryJournal() as journal, ActorSystem(journal) as system:
+    with ActorSystem.in_memory() as system:
         yield system
 
 
@@ -116,6 +133,33 @@ def test_a_plain_method_replies_from_the_same_thread(system: ActorSystem) -> Non
 
 def test_a_pooled_actor_that_asks_does_not_run_it_on_a_worker(system: ActorSystem) -> None:
     assert system.start(Asker).ask(system.start(Obedient), timeout=PATIENCE) == "reenact-loop"
+
+
+@pytest.mark.parametrize("ask", ["actor", "entity", "future"])
+def test_a_blocking_ask_on_the_loop_is_refused_before_anything_is_sent(system: ActorSystem, ask: str) -> None:
+    other, entity = system.start(Obedient), system.actor(Counting, "c")
+
+    async def asks(_actor: object) -> object:
+        match ask:
+            case "actor":
+                return other.ask(doubling(21))
+            case "entity":
+                return entity.ask(1)
+            case _:
+                return other.ask(doubling(21), block=False).get()
+
+    with pytest.raises(DeadlockError, match="await ask_async"):
+        system.start(Obedient).ask(asks, timeout=PATIENCE)
+    assert entity.ask(1, timeout=PATIENCE) == 1
+
+
+def test_an_awaited_ask_on_the_loop_is_answered(system: ActorSystem) -> None:
+    entity = system.actor(Counting, "c")
+
+    async def asks(_actor: object) -> object:
+        return await entity.ask_async(2)
+
+    assert system.start(Obedient).ask(asks, timeout=PATIENCE) == 2
 
 
 def test_later_messages_wait_until_the_coroutine_has_ended(system: ActorSystem, heard: list[object]) -> None:
