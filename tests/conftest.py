@@ -1,12 +1,16 @@
-"""What holds for every test: it stops what it started, and chance repeats itself."""
+"""What holds for every test: it stops what it started, chance repeats itself, and no disk is waited for."""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pykka
@@ -18,8 +22,44 @@ from tests.started.programs import Programs, starting_programs
 if TYPE_CHECKING:
     from reenact.testing import CrashTest
 
-LEAVE_TIME = 2.0
-"""Seconds that a thread may take to end after it was told to."""
+LEAVE_TIME = 20.0
+"""Seconds that a thread may take to end after it was told to; one that ends takes milliseconds."""
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a directory in it, for its owner
+ROOM = 2 * 1024**3
+"""Bytes that have to be free in memory for what the tests write; a run has some hundred millions of them at a time."""
+
+
+def _write_to_memory() -> None:
+    """Have temporary files lie in memory, if there is room: thousands of logs are made, and none has to outlive a power cut.
+
+    Whoever names a directory for temporary files is given that one.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    found = os.statvfs(MEMORY)
+    if found.f_bavail * found.f_frsize < ROOM or found.f_flag & os.ST_NOEXEC:
+        return
+    directory = MEMORY / f"reenact-tests-{os.getuid()}"
+    directory.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(directory)
+
+
+def _compile_once() -> None:
+    """Have programs keep what they compile: those that the tests start, and the workers, import the same modules."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def _hear_interrupts() -> None:
+    """Undo what a shell does to a job in the background: it would ignore SIGINT, and so would all that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_write_to_memory()
+_compile_once()
+_hear_interrupts()
 
 settings.register_profile(
     "ci",
