@@ -31,9 +31,9 @@ ROOM = 2 * 1024**3
 
 
 def _write_to_memory() -> None:
-    """Have temporary files lie in memory, if there is room: thousands of logs are made, and none has to outlive a power cut.
+    """Have temporary files lie in memory, where there is room, unless a directory for them is named.
 
-    Whoever names a directory for temporary files is given that one.
+    Thousands of logs are made, and none of them has to outlive a power cut.
     """
     if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
         return

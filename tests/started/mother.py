@@ -5,6 +5,7 @@ Each order comes with four descriptors: the three that the program talks through
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import gc
@@ -13,11 +14,13 @@ import io
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
 import tempfile
 import termios
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -34,18 +37,44 @@ def main() -> None:
         importlib.import_module(name)
     warm_up()
     gc.freeze()  # a program that ends would visit all of that, and copy it in order to do so
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the guards
+    running: dict[int, int] = {}  # which descriptor the end of a program is told through
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.set_wakeup_fd(waking)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     while True:
+        ready, _, _ = select.select([link.fileno(), woken], [], [])
+        if woken in ready:
+            os.read(woken, LARGEST)
+            tell_who_has_ended(running)
+        if link.fileno() not in ready:
+            continue
         message, descriptors, _, _ = socket.recv_fds(link, LARGEST, STANDARD + 1)
         if not message:
             return
-        if os.fork() == 0:
+        program = os.fork()
+        if program == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             link.close()
-            guard(descriptors)
+            for descriptor in (woken, waking, *running.values()):
+                os.close(descriptor)
             become(json.loads(message), descriptors)
             return
-        for descriptor in descriptors:
+        *standard, running[program] = descriptors
+        for descriptor in standard:
             os.close(descriptor)
+
+
+def tell_who_has_ended(running: dict[int, int]) -> None:
+    """Say of each program that has ended how it was."""
+    for program, telling in [*running.items()]:
+        ended, status = os.waitpid(program, os.WNOHANG)
+        if ended:
+            with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+                os.write(telling, b"%d\n" % os.waitstatus_to_exitcode(status))
+            os.close(telling)
+            del running[program]
 
 
 def warm_up() -> None:
@@ -53,20 +82,6 @@ def warm_up() -> None:
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stderr(io.StringIO()):
         os.environ.update(HOME=directory, MOCK_LLM="1")
         importlib.import_module("reenact.cli").main(["-p", "Hello"])
-
-
-def guard(descriptors: list[int]) -> None:
-    """Fork the program, which returns; wait for its end, and say how it was."""
-    *standard, telling = descriptors
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    program = os.fork()
-    if program == 0:
-        return
-    for descriptor in standard:
-        os.close(descriptor)
-    _, status = os.waitpid(program, 0)
-    os.write(telling, b"%d\n" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
 
 
 def become(order: dict[str, Any], descriptors: list[int]) -> None:
@@ -88,13 +103,41 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.update(order["env"])
     sys.argv[:] = order["argv"]
     prepare(order["before"])
-    if order["is_file"]:
-        sys.warnoptions[:] = ["error"]
-        warnings.simplefilter("error")
-        sys.path.insert(0, order["cwd"])
-        runpy.run_path(sys.argv[0], run_name="__main__")
-    else:
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    code = run(is_file=order["is_file"])
+    gc.collect()  # what it has left open is told of
+    end(code)
+
+
+def run(*, is_file: bool) -> int:
+    """Run the program; return its exit code, or raise what the interpreter is to tell of."""
+    try:
+        if is_file:
+            sys.warnoptions[:] = ["error"]
+            warnings.simplefilter("error")
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        return ended.code
+    return 0
+
+
+def end(code: int) -> None:
+    """End the program, unless there is more to do than to take apart what it was forked with.
+
+    That would take longer than most programs do; what is more is left to the interpreter.
+    """
+    if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError):
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None and not stream.closed:
+                    stream.flush()
+            os._exit(code)
+    sys.exit(code)
 
 
 def prepare(functions: list[str]) -> None:
