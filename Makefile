@@ -1,10 +1,10 @@
 # Two commands are all it takes: `make run` opens the chat, `make test` runs every test.
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
-#   make test         every test, with coverage; ARGS=tests/house runs a part, without coverage
+#   make test         every test; ARGS=tests/house runs a part
 #   make check        format, lint, types, layers, dependencies, packaging
 #   make format       write what the formatter and the linter can fix
-#   make cover        every test, and the coverage as pages in htmlcov/
+#   make cover        every test, and how much of the code they cover; takes twice as long
 #   make typescript   what a test of docs/protocol.md compiles its client with; needs npm's registry
 #   make conformance  pykka's own tests with our actors; needs a package index each time, to take them from
 #   make bench        speed, as ratios to what else could be used; ARGS=--quick is passed on
@@ -17,6 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 # One more than there are processors: a good part of the tests waits for programs and connections.
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
 
 # The longest first: two run at a time.
@@ -34,15 +35,13 @@ run: $(VENV)/ready-to-run
 	@exec $(BIN)/reenact $(ARGS)
 
 # `pytest`, not `python -m pytest`: that would put the root on sys.path, and with it a second `actors` and `domain`.
-ifeq ($(ARGS),)
 test: $(VENV)/ready-to-develop
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --cov --cov-report=
+	$(BIN)/pytest $(or $(ARGS),$(ALL))
+
+cover: $(VENV)/ready-to-develop
+	$(BIN)/pytest $(ALL) --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='domain/*'
-else
-test: $(VENV)/ready-to-develop
-	$(BIN)/pytest $(ARGS)
-endif
 
 # What each of them says is shown as a whole, by a make that can.
 check: $(VENV)/ready-to-develop
@@ -68,9 +67,6 @@ check-packaging:
 format: $(VENV)/ready-to-develop
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
-
-cover: test
-	$(BIN)/coverage html
 
 # By the npm that comes with the Node of the virtual environment.
 typescript: $(VENV)/ready-to-develop
