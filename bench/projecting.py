@@ -103,14 +103,13 @@ def write_log(path: Path, sessions: int, turns: int) -> int:
 
 def ours(log: Path, tables: Path) -> float:
     """Have our runner catch up."""
-    with SqliteJournal.open(log, codec(), read_only=True) as journal:
-        engine = open_store(tables, journal)
-        with ProjectionRunner(journal, engine) as runner:
-            begun = time.perf_counter()
-            runner.catch_up()
-            took = time.perf_counter() - begun
-        engine.dispose()
-    return took
+    with (
+        SqliteJournal.open(log, codec(), read_only=True) as journal,
+        ProjectionRunner(journal, open_store(tables, journal)) as runner,
+    ):
+        begun = time.perf_counter()
+        runner.catch_up()
+        return time.perf_counter() - begun
 
 
 def by_hand(log: Path, tables: Path) -> float:
@@ -140,7 +139,7 @@ def _stock(synchronous: str) -> Catching:
 
 def _make_tables(log: Path, tables: Path) -> None:
     with SqliteJournal.open(log, codec(), read_only=True) as journal:
-        open_store(tables, journal).dispose()
+        open_store(tables, journal)
 
 
 def _append(journal: SqliteJournal, stream: str, after: int, events: tuple[object, ...]) -> None:

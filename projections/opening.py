@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Engine
-
 from reenact.projections.audit.api import OnProgress
+from reenact.projections.compiled import VERSION
+from reenact.projections.connections import Store
 from reenact.projections.generations import Generations, clear
 from reenact.projections.log import Log
 from reenact.projections.projection import NAME, Projection
@@ -17,8 +17,7 @@ from reenact.projections.queries import ReadModel
 from reenact.projections.rebuilding import Rebuilder
 from reenact.projections.runner import GRACE, ProjectionRunner
 from reenact.projections.status import ProjectionStatus, failure_of
-from reenact.projections.store import open_store, what_is_wrong
-from reenact.projections.tables import VERSION
+from reenact.projections.store import make_store, open_store, what_is_wrong
 
 _LOOKS: Final = 100
 _PAUSE: Final = 0.01
@@ -39,26 +38,24 @@ def open_read_model(path: Path, log: Log) -> tuple[ReadModel, ProjectionRunner]:
     """
     generations = Generations(path)
     live = generations.file(generations.live())
-    wrong = what_is_wrong(live, log) if live.exists() else None
-    if wrong is not None and wrong.can_be_read:
+    wrong = what_is_wrong(live, log)
+    if wrong is None:
+        store = Store(live)
+    elif wrong.can_be_read:
         _log.warning("%s is made anew from the log, beside what there is: %s", live.name, wrong.words)
         _make_beside(generations, log)
-        live = generations.file(generations.live())
-    engine = open_store(live, log)
-    try:
-        runner = ProjectionRunner(log, engine)
-    except BaseException:
-        engine.dispose()
-        raise
+        store = open_store(generations.file(generations.live()), log)
+    else:
+        store = make_store(live, wrong)
+    runner = ProjectionRunner(log, store)
     try:
         runner.catch_up()
         runner.start()
         generations.clear_old()
     except BaseException:
         runner.close()
-        engine.dispose()
         raise
-    return ReadModel(engine), runner
+    return ReadModel(store), runner
 
 
 def _make_beside(generations: Generations, log: Log) -> None:
@@ -78,12 +75,8 @@ class ReadModelSuccessor(Projection):
         self._generations = generations
         self._model = model
         self.number = generations.live() + 1
-        self.engine: Engine = open_store(generations.file(self.number), log)
-        try:
-            super().__init__(log, self.engine)
-        except BaseException:
-            self.engine.dispose()
-            raise
+        self._store = open_store(generations.file(self.number), log)
+        super().__init__(log, self._store)
 
     def take_over(self) -> None:
         """Be what is read from now on, after a crash too.
@@ -93,12 +86,11 @@ class ReadModelSuccessor(Projection):
         """
         self._generations.point_to(self.number)
         if self._model is not None:
-            self._model.turn_to(self.engine)
+            self._model.turn_to(self._store)
 
     def discard(self) -> None:
         """Let go of the tables, and delete them. Idempotent."""
         self.close(intact=True)
-        self.engine.dispose()
         clear(self._generations.file(self.number))
 
 

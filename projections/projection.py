@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import islice
 from typing import Final
 
-from sqlalchemy import Engine, bindparam, insert, select, update
-from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
-
 from reenact.domain.errors import StorageError
 from reenact.domain.session import SessionBranched
 from reenact.projections import changes as tables
+from reenact.projections import compiled
+from reenact.projections.connections import Store
 from reenact.projections.errors import ProjectionFailedError, ReadModelError, in_words
 from reenact.projections.lineage import open_before, stream_of
 from reenact.projections.log import Log, Row
 from reenact.projections.projectors import OF_CONVERSATION, project
 from reenact.projections.state import Changes, Conversing
-from reenact.projections.statements import Statement, Value
-from reenact.projections.tables import PROGRESS, VERSION
 
 NAME: Final = "reenact"
 BATCH: Final = 2000
@@ -33,15 +31,8 @@ KEPT: Final = 16_384
 
 _OF_CONVERSATION: Final = frozenset(OF_CONVERSATION)
 
-_NOT_OF_THE_EVENTS: Final = (OperationalError, DatabaseError)
+_NOT_OF_THE_EVENTS: Final = (sqlite3.OperationalError, sqlite3.DatabaseError)
 """Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
-
-_POSITION: Final = select(PROGRESS.c.position).where(PROGRESS.c.name == NAME)
-_MOVE: Final = Statement(
-    update(PROGRESS)
-    .where(PROGRESS.c.name == NAME, PROGRESS.c.position == bindparam("from_position"))
-    .values(position=bindparam("new_position"), mark=bindparam("new_mark"), closed=0)
-)
 
 
 def mark(row: Row) -> str:
@@ -59,28 +50,28 @@ def misfit(log: Log, position: int, marked: str) -> str | None:
     return None if mark(there[0]) == marked else "it belongs to another log"
 
 
-def suspect(engine: Engine) -> None:
+def suspect(store: Store) -> None:
     """Have the tables looked through when they are opened next; call it when no projection uses them."""
-    with suppress(DBAPIError), engine.connect() as connection:
-        connection.execute(update(PROGRESS).where(PROGRESS.c.name == NAME).values(closed=0))
+    with suppress(sqlite3.Error), closing(store.connect()) as connection:
+        connection.execute(compiled.SAY_CLOSED, (0, NAME))
 
 
 class Projection:
     """The tables and how far they are. Used by one thread at a time."""
 
-    def __init__(self, log: Log, engine: Engine) -> None:
+    def __init__(self, log: Log, store: Store) -> None:
         self._log = log
         self._conversations: dict[str, Conversing] = {}
+        self.is_closed = False
         try:
-            self._connection = engine.connect()
+            self._connection = store.connect()
             try:
                 self.position = self._begin()
             except BaseException:
                 self._connection.close()
                 raise
-        except DBAPIError as error:
-            message = f"the projections in {engine.url.database} cannot be written: {error.orig}"
-            raise ReadModelError(message) from error
+        except sqlite3.Error as error:
+            raise ReadModelError(f"the projections in {store.path} cannot be written: {error}") from error
 
     def advance(self, limit: int | None = None) -> bool:
         """Apply up to `limit` further events of the log, a batch of them if it is None; return whether there were any.
@@ -105,24 +96,28 @@ class Projection:
 
     def close(self, *, intact: bool) -> None:
         """Let go of the tables, saying whether they can be relied on. Idempotent."""
-        if self._connection.closed:
+        if self.is_closed:
             return
         try:
             if intact:
-                self._connection.execute(update(PROGRESS).where(PROGRESS.c.name == NAME).values(closed=1))
-        except DBAPIError:
+                self._connection.execute(compiled.SAY_CLOSED, (1, NAME))
+        except sqlite3.Error:
             pass  # then they are looked through when they are opened again
         finally:
             self._connection.close()
+            self.is_closed = True
 
     def _begin(self) -> int:
-        connection = self._connection
-        found: int | None = connection.execute(_POSITION).scalar()
+        found = self._reached()
         if found is None:
-            connection.execute(insert(PROGRESS).values(name=NAME, position=0, mark="", version=VERSION, closed=0))
+            self._connection.execute(compiled.ADD_PROGRESS, (NAME, 0, "", compiled.VERSION, 0))
             return 0
-        connection.execute(update(PROGRESS).where(PROGRESS.c.name == NAME).values(closed=0))
+        self._connection.execute(compiled.SAY_CLOSED, (0, NAME))
         return found
+
+    def _reached(self) -> int | None:
+        found: tuple[int, str, int, int] | None = self._connection.execute(compiled.PROGRESS_OF, (NAME,)).fetchone()
+        return None if found is None else found[0]
 
     def _apply_singly(self, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -131,18 +126,18 @@ class Projection:
             except ReadModelError:
                 raise
             except Exception as error:
-                reason = in_words(error.orig if isinstance(error, DBAPIError) and error.orig else error)
-                raise ProjectionFailedError(row.position, row.stream, type(row.event).__name__, reason) from error
+                kind = type(row.event).__name__
+                raise ProjectionFailedError(row.position, row.stream, kind, in_words(error)) from error
 
     def _apply(self, rows: Sequence[Row]) -> None:
         try:
             self.position = self._transact(rows)
         except BaseException as error:
             self._conversations.clear()  # they are ahead of the tables now
-            with suppress(OperationalError):  # SQLite may have rolled back by itself
-                self._connection.exec_driver_sql("ROLLBACK")
-            if isinstance(error, DatabaseError) and type(error) in _NOT_OF_THE_EVENTS:
-                raise ReadModelError(f"the projections cannot be written: {error.orig}") from error
+            with suppress(sqlite3.OperationalError):  # SQLite may have rolled back by itself
+                self._connection.execute("ROLLBACK")
+            if type(error) in _NOT_OF_THE_EVENTS:
+                raise ReadModelError(f"the projections cannot be written: {error}") from error
             raise
         self._forget()
 
@@ -152,13 +147,13 @@ class Projection:
         Nothing is applied if another process has moved the tables on; then it is the position that it has reached.
         """
         connection = self._connection
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE")
         row = rows[-1]
         if not self._move(self.position, row):
-            reached: int | None = connection.execute(_POSITION).scalar()
+            reached = self._reached()
             if reached is None:
                 raise ReadModelError("the row that says how far the projections are is gone")
-            connection.exec_driver_sql("ROLLBACK")
+            connection.execute("ROLLBACK")
             self._conversations.clear()  # they are behind the tables now
             return reached
         until = time.monotonic() + MOMENT
@@ -172,7 +167,7 @@ class Projection:
         if row is not rows[-1]:
             self._move(rows[-1].position, row)
         tables.write(connection, changes)
-        connection.exec_driver_sql("COMMIT")
+        connection.execute("COMMIT")
         return row.position
 
     def _remember(self, rows: Sequence[Row]) -> None:
@@ -196,9 +191,4 @@ class Projection:
 
     def _move(self, origin: int, last: Row) -> bool:
         """Say that the tables, which are at the origin, hold everything up to this row; False if they are elsewhere."""
-        values: dict[str, Value] = {
-            "from_position": origin,
-            "new_position": last.position,
-            "new_mark": mark(last),
-        }
-        return self._connection.exec_driver_sql(_MOVE.sql, _MOVE.bind(values)).rowcount == 1
+        return self._connection.execute(compiled.MOVE, (last.position, mark(last), NAME, origin)).rowcount == 1

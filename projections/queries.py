@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
-from sqlalchemy import Engine
 
 from reenact.domain.agent import AgentInfo, Failure
 from reenact.domain.container import ContainerInfo
@@ -20,12 +19,12 @@ from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
 from reenact.domain.people import PendingCall
 from reenact.domain.session import BranchPoint, SessionInfo
-from reenact.projections import questions
+from reenact.projections import compiled
+from reenact.projections.connections import PrivateStore, Store
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection, suspect
 from reenact.projections.readers import Readers
 from reenact.projections.statements import Statement, Value
-from reenact.projections.store import open_private
 
 _content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
 _usage: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -45,23 +44,23 @@ class ReadModel:
     read, and `RuntimeClosedError` once the model is closed.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._readers = Readers(engine)
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._readers = Readers(store)
 
     @classmethod
     def of(cls, log: Log) -> ReadModel:
         """Return a model of its own of what the log holds now, in memory; it does not follow the log."""
-        engine = open_private()
+        store = PrivateStore()
         try:
-            projection = Projection(log, engine)
+            projection = Projection(log, store)
             while projection.advance():
                 pass
             projection.close(intact=True)
         except BaseException:
-            engine.dispose()
+            store.close()
             raise
-        return cls(engine)
+        return cls(store)
 
     def __enter__(self) -> Self:
         return self
@@ -71,53 +70,52 @@ class ReadModel:
     ) -> None:
         self.close()
 
-    def turn_to(self, engine: Engine) -> None:
+    def turn_to(self, store: Store) -> None:
         """Answer from these tables from now on, of which others are let go."""
-        former, self._engine = self._engine, engine
-        self._readers.turn_to(engine)
-        former.dispose()
+        self._store = store
+        self._readers.turn_to(store)
 
     def close(self) -> None:
         """Let go of the tables; a question that is being answered is answered. Idempotent."""
         self._readers.close()
         if self._readers.failed:
             self._readers.failed = False
-            suspect(self._engine)
-        self._engine.dispose()
+            suspect(self._store)
+        self._store.close()
 
     def container(self, container_id: str) -> ContainerInfo | None:
         """Return the container, or None if there is none of this id."""
-        rows = self._ask(questions.CONTAINER, id=container_id)
+        rows = self._ask(compiled.CONTAINER, id=container_id)
         return _container(rows[0]) if rows else None
 
     def containers(self, *, after: str | None = None, limit: int | None = None) -> list[ContainerInfo]:
         """Return all containers."""
-        return [_container(row) for row in self._ask(questions.ALL_CONTAINERS, after=after, limit=_most(limit))]
+        return [_container(row) for row in self._ask(compiled.ALL_CONTAINERS, after=after, limit=_most(limit))]
 
     def image(self, image_id: str) -> ImageInfo | None:
         """Return the image in its newest revision, or None if there is none of this id."""
-        rows = self._ask(questions.IMAGE, id=image_id)
+        rows = self._ask(compiled.IMAGE, id=image_id)
         return _image(rows[0]) if rows else None
 
     def images(self, *, after: str | None = None, limit: int | None = None) -> list[ImageInfo]:
         """Return all images, each in its newest revision."""
-        return [_image(row) for row in self._ask(questions.ALL_IMAGES, after=after, limit=_most(limit))]
+        return [_image(row) for row in self._ask(compiled.ALL_IMAGES, after=after, limit=_most(limit))]
 
     def image_revision(self, image_id: str, revision: int) -> Definition | None:
         """Return the content of the image's revision, or None if there is no such revision."""
-        rows = self._ask(questions.IMAGE_REVISION, id=image_id, which=revision)
+        rows = self._ask(compiled.IMAGE_REVISION, id=image_id, which=revision)
         return _definition(rows[0][0]) if rows else None
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return the session, or None if there is none of this id, or none any more."""
-        rows = self._ask(questions.SESSION, id=session_id)
+        rows = self._ask(compiled.SESSION, id=session_id)
         return _session(rows[0]) if rows else None
 
     def sessions_of(
         self, container_id: str, *, after: str | None = None, limit: int | None = None
     ) -> list[SessionInfo]:
         """Return the sessions of the container."""
-        query = questions.SESSIONS_OF_CONTAINER
+        query = compiled.SESSIONS_OF_CONTAINER
         return [_session(row) for row in self._ask(query, id=container_id, after=after, limit=_most(limit))]
 
     def sessions(
@@ -133,9 +131,9 @@ class ReadModel:
         Raises:
             SessionNotFoundError: there never was a session with the id `after`.
         """
-        if after is not None and not self._ask(questions.SESSION_EVER, id=after):
+        if after is not None and not self._ask(compiled.SESSION_EVER, id=after):
             raise SessionNotFoundError(after)
-        query = questions.NEWEST_SESSIONS[container_id is not None, waiting]
+        query = compiled.NEWEST_SESSIONS[container_id is not None, waiting]
         rows = self._ask(query, id=container_id, after=after, limit=_most(limit))
         return [_session(row) for row in rows]
 
@@ -146,31 +144,31 @@ class ReadModel:
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """Return the agent, or None if it is not live."""
-        rows = self._ask(questions.AGENT, id=agent_id)
+        rows = self._ask(compiled.AGENT, id=agent_id)
         return _agent(rows[0]) if rows else None
 
     def agents(self, *, after: str | None = None, limit: int | None = None) -> list[AgentInfo]:
         """Return the live agents in the order in which they were started."""
-        return [_agent(row) for row in self._ask(questions.LIVE_AGENTS, after=after, limit=_most(limit))]
+        return [_agent(row) for row in self._ask(compiled.LIVE_AGENTS, after=after, limit=_most(limit))]
 
     def messages(self, session_id: str, *, after: Message | None = None, limit: int | None = None) -> list[Message]:
         """Return the session's messages by turn, each question before its answer, also while it waits."""
-        asked, position = questions.BEFORE_ALL, questions.BEFORE_ALL
+        asked, position = 0, 0  # before all
         if after is not None:
             place = self._place_of(session_id, after)
             asked, position = place[0] if place else (asked, position)
-        query = questions.MESSAGES_OF_BRANCH if self._is_branch(session_id) else questions.MESSAGES_OF_SESSION
+        query = compiled.MESSAGES_OF_BRANCH if self._is_branch(session_id) else compiled.MESSAGES_OF_SESSION
         rows = self._ask(query, id=session_id, asked=asked, position=position, limit=_most(limit))
         return [_message(row) for row in rows]
 
     def turns_of(self, session_id: str, *, after: str | None = None, limit: int | None = None) -> list[TurnInfo]:
         """Return the session's turns in the order of their questions, each followed by those that go on with it."""
-        query = questions.TURNS_OF_BRANCH if self._is_branch(session_id) else questions.TURNS_OF_SESSION
+        query = compiled.TURNS_OF_BRANCH if self._is_branch(session_id) else compiled.TURNS_OF_SESSION
         return [_turn(row) for row in self._ask(query, id=session_id, after=after, limit=_most(limit))]
 
     def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
         """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
-        rows = self._ask(questions.TURN_BEGAN, id=turn_id)
+        rows = self._ask(compiled.TURN_BEGAN, id=turn_id)
         if not rows:
             return None
         _, session_id, with_message = min(rows)  # branches that have inherited the turn came later
@@ -178,39 +176,39 @@ class ReadModel:
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """Return the calls of tools in the session, in the order in which the model asked for them."""
-        query = questions.CALLS_OF_BRANCH if self._is_branch(session_id) else questions.CALLS_OF_SESSION
+        query = compiled.CALLS_OF_BRANCH if self._is_branch(session_id) else compiled.CALLS_OF_SESSION
         return [_call(session_id, row) for row in self._ask(query, id=session_id)]
 
     def usage(self, session_id: str) -> UsageInfo:
         """Return what the session has used, by model and by tool."""
         of: dict[str, dict[str, Spent]] = {"model": {}, "tool": {}}
-        for kind, name, calls, usage, cost, unpriced in self._ask(questions.USAGE_OF_SESSION, id=session_id):
+        for kind, name, calls, usage, cost, unpriced in self._ask(compiled.USAGE_OF_SESSION, id=session_id):
             of[kind][name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
         return usage_info(session_id, of["model"], of["tool"])
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
         """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""
         if session_id is None:
-            return [_pending(row) for row in self._ask(questions.PENDING)]
-        return [_pending(row) for row in self._ask(questions.PENDING_OF_SESSION, id=session_id)]
+            return [_pending(row) for row in self._ask(compiled.PENDING)]
+        return [_pending(row) for row in self._ask(compiled.PENDING_OF_SESSION, id=session_id)]
 
     def pending_of_id(self, call_id: str) -> list[PendingCall]:
         """Return the calls of this id that wait for a person: one, unless a model uses ids twice."""
-        return [_pending(row) for row in self._ask(questions.PENDING_OF_ID, id=call_id)]
+        return [_pending(row) for row in self._ask(compiled.PENDING_OF_ID, id=call_id)]
 
     def unfinished(self) -> list[str]:
         """Return the ids of the sessions with a live agent or a turn under way."""
-        return [session_id for (session_id,) in self._ask(questions.UNFINISHED)]
+        return [session_id for (session_id,) in self._ask(compiled.UNFINISHED)]
 
     def _is_branch(self, session_id: str) -> bool:
-        found = self._ask(questions.ORIGIN_OF_SESSION, id=session_id)
+        found = self._ask(compiled.ORIGIN_OF_SESSION, id=session_id)
         return bool(found) and found[0][0] is not None
 
     def _place_of(self, session_id: str, message: Message) -> list[tuple[Any, ...]]:
         at = round((message.created_at - EPOCH) / timedelta(microseconds=1))
         if message.turn_id is None:
-            return self._ask(questions.PLACE_OF_MESSAGE_OF_NO_TURN, id=session_id, message=message.id, at=at)
-        return self._ask(questions.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
+            return self._ask(compiled.PLACE_OF_MESSAGE_OF_NO_TURN, id=session_id, message=message.id, at=at)
+        return self._ask(compiled.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
 
     def _ask(self, question: Statement, **values: Value) -> list[tuple[Any, ...]]:
         return self._readers.ask(question, values)

@@ -1,4 +1,7 @@
-"""The statements behind the read model: each finds its rows by key, in the order of an index."""
+"""The statements behind the read model: each finds its rows by key, in the order of an index.
+
+`compiled` has their text, which is what is executed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Any, Final
 from sqlalchemy import BindParameter, Select, Table, bindparam, func, literal, select, tuple_, union
 from sqlalchemy.sql.elements import ColumnElement
 
-from reenact.projections.statements import Statement
 from reenact.projections.tables import (
     AGENTS,
     CALLS,
@@ -40,8 +42,8 @@ def _page(query: Select[*tuple[Any, ...]], table: Table) -> Select[*tuple[Any, .
 
 
 _containers = select(CONTAINERS.c.id, CONTAINERS.c.name, CONTAINERS.c.created_at)
-CONTAINER: Final = Statement(_containers.where(CONTAINERS.c.id == _id))
-ALL_CONTAINERS: Final = Statement(_page(_containers, CONTAINERS))
+CONTAINER: Final = _containers.where(CONTAINERS.c.id == _id)
+ALL_CONTAINERS: Final = _page(_containers, CONTAINERS)
 
 _newest = (REVISIONS.c.image_id == IMAGES.c.id) & (REVISIONS.c.revision == IMAGES.c.revision)
 _images = select(
@@ -50,10 +52,10 @@ _images = select(
     IMAGES.c.revision,
     IMAGES.c.created_at,
 ).join_from(IMAGES, REVISIONS, _newest)
-IMAGE: Final = Statement(_images.where(IMAGES.c.id == _id))
-ALL_IMAGES: Final = Statement(_page(_images, IMAGES))
-IMAGE_REVISION: Final = Statement(
-    select(REVISIONS.c.definition).where(REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which"))
+IMAGE: Final = _images.where(IMAGES.c.id == _id)
+ALL_IMAGES: Final = _page(_images, IMAGES)
+IMAGE_REVISION: Final = select(REVISIONS.c.definition).where(
+    REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which")
 )
 
 _listed = SESSIONS.c.deleted_at.is_(None)
@@ -72,12 +74,12 @@ _sessions = (
     .select_from(SESSIONS.outerjoin(_origin, _origin.c.position == SESSIONS.c.origin))
     .where(_listed)
 )
-SESSION: Final = Statement(_sessions.where(SESSIONS.c.id == _id))
-SESSIONS_OF_CONTAINER: Final = Statement(_page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS))
+SESSION: Final = _sessions.where(SESSIONS.c.id == _id)
+SESSIONS_OF_CONTAINER: Final = _page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS)
 _waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(IS_WAITING))
 _in_container = SESSIONS.c.container_id == _id
 NEWEST_SESSIONS: Final = {
-    (in_container, waiting): Statement(
+    (in_container, waiting): (
         _sessions.where(
             SESSIONS.c.position < _key_of(SESSIONS, BEHIND_ALL),
             *([_in_container] if in_container else []),
@@ -90,7 +92,7 @@ NEWEST_SESSIONS: Final = {
     for waiting in (None, False, True)
 }
 """Newest first: by whether those of one container are asked for, and whether such as wait for a person, or do not."""
-SESSION_EVER: Final = Statement(select(SESSIONS.c.id).where(SESSIONS.c.id == _id))
+SESSION_EVER: Final = select(SESSIONS.c.id).where(SESSIONS.c.id == _id)
 
 _live = AGENTS.c.stopped_at.is_(None)
 _agents = select(
@@ -105,11 +107,11 @@ _agents = select(
     AGENTS.c.queued,
     AGENTS.c.started_at,
 ).where(_live)
-AGENT: Final = Statement(_agents.where(AGENTS.c.id == _id))
-LIVE_AGENTS: Final = Statement(_page(_agents, AGENTS))
+AGENT: Final = _agents.where(AGENTS.c.id == _id)
+LIVE_AGENTS: Final = _page(_agents, AGENTS)
 
 _of_session = (SESSIONS.c.id == _id) & _listed
-ORIGIN_OF_SESSION: Final = Statement(select(SESSIONS.c.origin).where(_of_session))
+ORIGIN_OF_SESSION: Final = select(SESSIONS.c.origin).where(_of_session)
 """Whether the session is a branch: what is asked of its history has one form for those that are, and one for others."""
 
 _own = select(
@@ -140,7 +142,7 @@ _message = (
 )
 _in_order = MESSAGES.c.asked, MESSAGES.c.position
 _behind = tuple_(*_in_order) > tuple_(bindparam("asked"), bindparam("position"))
-MESSAGES_OF_SESSION: Final = Statement(
+MESSAGES_OF_SESSION: Final = (
     select(*_message)
     .select_from(SESSIONS.join(MESSAGES, MESSAGES.c.session == SESSIONS.c.position))
     .where(_of_session, _behind)
@@ -152,7 +154,7 @@ _messages_counting = (
     & (MESSAGES.c.asked <= _lineage.c.asked)
     & (MESSAGES.c.position <= _lineage.c.until)
 )
-MESSAGES_OF_BRANCH: Final = Statement(
+MESSAGES_OF_BRANCH: Final = (
     select(*_message)
     .select_from(_lineage.join(MESSAGES, _messages_counting))
     .where(_behind)
@@ -160,14 +162,14 @@ MESSAGES_OF_BRANCH: Final = Statement(
     .limit(_limit)
 )
 _created = MESSAGES.c.created_at == bindparam("at")
-PLACE_OF_MESSAGE: Final = Statement(
+PLACE_OF_MESSAGE: Final = (
     select(*_in_order)
     .join_from(TURNS, MESSAGES, (MESSAGES.c.session == TURNS.c.session) & (MESSAGES.c.asked == TURNS.c.asked))
     .where(TURNS.c.id == bindparam("turn"), MESSAGES.c.id == _id, MESSAGES.c.turn_id == TURNS.c.id, _created)
     .order_by(*_in_order)
     .limit(1)
 )
-PLACE_OF_MESSAGE_OF_NO_TURN: Final = Statement(
+PLACE_OF_MESSAGE_OF_NO_TURN: Final = (
     select(*_in_order)
     .select_from(_lineage.join(MESSAGES, _messages_counting))
     .where(MESSAGES.c.id == bindparam("message"), MESSAGES.c.turn_id.is_(None), _created)
@@ -206,12 +208,10 @@ _turns = (
     .limit(_limit)
 )
 _its_question = _question.c.position == TURNS.c.asked
-TURNS_OF_SESSION: Final = Statement(
-    _turns.select_from(
-        SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(_question, _its_question)
-    ).where(_of_session)
-)
-TURN_BEGAN: Final = Statement(
+TURNS_OF_SESSION: Final = _turns.select_from(
+    SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(_question, _its_question)
+).where(_of_session)
+TURN_BEGAN: Final = (
     select(TURNS.c.session, SESSIONS.c.id, TURNS.c.position == TURNS.c.asked)
     .join_from(TURNS, SESSIONS, SESSIONS.c.position == TURNS.c.session)
     .where(TURNS.c.id == _id)
@@ -221,10 +221,8 @@ _turns_counting = (
     & (TURNS.c.asked <= _lineage.c.asked)
     & (_is_own | (TURNS.c.ended <= _lineage.c.until))
 )
-TURNS_OF_BRANCH: Final = Statement(
-    _turns.select_from(_lineage.join(TURNS, _turns_counting).join(_question, _its_question))
-)
-USAGE_OF_SESSION: Final = Statement(
+TURNS_OF_BRANCH: Final = _turns.select_from(_lineage.join(TURNS, _turns_counting).join(_question, _its_question))
+USAGE_OF_SESSION: Final = (
     select(USAGE.c.kind, USAGE.c.name, USAGE.c.calls, USAGE.c.usage, USAGE.c.cost, USAGE.c.unpriced)
     .select_from(SESSIONS.join(USAGE, USAGE.c.session == SESSIONS.c.position))
     .where(_of_session)
@@ -256,9 +254,9 @@ _calls = select(
     CALLS.c.started_at,
     CALLS.c.ended_at,
 ).order_by(*_calls_in_order)
-CALLS_OF_SESSION: Final = Statement(_calls.select_from(_of_calls).where(_of_session))
+CALLS_OF_SESSION: Final = _calls.select_from(_of_calls).where(_of_session)
 _calls_counting = (CALLS.c.session == _lineage.c.session) & (_is_own | (CALLS.c.results <= _lineage.c.until))
-CALLS_OF_BRANCH: Final = Statement(_calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer)))
+CALLS_OF_BRANCH: Final = _calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
 _pending = (
     select(
         CALLS.c.id,
@@ -277,12 +275,12 @@ _pending = (
     .where(IS_WAITING, _listed)
     .order_by(*_calls_in_order)
 )
-PENDING: Final = Statement(_pending)
-PENDING_OF_SESSION: Final = Statement(_pending.where(SESSIONS.c.id == _id, CALLS.c.results.is_(None)))
-PENDING_OF_ID: Final = Statement(_pending.where(CALLS.c.id == _id))
+PENDING: Final = _pending
+PENDING_OF_SESSION: Final = _pending.where(SESSIONS.c.id == _id, CALLS.c.results.is_(None))
+PENDING_OF_ID: Final = _pending.where(CALLS.c.id == _id)
 
 _running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
 _at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")
-UNFINISHED: Final = Statement(
+UNFINISHED: Final = (
     select(SESSIONS.c.id).where(SESSIONS.c.position.in_(select(_at_work.c.session))).order_by(SESSIONS.c.position)
 )

@@ -1,4 +1,4 @@
-"""Asking the tables: SQLAlchemy's text, on the driver's own connection, for a get is to cost microseconds."""
+"""Asking the tables: each question on a connection of its own, of which a few stay open."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Engine
-from sqlalchemy.pool import PoolProxiedConnection
-
 from reenact.domain.errors import RuntimeClosedError
+from reenact.projections.connections import Store
 from reenact.projections.errors import ReadModelError
 from reenact.projections.statements import Statement, Value
 
 _KEPT_OPEN: Final = 8
 
-_Lent: TypeAlias = tuple[sqlite3.Connection, PoolProxiedConnection, Engine]
+_Lent: TypeAlias = tuple[sqlite3.Connection, Store]
 
 
 class Readers:
     """As many connections as there are readers at once, a few of which stay open for the next ones. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._free: deque[_Lent] = deque()
         self._closed = False
         self.failed = False
@@ -50,9 +48,9 @@ class Readers:
         except UnicodeEncodeError:
             return []  # nothing has an id that is no Unicode
 
-    def turn_to(self, engine: Engine) -> None:
+    def turn_to(self, store: Store) -> None:
         """Answer from these tables from now on; a question that is being answered is answered from the others."""
-        self._engine = engine
+        self._store = store
         self.failed = False
         self._let_go(keep=0)
 
@@ -62,20 +60,17 @@ class Readers:
         self._let_go(keep=0)
 
     def _take(self) -> _Lent:
-        engine = self._engine
+        store = self._store
         try:
-            while (lent := self._free.pop())[2] is not engine:
-                lent[1].close()
+            while (lent := self._free.pop())[1] is not store:
+                lent[0].close()
         except IndexError:
-            pooled = engine.raw_connection()
-            driver = pooled.driver_connection
-            assert isinstance(driver, sqlite3.Connection)
-            return driver, pooled, engine
+            return store.connect(), store
         return lent
 
     def _give_back(self, lent: _Lent) -> None:
-        if lent[2] is not self._engine:
-            lent[1].close()
+        if lent[1] is not self._store:
+            lent[0].close()
             return
         self._free.append(lent)
         if self._closed or len(self._free) > _KEPT_OPEN:
@@ -84,7 +79,7 @@ class Readers:
     def _let_go(self, *, keep: int) -> None:
         while len(self._free) > keep:
             try:
-                _, pooled, _ = self._free.popleft()
+                connection, _ = self._free.popleft()
             except IndexError:  # another thread was quicker
                 return
-            pooled.close()
+            connection.close()

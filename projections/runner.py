@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
-from sqlalchemy import Engine
-
 from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.projections.connections import Store
 from reenact.projections.errors import (
     ProjectionFailedError,
     ProjectionReplacedError,
@@ -412,5 +411,5 @@ class Runner(Generic[Tables]):
 class ProjectionRunner(Runner[Projection]):
     """The runner of the runtime's own tables."""
 
-    def __init__(self, log: Log, engine: Engine, *, linger: float = LINGER) -> None:
-        super().__init__(log, Projection(log, engine), linger=linger)
+    def __init__(self, log: Log, store: Store, *, linger: float = LINGER) -> None:
+        super().__init__(log, Projection(log, store), linger=linger)

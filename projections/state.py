@@ -60,6 +60,10 @@ class AgentRow(msgspec.Struct, gc=False):
     stored: bool = False
 
 
+FIXED_OF_CALL: Final = 5
+"""So many fields of a call, its first ones, never change."""
+
+
 class CallRow(msgspec.Struct, gc=False):
     """A call whose result has not gone back to the model, or has gone back in this batch: the columns of its row."""
 

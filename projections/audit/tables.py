@@ -9,9 +9,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import NullPool, Table, create_engine, event
-from sqlalchemy.engine import URL
+from sqlalchemy import Table
 
+from reenact.projections.connections import Store, make_tables
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import Log
 from reenact.projections.projection import BATCH, NAME, Projection, misfit
@@ -95,25 +95,14 @@ class LiveTables:
         return {(kind, name): "".join(sql.split()) for kind, name, sql in rows if not name.startswith("sqlite_")}
 
     def _make_anew(self, log: Log, moved: Moved | None) -> None:
-        engine = create_engine(
-            URL.create("sqlite", database=str(self._anew)),
-            isolation_level="AUTOCOMMIT",
-            poolclass=NullPool,
-            hide_parameters=True,
-        )
-        event.listen(engine, "connect", _prepare)
+        projection = Projection(log, _Passing(self._anew))
         try:
-            METADATA.create_all(engine)
-            projection = Projection(log, engine)
-            try:
-                while projection.position < self.position:
-                    projection.advance(min(BATCH, self.position - projection.position))
-                    if moved is not None:
-                        moved(projection.position, self.position)
-            finally:
-                projection.close(intact=True)
+            while projection.position < self.position:
+                projection.advance(min(BATCH, self.position - projection.position))
+                if moved is not None:
+                    moved(projection.position, self.position)
         finally:
-            engine.dispose()
+            projection.close(intact=True)
 
     def _compare(self, table: Table) -> Iterator[Difference]:
         keys = [column.name for column in table.primary_key]
@@ -196,10 +185,16 @@ def _attach(connection: sqlite3.Connection, path: Path, anew: Path) -> bool:
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
 
 
-def _prepare(connection: sqlite3.Connection, _record: object) -> None:
-    # Nobody needs the file once this is over, whatever happens.
-    connection.execute("PRAGMA synchronous=OFF")
-    connection.execute("PRAGMA journal_mode=MEMORY")
+class _Passing(Store):
+    """Tables that nobody needs once this is over, whatever happens."""
+
+    def connect(self) -> sqlite3.Connection:
+        """Make the tables."""
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        connection.execute("PRAGMA synchronous=OFF")
+        connection.execute("PRAGMA journal_mode=MEMORY")
+        make_tables(connection)
+        return connection
 
 
 def _queries(table: Table, keys: Sequence[str]) -> tuple[str, str]:

@@ -20,12 +20,13 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import RuntimeClosedError
+from reenact.projections.connections import BUSY_TIMEOUT, CHECKPOINT_PAGES
 from reenact.projections.errors import ProjectionsLockedError, ReadModelError
 from reenact.projections.generations import SUSPECT, Generations, remove
 from reenact.projections.own.guard import guard, only_commit
 from reenact.projections.own.kept import OWN, begin
 from reenact.projections.own.place import is_damage, trouble
-from reenact.projections.store import BUSY_TIMEOUT, CHECKPOINT_PAGES, SMALL
+from reenact.projections.store import SMALL
 
 KEPT_OPEN: Final = 4
 """So many connections of readers stay open for the next ones."""

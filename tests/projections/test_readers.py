@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
-from sqlalchemy import Engine, event
 
 from reenact.domain.errors import RuntimeClosedError
-from reenact.projections import questions
+from reenact.projections import compiled
+from reenact.projections.connections import Store
 from reenact.projections.errors import ReadModelError
 from reenact.projections.queries import ReadModel
 from reenact.projections.readers import Readers
@@ -20,28 +20,30 @@ from reenact.projections.statements import Statement, Values
 from reenact.projections.store import open_store
 from tests.projections.histories import ListLog
 
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(tmp_path / "read.db", ListLog())
-    yield engine
-    engine.dispose()
+Opened: TypeAlias = list[sqlite3.Connection]
 
 
 @pytest.fixture
-def opened(engine: Engine) -> list[object]:
+def store(tmp_path: Path) -> Store:
+    return open_store(tmp_path / "read.db", ListLog())
+
+
+@pytest.fixture
+def opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> Opened:
     """Give a list to which each connection is added that is opened from now on."""
-    connections: list[object] = []
+    connections: list[sqlite3.Connection] = []
+    connect = store.connect
 
-    def note(connection: object, _record: object) -> None:
-        connections.append(connection)
+    def note() -> sqlite3.Connection:
+        connections.append(connect())
+        return connections[-1]
 
-    event.listen(engine, "connect", note)
+    monkeypatch.setattr(store, "connect", note)
     return connections
 
 
-def test_one_question_after_the_other_takes_one_connection(engine: Engine, opened: list[object]) -> None:
-    with ReadModel(engine) as model:
+def test_one_question_after_the_other_takes_one_connection(store: Store, opened: Opened) -> None:
+    with ReadModel(store) as model:
         for _ in range(20):
             assert model.session("a") is None
             assert model.containers() == []
@@ -49,7 +51,7 @@ def test_one_question_after_the_other_takes_one_connection(engine: Engine, opene
     assert len(opened) == 1
 
 
-def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(engine: Engine, opened: list[object]) -> None:
+def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: Store, opened: Opened) -> None:
     together = threading.Barrier(12)
 
     class Slow(Statement):
@@ -57,8 +59,8 @@ def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(engine:
             together.wait(timeout=20)
             return ("a",)
 
-    question = Slow(questions.SESSION._clause)
-    readers = Readers(engine)
+    question = Slow(compiled.SESSION.sql)
+    readers = Readers(store)
     with ThreadPoolExecutor(12) as threads:
         asked = [threads.submit(readers.ask, question, {}) for _ in range(12)]
         answers = [one.result(timeout=20) for one in asked]
@@ -69,36 +71,36 @@ def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(engine:
     assert (len(opened), kept, len(readers._free)) == (12, 8, 0)
 
 
-def test_a_question_that_fails_gives_its_connection_back(engine: Engine, opened: list[object], tmp_path: Path) -> None:
-    readers = Readers(engine)
-    readers.ask(questions.SESSION, {"id": "a"})
+def test_a_question_that_fails_gives_its_connection_back(store: Store, opened: Opened, tmp_path: Path) -> None:
+    readers = Readers(store)
+    readers.ask(compiled.SESSION, {"id": "a"})
     failed_before = readers.failed
     other = sqlite3.connect(tmp_path / "read.db")
     other.execute("ALTER TABLE sessions RENAME TO gone")
     other.close()
 
     with pytest.raises(ReadModelError, match="no such table: sessions"):
-        readers.ask(questions.SESSION, {"id": "a"})
-    readers.ask(questions.CONTAINER, {"id": "a"})
+        readers.ask(compiled.SESSION, {"id": "a"})
+    readers.ask(compiled.CONTAINER, {"id": "a"})
     readers.close()
 
     assert (failed_before, readers.failed) == (False, True)
     assert len(opened) == 1
 
 
-def test_what_cannot_be_opened_is_a_typed_error(engine: Engine, tmp_path: Path) -> None:
+def test_what_cannot_be_opened_is_a_typed_error(store: Store, tmp_path: Path) -> None:
     for name in tmp_path.glob("read.db*"):
         name.unlink()
     (tmp_path / "read.db").mkdir()
 
-    with ReadModel(engine) as model, pytest.raises(ReadModelError, match="unable to open"):
+    with ReadModel(store) as model, pytest.raises(ReadModelError, match="unable to open"):
         model.session("a")
 
 
-def test_closed_readers_answer_no_more(engine: Engine) -> None:
-    readers = Readers(engine)
+def test_closed_readers_answer_no_more(store: Store) -> None:
+    readers = Readers(store)
     for _ in range(2):
         readers.close()
 
     with pytest.raises(RuntimeClosedError):
-        readers.ask(questions.SESSION, {"id": "a"})
+        readers.ask(compiled.SESSION, {"id": "a"})

@@ -232,7 +232,7 @@ def test_a_model_that_turns_to_other_tables_keeps_no_connection_to_the_former(op
     opened.kept.rebuild()
     model.containers()
 
-    assert [lent[2] for lent in model._readers._free] == [model._engine]
+    assert [lent[1] for lent in model._readers._free] == [model._store]
 
 
 def test_a_pointer_that_says_nothing_means_the_first_file(path: Path, world: World) -> None:

@@ -7,13 +7,12 @@ import itertools
 import math
 import traceback
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Engine, select
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from reenact.domain.agent import Failure, RulesRecorded, SoFar
@@ -25,43 +24,43 @@ from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import Message, TextBlock, ToolUseBlock
 from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.domain.stored import STORED
-from reenact.projections import changes, questions
+from reenact.projections import compiled
+from reenact.projections.connections import PrivateStore, Store
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.projection import Projection
 from reenact.projections.projectors import OF_CONVERSATION
 from reenact.projections.queries import ReadModel
 from reenact.projections.statements import Statement
-from reenact.projections.store import open_private
 from reenact.projections.tables import METADATA, PROGRESS, VERSION
 from tests.projections import naive
 from tests.projections.histories import ListLog, Step, World, play, steps
 
 
 @contextmanager
-def private() -> Generator[Engine, None, None]:
-    engine = open_private()
+def private() -> Generator[Store, None, None]:
+    store = PrivateStore()
     try:
-        yield engine
+        yield store
     finally:
-        engine.dispose()
+        store.close()
 
 
-def all_rows(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
-    with engine.connect() as connection:
+def all_rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+    with closing(store.connect()) as connection:
         return {
-            table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+            table.name: sorted(connection.execute(f"SELECT * FROM {table.name}"), key=repr)  # noqa: S608 - ours
             for table in METADATA.tables.values()
             if table is not PROGRESS
         }
 
 
 def rows_from_zero(log: ListLog) -> dict[str, list[tuple[Any, ...]]]:
-    with private() as engine:
-        projection = Projection(log, engine)
+    with private() as store:
+        projection = Projection(log, store)
         while projection.advance():
             pass
         projection.close(intact=True)
-        return all_rows(engine)
+        return all_rows(store)
 
 
 @given(steps, st.one_of(st.just(0), st.integers(1, 40)))
@@ -142,18 +141,18 @@ def test_rows_made_in_batches_of_any_sizes_with_crashes_between_them_are_those_m
 ) -> None:
     log = play(chosen).log
 
-    with private() as engine:
-        projection = Projection(log, engine)
+    with private() as store:
+        projection = Projection(log, store)
         for size, crash in batches:
             projection.advance(size)
             if crash:
-                projection = Projection(log, engine)  # nothing of the one before is in memory any more
+                projection = Projection(log, store)  # nothing of the one before is in memory any more
         while projection.advance():
             pass
         projection.close(intact=True)
 
         assert projection.position == log.head()
-        assert all_rows(engine) == rows_from_zero(log)
+        assert all_rows(store) == rows_from_zero(log)
 
 
 def test_more_conversations_than_are_remembered_at_once_are_projected_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,15 +165,15 @@ def test_more_conversations_than_are_remembered_at_once_are_projected_right(monk
     for name in names:
         world.say(name)
 
-    with private() as engine:
-        projection = Projection(world.log, engine)
+    with private() as store:
+        projection = Projection(world.log, store)
         remembered: list[int] = []
         while projection.advance(20):
             remembered.append(len(projection._conversations))
         projection.close(intact=True)
 
         assert remembered == [5] * len(remembered)
-        assert all_rows(engine) == rows_from_zero(world.log)
+        assert all_rows(store) == rows_from_zero(world.log)
 
 
 @pytest.mark.parametrize("session_id", ["plain", 'quo"ted', "back\\slash", "grün 🌱", "\n\t\x7f", "[1, null]"])
@@ -184,17 +183,17 @@ def test_a_conversation_that_was_forgotten_is_found_again_whatever_its_id(sessio
     world.run(session_id)
     world.say(session_id)
     world.say(session_id)
-    with private() as engine:
-        first = Projection(world.log, engine)
+    with private() as store:
+        first = Projection(world.log, store)
         first.advance()
         first.close(intact=True)
         world.answer(session_id, SoFar(content=(TextBlock("Hi"),), message_id="m", stop_reason="end_turn"))
 
-        second = Projection(world.log, engine)
+        second = Projection(world.log, store)
         second.advance()
         second.close(intact=True)
 
-        assert all_rows(engine) == rows_from_zero(world.log)
+        assert all_rows(store) == rows_from_zero(world.log)
 
 
 def test_what_is_read_back_of_an_agent_is_all_that_its_row_said() -> None:
@@ -203,17 +202,17 @@ def test_what_is_read_back_of_an_agent_is_all_that_its_row_said() -> None:
     world.run("a")
     world.say("a")
     world.answer("a", SoFar(failure=Failure("overloaded_error", "busy", retryable=True)))
-    with private() as engine:
-        first = Projection(world.log, engine)
+    with private() as store:
+        first = Projection(world.log, store)
         first.advance()
         first.close(intact=True)
         world.stop("a", SoFar())
 
-        second = Projection(world.log, engine)
+        second = Projection(world.log, store)
         second.advance()
         second.close(intact=True)
 
-        assert all_rows(engine) == rows_from_zero(world.log)
+        assert all_rows(store) == rows_from_zero(world.log)
 
 
 def test_an_event_of_the_domain_that_has_no_projector_is_refused() -> None:
@@ -417,8 +416,8 @@ def test_an_id_that_is_no_unicode_names_nothing() -> None:
 
 
 QUESTIONS = {
-    **{name: value for name, value in vars(questions).items() if isinstance(value, Statement)},
-    **{f"NEWEST_SESSIONS{asked}": value for asked, value in questions.NEWEST_SESSIONS.items()},
+    **{name: value for name, value in vars(compiled).items() if isinstance(value, Statement)},
+    **{f"NEWEST_SESSIONS{asked}": value for asked, value in compiled.NEWEST_SESSIONS.items()},
 }
 
 
@@ -426,8 +425,8 @@ QUESTIONS = {
 def test_no_question_scans_or_sorts_a_table(name: str) -> None:
     question = QUESTIONS[name]
 
-    with private() as engine, engine.connect() as connection:
-        asked = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {question.sql}", (1,) * len(question.names))
+    with private() as store, closing(store.connect()) as connection:
+        asked = connection.execute(f"EXPLAIN QUERY PLAN {question.sql}", (1,) * len(question.names))
         plan = [str(row[3]) for row in asked]
 
     listed = (
@@ -448,14 +447,14 @@ def test_no_question_scans_or_sorts_a_table(name: str) -> None:
 
 def test_finding_forgotten_conversations_again_scans_no_table() -> None:
     questions_of_load = [
-        value for value in vars(changes).values() if isinstance(value, Statement) and value.sql.startswith("SELECT")
+        value for name, value in vars(compiled).items() if isinstance(value, str) and "json_each" in value
     ]
 
-    with private() as engine, engine.connect() as connection:
+    with private() as store, closing(store.connect()) as connection:
         plans = [
             str(row[3])
             for question in questions_of_load
-            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {question.sql}", ("[]",))
+            for row in connection.execute(f"EXPLAIN QUERY PLAN {question}", ("[]",))
         ]
 
     assert len(questions_of_load) == 5

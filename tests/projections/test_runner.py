@@ -43,12 +43,11 @@ def opened(tmp_path: Path, world: World) -> Iterator[tuple[ReadModel, Projection
 @pytest.fixture
 def still(tmp_path: Path, world: World) -> Iterator[ProjectionRunner]:
     """Give a runner whose thread does nothing that it is not pressed to do."""
-    engine = open_store(tmp_path / "read.db", world.log)
-    with ProjectionRunner(world.log, engine, linger=FOR_EVER) as runner:
+    store = open_store(tmp_path / "read.db", world.log)
+    with ProjectionRunner(world.log, store, linger=FOR_EVER) as runner:
         runner.catch_up()
         runner.start()
         yield runner
-    engine.dispose()
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
@@ -209,7 +208,7 @@ def test_tables_that_another_program_has_locked_are_written_later(tmp_path: Path
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     with model, runner:
         other = sqlite3.connect(tmp_path / "read.db", isolation_level=None)
-        runner._projection._connection.exec_driver_sql("PRAGMA busy_timeout=1")
+        runner._projection._connection.execute("PRAGMA busy_timeout=1")
         position = world.say("a")
         other.execute("BEGIN IMMEDIATE")
 
@@ -226,13 +225,13 @@ def test_tables_that_found_no_space_are_written_when_there_is_some(tmp_path: Pat
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     with model, runner:
         tables = runner._projection._connection
-        pages = tables.exec_driver_sql("PRAGMA page_count").scalar_one()
-        tables.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+        (pages,) = tables.execute("PRAGMA page_count").fetchone()
+        tables.execute(f"PRAGMA max_page_count={pages}")
         position = world.say("a", "A long story. " * 10_000)
 
         with pytest.raises(ReadModelError, match="full"):
             runner.wait_for(position, timeout=5)
-        tables.exec_driver_sql("PRAGMA max_page_count=100000")
+        tables.execute("PRAGMA max_page_count=100000")
         runner.wait_for(position, timeout=5)
 
         assert len(model.messages("a")) == 1
@@ -341,19 +340,18 @@ def test_a_log_that_does_not_answer_holds_up_neither_who_waits_nor_the_closing(
         assert not log.may_answer.is_set()
 
         log.may_answer.set()
-        assert eventually(lambda: not runner._thread.is_alive() and runner._projection._connection.closed)
+        assert eventually(lambda: not runner._thread.is_alive() and runner._projection.is_closed)
 
 
 def test_a_batch_that_takes_long_is_ended_before_its_last_event(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reenact.projections.projection.MOMENT", 0.0)
-    engine = open_store(tmp_path / "read.db", world.log)
-    with ProjectionRunner(world.log, engine) as runner:
+    store = open_store(tmp_path / "read.db", world.log)
+    with ProjectionRunner(world.log, store) as runner:
         positions = [runner.position]
         while runner._projection.advance():
             positions.append(runner.position)
-    engine.dispose()
 
     assert positions == [0, *(row.position for row in world.log.rows)]
     model, runner = open_read_model(tmp_path / "read.db", world.log)

@@ -163,15 +163,14 @@ def test_what_is_left_of_a_file_that_is_gone_does_no_harm(path: Path, world: Wor
 def test_a_copy_taken_in_mid_flight_goes_on_and_counts_nothing_twice(
     path: Path, tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine = open_store(path, world.log)
+    store = open_store(path, world.log)
     copies: list[Path] = []
-    with ProjectionRunner(world.log, engine) as runner:
+    with ProjectionRunner(world.log, store) as runner:
         while runner._projection.advance(7):
             copies.append(tmp_path / f"copy{len(copies)}")
             copies[-1].mkdir()
             for name in tmp_path.glob("read.db*"):
                 shutil.copy(name, copies[-1])
-    engine.dispose()
 
     for copy in copies:
         assert len(read(copy / "read.db", world.log)) == 50
@@ -193,17 +192,16 @@ def test_the_write_ahead_log_goes_home_when_it_has_grown(
     path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = 60
-    monkeypatch.setattr("reenact.projections.store.CHECKPOINT_PAGES", pages)
-    engine = open_store(path, world.log)
-    with ProjectionRunner(world.log, engine) as runner:
-        page: int = runner._projection._connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+    monkeypatch.setattr("reenact.projections.connections.CHECKPOINT_PAGES", pages)
+    store = open_store(path, world.log)
+    with ProjectionRunner(world.log, store) as runner:
+        (page,) = runner._projection._connection.execute("PRAGMA page_size").fetchone()
         for _ in range(30):
             for _ in range(20):
                 world.say("a", "A long story. " * 100)
             runner.catch_up()
         grown = path.with_name("read.db-wal").stat().st_size
         home = path.stat().st_size
-    engine.dispose()
 
     assert home > 2 * pages * page
     assert grown < 2 * pages * page
