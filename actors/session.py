@@ -24,7 +24,7 @@ from reenact.domain.commands import MessageSendRequest, response_to
 from reenact.domain.errors import SessionLockedError
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import instant
+from reenact.domain.messages import Said, instant
 from reenact.domain.once import Asked
 from reenact.domain.session import (
     Approve,
@@ -48,7 +48,7 @@ from reenact.domain.session import (
     SessionInfo,
     Stop,
 )
-from reenact.domain.session_state import for_model
+from reenact.domain.session_state import for_model, kept, reading, taken_from
 from reenact.domain.turns import TOOL_USE
 
 logger = logging.getLogger("reenact.session")
@@ -133,6 +133,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     decide = staticmethod(rules.decide)
     evolve = staticmethod(rules.evolve)
     origin = staticmethod(_origin)
+    snapshot_every = 500
+    snapshot_type = bytes
+    to_snapshot = staticmethod(kept)
+    from_snapshot = staticmethod(taken_from)
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
@@ -153,6 +157,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         locks = self._ports.locks
         if locks is not None and not locks.claim(self.context.stream):
             raise SessionLockedError(self.context.id, locks.owner_of(self.context.stream))
+
+    def on_restored(self, state: Session) -> Session:
+        """Have the conversation read when somebody asks for it."""
+        return reading(state, self._conversation)
 
     def on_recovered(self) -> Sequence[SessionCommand]:
         """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
@@ -284,6 +292,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._disconnect()
         if self._ports.locks is not None and self.state.agent is None:
             self._ports.locks.release(self.context.stream)
+
+    def _conversation(self) -> Sequence[Said]:
+        journal = self._ports.journal
+        return self.replay(journal.read(self.context.stream, after=-1), journal).conversation
 
     def _leave_to_others(self) -> None:
         """Leave memory once nothing waits here, so that another process may have the session."""

@@ -29,7 +29,7 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.compression import introduced
-from reenact.domain.conversation import Conversation
+from reenact.domain.conversation import Conversation, Read
 from reenact.domain.events import Origin
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
@@ -199,6 +199,31 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
             return msgspec.structs.replace(session, warned=True)
         case _:
             return _in_round(session, event)
+
+
+def kept(session: Session) -> bytes:
+    """Return what a snapshot keeps of the session: all but the messages, which stand in the log."""
+    return _pack(session)
+
+
+def taken_from(snapshot: bytes) -> Session:
+    """Return the session of which this was kept; its conversation is unread, and nobody has said where it is read."""
+    return _unpack(snapshot)
+
+
+def reading(session: Session, read: Read) -> Session:
+    """Return the session, taken from a snapshot, with a conversation that is read there when somebody asks for it."""
+    return msgspec.structs.replace(session, conversation=Conversation.unread(len(session.conversation), read))
+
+
+def _unread(_type: type, length: object) -> Conversation:
+    if not isinstance(length, int):
+        raise ValueError("a snapshot keeps the number of the messages")
+    return Conversation.unread(length)
+
+
+_pack: Final = msgspec.msgpack.Encoder(enc_hook=len).encode
+_unpack: Final = msgspec.msgpack.Decoder(Session, dec_hook=_unread).decode
 
 
 def calls_of(content: Sequence[Block]) -> tuple[Call, ...]:

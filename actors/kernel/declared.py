@@ -17,7 +17,7 @@ from reenact.domain.errors import ReenactError
 
 _FUNCTIONS: Final = (
     *("decide", "evolve", "timers", "origin", "to_snapshot", "from_snapshot"),
-    *("on_start", "on_recovered", "prepare", "announce", "remember", "on_committed", "reply", "can_passivate"),
+    *("on_start", "on_restored", "on_recovered", "prepare", "announce", "remember", "on_committed", "reply", "can_passivate"),
     *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
 )
 """What a class may define, and the kernel calls."""
@@ -99,6 +99,13 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     def from_snapshot(stored: Any) -> Any:  # noqa: ANN401 - likewise
         """Return the state of which this was stored, by default itself."""
         return stored
+
+    def on_restored(self, state: State) -> State:
+        """Return the state to go on with, given one that comes from a snapshot: by default itself.
+
+        It may be one that reads from the log, when it is asked, what the snapshot does not hold.
+        """
+        return state
 
     @classmethod
     def profile(cls) -> Profile[State]:

@@ -164,7 +164,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             # The event that the snapshot was taken with is read again: it must be there.
             recorded = journal.recover(stream, after=-1 if version is None else version - 1)
             if known is not None and version is not None and recorded and recorded[0].version == version:
-                state = known[0]
+                state = self.on_restored(known[0])
                 self._snapshot_at = version
                 del recorded[0]
             elif version is not None:
