@@ -1,4 +1,4 @@
-"""Keeping the projections behind the log: at once for whoever waits, otherwise in batches that are worth it."""
+"""Keeps projections up with the log: on demand for whoever reads them, else when the log is idle, within a bound."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+
+import msgspec
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.connections import Store
@@ -22,12 +24,6 @@ from reenact.projections.errors import (
 )
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection
-
-LINGER: Final = 0.05
-"""Seconds after which an event is projected that nobody has asked for."""
-
-PLENTY: Final = 500
-"""So many waiting events are projected without lingering."""
 
 PAUSES: Final = 0.25, 5.0
 """Seconds until what has failed is tried again: the first time, and at most; each failure doubles it."""
@@ -48,6 +44,20 @@ Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "clo
 """`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will;
 `rebuilding`: the tables are of another version, and stand still until those of this version are made.
 """
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """When events are projected that nobody has asked for: at the first of these."""
+
+    idle: float = 0.05
+    """Seconds in which nothing was written to the log."""
+    seconds: float = 1.0
+    """Seconds since the oldest of them was written."""
+    events: int = 2000
+    """How many of them there are."""
+
+
+PACE: Final = Pace()
 
 
 class Moving(Protocol):
@@ -87,7 +97,7 @@ class Runner(Generic[Tables]):
         log: Log,
         projection: Tables,
         *,
-        linger: float = LINGER,
+        pace: Pace = PACE,
         look: float | None = None,
         name: str = "reenact-projections",
         is_helped: bool = True,
@@ -97,13 +107,13 @@ class Runner(Generic[Tables]):
         Args:
             log: where events come from.
             projection: where they go; it is closed with the runner.
-            linger: seconds after which an event is projected that nobody has asked for.
+            pace: how far behind the log it may be.
             look: seconds after which to look by itself whether the log has gone on; None if somebody notifies.
             name: the thread's.
             is_helped: whether those who wait do work, too.
         """
         self._log = log
-        self._linger = linger
+        self._pace = pace
         self._look_after = look
         self._is_helped = is_helped
         self._projection = projection
@@ -238,10 +248,10 @@ class Runner(Generic[Tables]):
             self._news.notify_all()
 
     def close(self, until: float | None = None) -> None:
-        """End the thread and let go of the tables; what was not projected will be at the next opening. Idempotent.
+        """Have the thread project what is left, then let go of the tables. Idempotent.
 
         Waits until this moment of the monotonic clock, by itself for `GRACE`. Whoever is at work then is left to it: it
-        lets go of the tables when it has done.
+        lets go of the tables when it has done; what is not projected then will be at the next opening.
         """
         self.end()
         until = time.monotonic() + GRACE if until is None else until
@@ -363,6 +373,15 @@ class Runner(Generic[Tables]):
                 self._pause = min(2 * self._pause, PAUSES[1]) if self._pause else PAUSES[0]
             else:
                 self._pause = 0.0
+        self._project_the_rest()
+
+    def _project_the_rest(self) -> None:
+        """Leave nothing to the next opening, as long as whoever closes waits for it."""
+        moved = True
+        with suppress(Exception):  # whoever opens the tables next hears of it
+            while moved and self._failure is None and not self._is_left and self._projection.position < self._seen:
+                with self._working():
+                    moved = self._projection.advance()
 
     def _rest(self) -> bool:
         """Wait until there is something to do; return False when there will be nothing more."""
@@ -376,9 +395,18 @@ class Runner(Generic[Tables]):
                 self._wake.wait(self._pause)
         elif self._seen <= self._projection.position and not self._missed:
             self._sleep(self._projection.position + 1, self._look_after)
-        if self._seen - self._projection.position < PLENTY and not self._expectant:
-            self._sleep(self._projection.position + PLENTY, self._linger)
+        if not self._expectant:
+            self._await_idleness()
         return not self._closed
+
+    def _await_idleness(self) -> None:
+        """Wait while the log goes on, as long as the projections may be behind it."""
+        until = time.monotonic() + self._pace.seconds
+        enough = self._projection.position + self._pace.events
+        seen = 0
+        while seen != self._seen < enough and (left := until - time.monotonic()) > 0:
+            seen = self._seen
+            self._sleep(enough, min(self._pace.idle, left))
 
     def _sleep(self, until: int, seconds: float | None) -> None:
         self._wake.clear()
@@ -411,5 +439,5 @@ class Runner(Generic[Tables]):
 class ProjectionRunner(Runner[Projection]):
     """The runner of the runtime's own tables."""
 
-    def __init__(self, log: Log, store: Store, *, linger: float = LINGER) -> None:
-        super().__init__(log, Projection(log, store), linger=linger)
+    def __init__(self, log: Log, store: Store, *, pace: Pace = PACE) -> None:
+        super().__init__(log, Projection(log, store), pace=pace)

@@ -28,7 +28,7 @@ from reenact.projections.own.kept import Kept
 from reenact.projections.own.place import Place, trouble
 from reenact.projections.projection import misfit
 from reenact.projections.rebuilding import Rebuilder
-from reenact.projections.runner import GRACE, LINGER, Health, Runner
+from reenact.projections.runner import GRACE, Health, Runner
 from reenact.projections.status import ProjectionStatus, failure_of
 
 _log: Final = logging.getLogger("reenact.projections")
@@ -37,9 +37,7 @@ _log: Final = logging.getLogger("reenact.projections")
 class Hosted:
     """A projection that follows a log, each of its versions in tables of its own. Thread-safe."""
 
-    def __init__(
-        self, projection: Projection, place: Place, log: Log, *, linger: float = LINGER, look: float | None = None
-    ) -> None:
+    def __init__(self, projection: Projection, place: Place, log: Log, *, look: float | None = None) -> None:
         """Find the tables at the place, or make them.
 
         Tables of another version stay what is read, and stand still, until those of this version have taken their
@@ -52,7 +50,6 @@ class Hosted:
         self.name: Final = projection.name
         self._place = place
         self._log = log
-        self._linger = linger
         self._look_after = look
         self._shape = shape_of(projection, place.dialect)
         self._former: Kept | None = None  # tables of another version, which are read for the time being
@@ -247,7 +244,7 @@ class Hosted:
     def _run(self, generation: Generation) -> Runner[Generation]:
         name = f"reenact-projection-{self.name}"
         # What a function does is its author's: whoever waits has no time for what may never return.
-        return Runner(self._log, generation, linger=self._linger, look=self._look_after, name=name, is_helped=False)
+        return Runner(self._log, generation, look=self._look_after, name=name, is_helped=False)
 
     def _finish(self, successor: Generation) -> None:
         self._place.settle(self.name, successor.number)

@@ -16,7 +16,7 @@ from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
 from reenact.projections.opening import open_read_model
 from reenact.projections.queries import ReadModel
-from reenact.projections.runner import ProjectionRunner
+from reenact.projections.runner import PACE, Pace, ProjectionRunner
 from reenact.projections.store import open_store
 from tests.projections.histories import ListLog, Recorded, World
 
@@ -44,7 +44,7 @@ def opened(tmp_path: Path, world: World) -> Iterator[tuple[ReadModel, Projection
 def still(tmp_path: Path, world: World) -> Iterator[ProjectionRunner]:
     """Give a runner whose thread does nothing that it is not pressed to do."""
     store = open_store(tmp_path / "read.db", world.log)
-    with ProjectionRunner(world.log, store, linger=FOR_EVER) as runner:
+    with ProjectionRunner(world.log, store, pace=Pace(idle=FOR_EVER, seconds=FOR_EVER)) as runner:
         runner.catch_up()
         runner.start()
         yield runner
@@ -91,12 +91,36 @@ def test_a_few_events_wait_for_more_and_many_do_not(still: ProjectionRunner, wor
     before = still.position
     still.notify(world.say("a"))
     lagging = still.lag
-    while world.log.head() < before + 500:
+    while world.log.head() < before + PACE.events:
         still.notify(world.say("a"))
 
     assert lagging == world.log.rows[before + 1].position - before
     assert eventually(lambda: still.position == world.log.head())
     assert still.lag == 0
+
+
+def test_a_log_that_goes_on_all_the_time_is_projected_within_the_bound(tmp_path: Path, world: World) -> None:
+    engine = open_store(tmp_path / "read.db", world.log)
+    pace = Pace(idle=FOR_EVER, seconds=0.05)
+    with ProjectionRunner(world.log, engine, pace=pace) as runner:
+        runner.catch_up()
+        runner.start()
+        position = world.say("a")
+
+        def goes_on() -> bool:
+            runner.notify(world.say("a"))
+            return runner.position >= position
+
+        assert eventually(goes_on)
+    engine.dispose()
+
+
+def test_closing_leaves_nothing_to_be_projected(still: ProjectionRunner, world: World) -> None:
+    still.notify(world.say("a"))
+
+    still.close()
+
+    assert (still.lag, still.position) == (0, world.log.head())
 
 
 def test_many_threads_read_their_own_writes(opened: tuple[ReadModel, ProjectionRunner], world: World) -> None:
