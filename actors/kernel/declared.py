@@ -17,7 +17,17 @@ from reenact.domain.errors import ReenactError
 
 _FUNCTIONS: Final = (
     *("decide", "evolve", "timers", "origin", "to_snapshot", "from_snapshot"),
-    *("on_start", "on_restored", "on_recovered", "prepare", "announce", "remember", "on_committed", "reply", "can_passivate"),
+    *(
+        "on_start",
+        "on_restored",
+        "on_recovered",
+        "prepare",
+        "announce",
+        "remember",
+        "on_committed",
+        "reply",
+        "can_passivate",
+    ),
     *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
 )
 """What a class may define, and the kernel calls."""

@@ -112,7 +112,6 @@ def test_a_log_that_goes_on_all_the_time_is_projected_within_the_bound(tmp_path:
             return runner.position >= position
 
         assert eventually(goes_on)
-    engine.dispose()
 
 
 def test_closing_leaves_nothing_to_be_projected(still: ProjectionRunner, world: World) -> None:
