@@ -1,10 +1,9 @@
 # Two commands are all it takes: `make run` opens the chat, `make test` runs every test.
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
-#   make test         every test; ARGS=tests/house runs a part
+#   make test         every test; ARGS=tests/house runs a part; COVER=1 measures how much of the code they cover
 #   make check        format, lint, types, layers, dependencies, packaging
 #   make format       write what the formatter and the linter can fix
-#   make cover        every test, and how much of the code they cover; takes twice as long
 #   make typescript   what a test of docs/protocol.md compiles its client with; needs npm's registry
 #   make conformance  pykka's own tests with our actors; needs a package index each time, to take them from
 #   make bench        speed, as ratios to what else could be used; ARGS=--quick is passed on
@@ -23,7 +22,7 @@ JOBS ?= 2
 # The longest first: two run at a time.
 CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies
 
-.PHONY: help run test check format cover typescript conformance bench clean $(CHECKS)
+.PHONY: help run test check format typescript conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -36,12 +35,11 @@ run: $(VENV)/ready-to-run
 
 # `pytest`, not `python -m pytest`: that would put the root on sys.path, and with it a second `actors` and `domain`.
 test: $(VENV)/ready-to-develop
-	$(BIN)/pytest $(or $(ARGS),$(ALL))
-
-cover: $(VENV)/ready-to-develop
-	$(BIN)/pytest $(ALL) --cov --cov-report=
+	$(BIN)/pytest $(or $(ARGS),$(ALL)) $(if $(COVER),--cov --cov-report=)
+ifneq ($(COVER),)
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='domain/*'
+endif
 
 # What each of them says is shown as a whole, by a make that can.
 check: $(VENV)/ready-to-develop
