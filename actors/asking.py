@@ -6,9 +6,9 @@ import contextlib
 import time
 from typing import Final, Protocol, Self
 
-from reenact.actors.bus import Handler, check_handler
 from reenact.actors.doing import Doing
 from reenact.actors.facades import Agents, Containers, Images, Sessions
+from reenact.actors.feed.handlers import Handler, check_handler
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.operations import Operations

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reenact.actors.bus import Handler, Subscription, SystemBus, check_handler, check_session, check_type
 from reenact.actors.doing import Deciding, Doing
 from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.handlers import Handler, Registration, check_handler, check_session, check_type
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
@@ -363,8 +363,7 @@ class Agents:
 class Events:
     """What happens, as it becomes durable. `runtime.events`."""
 
-    def __init__(self, bus: SystemBus, feed: Feed, sweep: Callable[[], Compacted], check: Callable[[], None]) -> None:
-        self._bus = bus
+    def __init__(self, feed: Feed, sweep: Callable[[], Compacted], check: Callable[[], None]) -> None:
         self._feed = feed
         self._sweep = sweep
         self._check = check
@@ -375,7 +374,7 @@ class Events:
         handler: Handler,
         *,
         session_id: str | None = None,
-    ) -> Subscription:
+    ) -> Registration:
         """Call the handler with each event of the type that is published from now on: of one session, or of all.
 
         Events come in order, one at a time, and all handlers have had an event before any has the next. They run on a
@@ -389,12 +388,12 @@ class Events:
             InvalidInputError: the handler cannot be called, or no session can have this id.
         """
         self._check()
-        return self._bus.subscribe(check_type(type), check_handler(handler), check_session(session_id))
+        return self._feed.handlers.add(check_type(type), check_handler(handler), check_session(session_id))
 
-    def on_all(self, handler: Handler, *, session_id: str | None = None) -> Subscription:
+    def on_all(self, handler: Handler, *, session_id: str | None = None) -> Registration:
         """Call the handler with every event that is published from now on, as `on` does."""
         self._check()
-        return self._bus.subscribe(None, check_handler(handler), check_session(session_id))
+        return self._feed.handlers.add(None, check_handler(handler), check_session(session_id))
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False

@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from reenact.actors.asking import DEFAULT_CONTAINER
-from reenact.actors.bus import SystemBus, flat, open_up
-from reenact.actors.journal.api import Entry, Publication, Remembered, Segment
+from reenact.actors.envelopes import flat, open_up
+from reenact.actors.feed.hub import Feed
+from reenact.actors.journal.api import Remembered, Segment
 from reenact.actors.once import Attempt, UnderWay
 from reenact.actors.operations import Operations
 from reenact.actors.people import People
@@ -59,10 +60,10 @@ Of an image it is the id and the revision; with the answer to a message there is
 class Requests:
     """Carries out requests, those that bear an id and change something once. Thread-safe."""
 
-    def __init__(self, do: Operations, bus: SystemBus, *, now: Callable[[], int], new_id: Callable[[str], str]) -> None:
+    def __init__(self, do: Operations, feed: Feed, *, now: Callable[[], int], new_id: Callable[[str], str]) -> None:
         self._do = do
         self._people = People(do)
-        self._bus = bus
+        self._feed = feed
         self._under_way = UnderWay()
         self._now = now
         self._new_id = new_id
@@ -133,7 +134,7 @@ class Requests:
     def _say(self, request: asked.Request, request_id: str) -> Context:
         """Publish the request, and return its context."""
         context = _context(request, request_id)
-        self._bus.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
+        self._feed.say(self._now(), msgspec.structs.replace(request, request_id=request_id), flat(context))
         return context
 
     def _read(self, type_: object, given: object) -> asked.Request:
@@ -305,9 +306,7 @@ class Requests:
         raise AssertionError  # there is always a next number
 
     def _answer(self, response: asked.Response, context: Context) -> Segment:
-        segment = Segment(flat(context), (Entry(response.event_type, self._now(), response),))
-        self._bus.publish((Publication(None, None, segment),))
-        return segment
+        return self._feed.say(self._now(), response, flat(context))
 
     def _open(self, published: Segment) -> Envelope:
         (envelope,) = open_up(published, self._new_id)

@@ -1,4 +1,4 @@
-"""A runtime: actors, log, bus, outside loop and read model, put together, and taken apart in order."""
+"""A runtime: actors, log, feed, outside loop and read model, put together, and taken apart in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, Final, NoReturn, Self
 import msgspec
 
 from reenact.actors.asking import Asking, LocalTurns
-from reenact.actors.bus import SystemBus
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.models import DEFAULT_MODEL, context_window
@@ -233,7 +232,6 @@ class LocalRuntime(Asking):
         locks: StreamLocks | None,
         model: ReadModel,
         follower: Follower,
-        bus: SystemBus,
         feed: Feed,
         retention: Retention,
         environment: EnvironmentFactory | None,
@@ -249,7 +247,6 @@ class LocalRuntime(Asking):
     ) -> None:
         self._journal = journal
         self._follower = follower
-        self._bus = bus
         self.feed = feed
         """The sessions' events under their cursors: what the server and `events` follow them by."""
         self._environment = environment
@@ -289,7 +286,7 @@ class LocalRuntime(Asking):
             now=now,
             new_id=new_id,
         )
-        self._requests = Requests(self._do, bus, now=now, new_id=new_id)
+        self._requests = Requests(self._do, feed, now=now, new_id=new_id)
         self._ports.operations, self._ports.requests = self._do, self._requests
         self._sweeper = Sweeper(feed, self._system.timetable, retention, now)
         self._closing = threading.Lock()
@@ -300,7 +297,7 @@ class LocalRuntime(Asking):
         self.images = Images(self._do)
         self.sessions = Sessions(self._do)
         self.agents = Agents(self._do, People(self._do))
-        self.events = Events(bus, feed, self._sweeper.sweep, self._do.check_open)
+        self.events = Events(feed, self._sweeper.sweep, self._do.check_open)
         self.turns: LocalTurns = LocalTurns(self._do, self.agents, self.events, feed)
 
     @property
@@ -376,8 +373,7 @@ class LocalRuntime(Asking):
                 parts.callback(self._journal.close)
                 parts.callback(self._follower.close)
                 parts.callback(self._refuse_reading)
-                parts.callback(self._bus.close)  # nothing more is published; until they return, handlers may read
-                parts.callback(self.feed.close)  # before handlers are waited for: they may follow a session
+                parts.callback(self.feed.close)  # nothing more is published; until they return, handlers may read
                 parts.callback(self._system.close)
                 parts.callback(self._sweeper.close)
                 parts.callback(self._outside.close)

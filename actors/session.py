@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.actors.bus import flat, open_up
+from reenact.actors.envelopes import flat, open_up
 from reenact.actors.environment.api import ChecksTools, Environment
 from reenact.actors.inlet import Channel, Inlet, published_of
 from reenact.actors.journal.api import Entry, Journal, Remembered, Segment

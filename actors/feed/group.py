@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 import msgspec
 
 from reenact.actors.feed.consumers import acknowledged, check_ack
-from reenact.actors.feed.everything import Everything
+from reenact.actors.feed.line import Line
 from reenact.actors.feed.members import Follower, Listener, Member
 from reenact.actors.feed.place import Need, Place
 from reenact.actors.feed.replay import Pages, stream_of
@@ -43,7 +43,7 @@ class Source(Protocol):
     """What a group needs of the feed."""
 
     @property
-    def everything(self) -> Everything:
+    def line(self) -> Line:
         """What is published of all topics."""
         ...
 
@@ -147,8 +147,8 @@ class Group:
         self._source.check_open()
         wanted = None if types is None else frozenset(types)
         topics = None if sessions is None else frozenset(map(stream_of, sessions))
-        listener = Listener(self._source.everything, wanted, self._source.pages, topics)
-        self._source.everything.join(listener)
+        listener = Listener(self._source.line, wanted, self._source.pages, topics)
+        self._source.line.join(listener)
         try:
             listener.begin(await self._apart(_nothing, self._spans, after))
             self._seat(id, listener)

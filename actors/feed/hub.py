@@ -6,20 +6,22 @@ import asyncio
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
 from reenact.actors.feed.consumers import Consumers, check_cursor
-from reenact.actors.feed.everything import Everything, is_told
 from reenact.actors.feed.group import Group
+from reenact.actors.feed.handlers import Handlers
+from reenact.actors.feed.line import Line
 from reenact.actors.feed.place import Place, Stay
 from reenact.actors.feed.replay import Log, Pages, Replay, deleted_at, stream_of
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.topic import NOW, Budget, Chunk, Topic
 from reenact.actors.feed.waking import Waiter, Waiting, Waker, Wakers
-from reenact.actors.journal.api import Publication
+from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
+from reenact.domain.events import EventData
 from reenact.domain.messages import check_text
 
 P = ParamSpec("P")
@@ -35,7 +37,8 @@ class Feed:
         self.journal = journal
         self.consumers = Consumers(journal, now)
         self.wakers = Wakers()
-        self.everything = Everything()
+        self.line = Line()
+        self.handlers = Handlers(self.line)
         self._new_id = new_id
         self.replay = Replay(journal, new_id)
         self._lock = threading.Lock()
@@ -59,17 +62,18 @@ class Feed:
             return tuple(self._topics.values())
 
     def publish(self, publications: Iterable[Publication]) -> None:
-        """Let this be heard after all that was published before. It is durable; commits come one after the other."""
+        """Let this be heard after all that was published before; commits come one after the other, once durable.
+
+        What belongs to no topic, such as requests and their responses, may come between them, on any thread.
+        """
         if self._gone:
             self.clear_away()
-        topics, everything = self._topics, self.everything
-        if not topics and not everything.is_heard:
-            return
+        topics, line = self._topics, self.line
         woken: dict[Waker, list[Waiter]] = {}
         for publication in publications:
             topic = None if publication.topic is None else topics.get(publication.topic)
-            told = everything.is_heard and is_told(publication)
-            if topic is None and not told:
+            is_wanted = line.wants(publication)
+            if topic is None and not is_wanted:
                 continue
             chunk = Chunk(publication, self._new_id)
             if topic is not None:
@@ -77,11 +81,17 @@ class Feed:
                     woken.setdefault(waker, []).extend(waiters)
                 if not topic.is_followed:
                     self._drop(topic)
-            if told:
-                for waker, waiters in everything.append(chunk):
+            if is_wanted:
+                for waker, waiters in line.append(chunk):
                     woken.setdefault(waker, []).extend(waiters)
         for waker, waiters in woken.items():
             waker.wake(waiters)
+
+    def say(self, at: int, data: EventData, context: Mapping[str, str]) -> Segment:
+        """Publish one event that no session's feed keeps; `at` is microseconds since 1970-01-01 UTC."""
+        segment = Segment(dict(context), (Entry(data.event_type, at, data),))
+        self.publish((Publication(None, None, segment),))
+        return segment
 
     def subscribe(
         self, topic: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = False
@@ -193,19 +203,20 @@ class Feed:
             raise RuntimeClosedError(message)
 
     def close(self) -> None:
-        """Let all who follow end once they have had what was published. Idempotent."""
+        """Let all who follow end once they have had what was published; handlers are waited for. Idempotent."""
         with self._lock:
             self._closed = True
             topics, pool = tuple(self._topics.values()), self._pool
             waiting_for_end = self._waiting_for_end.take()
         woken: dict[Waker, list[Waiter]] = {}
-        for waiting in (*(topic.close() for topic in topics), self.everything.close(), waiting_for_end):
+        for waiting in (*(topic.close() for topic in topics), self.line.close(), waiting_for_end):
             for waker, waiters in waiting:
                 woken.setdefault(waker, []).extend(waiters)
         for waker, waiters in woken.items():
             waker.wake(waiters)
         if pool is not None:
             pool.shutdown()
+        self.handlers.close()
 
     def _enter(self, name: str, session_id: str) -> Place:
         with self._lock:

@@ -7,15 +7,19 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, Protocol
 
-from reenact.actors.feed.everything import Everything
+from reenact.actors.feed.line import Line
 from reenact.actors.feed.place import Need, Place
 from reenact.actors.feed.replay import Page, Pages
 from reenact.actors.feed.topic import Chunk
 from reenact.actors.feed.waking import Waiter, Waker
+from reenact.domain.commands import CATALOGUE
 from reenact.domain.events import SessionDeleted
 
 AT_ONCE: Final = 64
 """About how many events a member looks at, when it gives from those just published."""
+
+HEARD: Final = frozenset(type_ for type_, kind in CATALOGUE.items() if kind.category != "command")
+"""What listeners may hear: commands are between two."""
 
 _LAST: Final = SessionDeleted.event_type
 
@@ -171,15 +175,15 @@ class Listener:
 
     def __init__(
         self,
-        everything: Everything,
+        line: Line,
         types: frozenset[str] | None,
         pages: Callable[[str], Pages],
         topics: frozenset[str] | None = None,
     ) -> None:
-        self.place = 0
+        self.place = line.tail
+        self.types = HEARD if types is None else HEARD & types
         self._topics = topics
-        self._everything = everything
-        self._types = types
+        self._line = line
         self._pages = pages
         self._lock = threading.Lock()
         self._behind: dict[str, tuple[int, int]] = {}
@@ -208,9 +212,7 @@ class Listener:
             return
         with self._lock:
             if topic is None:
-                self._has_lost = self._has_lost or any(
-                    self._wants(entry.type) for entry in chunk.publication.segment.entries
-                )
+                self._has_lost = self._has_lost or not self.types.isdisjoint(chunk.types)
                 return
             had = self._had.get(topic, 0)
             if chunk.end > had:
@@ -244,12 +246,12 @@ class Listener:
     def need(self) -> Need:
         if self.holds_page:
             return Need.NOTHING
-        closed = self._everything.closed
+        closed = self._line.closed
         if self._has_lost or self._is_cut_short:
             return Need.OVER
         if self._behind:
             return Need.LOG
-        if self._everything.has(self.place):
+        if self.place.next is not None:
             return Need.NOTHING
         return Need.OVER if closed else Need.NEWS
 
@@ -261,7 +263,7 @@ class Listener:
             self._reading = (topic, self._pages(topic))
         page, start = self._reading[1].read(after)
         of_page = islice(zip(page.envelopes, page.encoded(), strict=True), start, page.behind(until))
-        self._page = [line for envelope, line in of_page if self._wants(envelope.type)]
+        self._page = [line for envelope, line in of_page if envelope.type in self.types]
         self._given = 0
         end = min(page.last, until)
         with self._lock:
@@ -271,10 +273,10 @@ class Listener:
 
     def wait(self, waker: Waker, waiter: Waiter) -> bool:
         has_other_things_to_do = self.holds_page or self.is_behind or self._is_cut_short
-        return not has_other_things_to_do and self._everything.wait(waker, waiter, self.place)
+        return not has_other_things_to_do and self._line.wait(waker, waiter, self.place)
 
     def forget(self, waker: Waker, waiter: Waiter) -> None:
-        self._everything.forget(waker, waiter)
+        self._line.forget(waker, waiter)
 
     def reason(self) -> str:
         return "lagging" if self._has_lost else "closed"
@@ -285,10 +287,7 @@ class Listener:
     def leave(self) -> None:
         self._page = []
         self._given = 0
-        self._everything.part(self)
-
-    def _wants(self, type_: str) -> bool:
-        return self._types is None or type_ in self._types
+        self._line.part(self)
 
     def _follows(self, topic: str | None) -> bool:
         return self._topics is None or topic in self._topics
@@ -304,15 +303,15 @@ class Listener:
 
     def _next_published(self) -> list[bytes] | None:
         """Return what is wanted of the next publication, unless something comes before it that is in the log."""
-        chunk = self._everything.take(self)
+        chunk = self._line.take(self)
         if chunk is None:
             return None
-        if not self._follows(chunk.publication.topic):
+        topic = chunk.publication.topic
+        if self.types.isdisjoint(chunk.types) or not self._follows(topic):
             return []
-        had = self._had.get(chunk.publication.topic or "", 0)
-        lines = chunk.encoded()[max(0, had + 1 - chunk.first) if chunk.publication.topic else 0 :]
-        if self._types is None:
-            return lines
-        wanted = self._types
-        entries = chunk.publication.segment.entries[len(chunk) - len(lines) :]
-        return [line for entry, line in zip(entries, lines, strict=True) if entry.type in wanted]
+        had = max(0, self._had.get(topic, 0) + 1 - chunk.first) if topic else 0
+        return [
+            line
+            for type_, line in islice(zip(chunk.types, chunk.encoded(), strict=True), had, None)
+            if type_ in self.types
+        ]

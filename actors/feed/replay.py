@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from reenact.actors.bus import enveloped
+from reenact.actors.envelopes import enveloped
 from reenact.actors.feed.topic import to_json
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from reenact.actors.bus import enveloped
+from reenact.actors.envelopes import enveloped
 from reenact.actors.feed.waking import Waiter, Waiting, Waker
 from reenact.actors.journal.api import Publication
 from reenact.domain.events import Context, Envelope, SessionDeleted
@@ -37,35 +37,73 @@ to_json: Final = msgspec.json.Encoder().encode
 class Chunk:
     """One publication. Its envelopes, and their JSON, are made when somebody first wants them, and then serve all."""
 
-    __slots__ = ("_encoded", "_envelopes", "_new_id", "end", "first", "is_last", "length", "publication", "size")
+    __slots__ = (
+        "_context",
+        "_encoded",
+        "_envelopes",
+        "_made",
+        "_new_id",
+        "_size",
+        "end",
+        "first",
+        "length",
+        "publication",
+        "types",
+    )
 
     def __init__(self, publication: Publication, new_id: Callable[[str], str]) -> None:
         self.publication = publication
+        self.types = [entry.type for entry in publication.segment.entries]
+        """Those of its events."""
         self.first = publication.first_cursor or 0
-        self.end = self.first + len(publication.segment.entries) - 1
-        self.size = len(_measure(publication.segment)) + ENVELOPE * len(publication.segment.entries)
-        """About how much memory it takes, in bytes."""
+        self.end = self.first + len(self.types) - 1
         self.length = 0
         """How many bytes its JSON has, once it is made."""
-        self.is_last = publication.segment.entries[-1].type == SessionDeleted.event_type
-        """Whether nothing of its topic comes behind it."""
         self._new_id = new_id
+        self._size = 0
+        self._context: Context | None = None
+        self._made: dict[int, Envelope] = {}
         self._envelopes: list[Envelope] | None = None
         self._encoded: list[bytes] | None = None
 
     def __len__(self) -> int:
-        return self.end - self.first + 1
+        return len(self.types)
+
+    @property
+    def size(self) -> int:
+        """About how much memory it takes, in bytes."""
+        if not self._size:
+            self._size = len(_measure(self.publication.segment)) + ENVELOPE * len(self)
+        return self._size
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing of its topic comes behind it."""
+        return self.types[-1] == SessionDeleted.event_type
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that its events are of."""
+        return self.publication.segment.context.get("session_id")
+
+    def envelope(self, index: int) -> Envelope:
+        """Return the envelope of one of its events: the same one to all."""
+        made = self._made.get(index)
+        if made is None:
+            segment, topic = self.publication.segment, self.publication.topic
+            context = self._context
+            if context is None:
+                context = self._context = Context(**segment.context)
+            cursor = None if topic is None else self.first + index
+            made = enveloped(segment.entries[index], context, topic, cursor, self._new_id)
+            made = self._made.setdefault(index, made)  # two threads may come here at once
+        return made
 
     def envelopes(self) -> list[Envelope]:
         """Return the envelopes of all its events."""
         made = self._envelopes
-        if made is None:  # two threads may come here at once: then both make the same
-            segment, topic = self.publication.segment, self.publication.topic
-            context = Context(**segment.context)
-            made = self._envelopes = [
-                enveloped(entry, context, topic, None if topic is None else self.first + offset, self._new_id)
-                for offset, entry in enumerate(segment.entries)
-            ]
+        if made is None:
+            made = self._envelopes = [self.envelope(index) for index in range(len(self))]
         return made
 
     def encoded(self) -> list[bytes]:

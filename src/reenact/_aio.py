@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Prot
 
 from reenact._runtime import Runtime
 from reenact.actors.asking import AwaitedTurn, Deadline, LocalTurns, check_asked, located, new_session, pending_of
-from reenact.actors.bus import Handler, Subscription
+from reenact.actors.feed.handlers import Handler, Registration
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
 from reenact.domain.agent import AgentInfo
@@ -344,7 +344,7 @@ class AsyncTurns:
 class AsyncSubscription:
     """A subscription of an asyncio caller: call it to unsubscribe, or leave its `with` block; it may be awaited too."""
 
-    def __init__(self, subscription: Subscription) -> None:
+    def __init__(self, subscription: Registration) -> None:
         self._subscription = subscription
 
     def __call__(self) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from reenact._aio import AsyncFacades, Subscribing, Threads, on_loop
-from reenact.actors.bus import Handler
+from reenact.actors.feed.handlers import Handler
 from reenact.client.events import RemoteEvents
 from reenact.client.handlers import RemoteListener
 from reenact.client.runtime import RemoteRuntime

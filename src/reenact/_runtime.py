@@ -1,4 +1,4 @@
-"""Opening a runtime: where the log, the read model, the bus and the environment are put together."""
+"""Opening a runtime: where the log, the read model, the feed and the environment are put together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
-from reenact.actors.bus import SystemBus
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, retention_of
@@ -241,11 +240,8 @@ class Runtime(LocalRuntime):
         policy = retention_of(retention)
         with ExitStack() as undo, ExitStack() as opening:
             locks = _share(path, undo, opening) if cls._is_shared else None
-            bus = SystemBus(new_id)
-            undo.callback(bus.close)
 
             def publish(publications: Iterable[Publication]) -> None:
-                bus.publish(publications)
                 feed.publish(publications)
 
             journal = SqliteJournal.open(
@@ -276,7 +272,6 @@ class Runtime(LocalRuntime):
                 locks=locks,
                 model=model,
                 follower=_Follower(runner, views),
-                bus=bus,
                 feed=feed,
                 retention=policy,
                 environment=environment,

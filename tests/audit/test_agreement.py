@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from reenact.actors.bus import flat
+from reenact.actors.envelopes import flat
 from reenact.domain.agent import (
     AgentStarted,
     StepStarted,

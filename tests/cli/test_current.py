@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pytest
 
 from reenact import Image
-from reenact.actors.bus import Subscription
+from reenact.actors.feed.handlers import Registration
 from reenact.cli.conversation import Conversation
 from reenact.cli.current import Current
 from reenact.cli.extending import Extending
@@ -77,10 +77,10 @@ def test_a_hundred_switches_leave_no_agents_no_subscriptions_and_no_threads(
 ) -> None:
     current = begin()
     say(current, "One")
-    runtime, subscriptions = current.runtime, list[Subscription]()
+    runtime, subscriptions = current.runtime, list[Registration]()
     on_all = runtime.events.on_all
 
-    def counted(handler: Callable[[Envelope], object]) -> Subscription:
+    def counted(handler: Callable[[Envelope], object]) -> Registration:
         subscriptions.append(on_all(handler))
         return subscriptions[-1]
 

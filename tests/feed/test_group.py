@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from reenact import InvalidInputError, RuntimeClosedError, SessionNotFoundError, StorageError
-from reenact.actors.feed import everything as everythings
 from reenact.actors.feed import group as groups
+from reenact.actors.feed import line as lines
 from reenact.actors.feed import replay
 from reenact.actors.feed.group import Batch, Group
 from reenact.actors.feed.hub import Feed
@@ -458,8 +458,8 @@ def test_a_listener_hears_all_sessions_and_what_belongs_to_none_but_no_commands(
         heard = [(envelope.type, envelope.context.session_id, envelope.cursor) for envelope in given.events["all"]]
         assert heard == [("text_delta", "s", 2), ("container_created", None, None), ("session_created", "t", 1)]
         group.remove("all")
-        assert not feed.everything.is_heard
-        assert feed.everything.kept == (0, 0)
+        assert not feed.line._listeners
+        assert feed.line.kept == (0, 0)
         group.close()
 
     run(story)
@@ -497,7 +497,7 @@ def test_a_listener_that_comes_back_has_first_what_it_missed(book: Book, feed: F
         for after, error in (({"nobody": 0}, SessionNotFoundError), ({"s": 9}, InvalidInputError)):
             with pytest.raises(error):
                 await group.add_listener("other", None, after)
-        assert len(feed.everything._listeners) == 1
+        assert len(feed.line._listeners) == 1
         group.close()
 
     run(story)
@@ -529,8 +529,7 @@ def test_what_is_published_while_a_listener_comes_back_is_heard_once(
 
 
 def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(everythings, "MOST_EVENTS", 5)
-    monkeypatch.setattr(everythings, "FEW", 2)
+    monkeypatch.setattr(lines, "MOST_EVENTS", 5)
     monkeypatch.setattr(replay, "MOST_ROWS", 2)
     for session in "tu":
         book.write(session, created(session))
@@ -543,7 +542,7 @@ def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch:
         for number in range(30):
             for session in "stu":
                 say(book, feed, session, str(number))
-            assert feed.everything.kept[0] <= 5
+            assert feed.line.kept[0] <= 5
             if number in (10, 11, 12, 20):
                 await given.take()
         await given.until(lambda: len(given.events["all"]) == 90)
@@ -559,7 +558,7 @@ def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch:
 def test_a_listener_that_has_lost_what_no_log_keeps_is_told_so(
     book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(everythings, "MOST_BYTES", 200)
+    monkeypatch.setattr(lines, "MOST_BYTES", 200)
 
     async def story() -> None:
         group = opened(feed)

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from reenact._runtime import codec
-from reenact.actors.feed import everything, replay, topic
+from reenact.actors.feed import line as lines
+from reenact.actors.feed import replay, topic
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.api import Append, Entry, Outcome, Publication, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
@@ -32,8 +33,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, size in (
         (topic, "MOST_EVENTS", 20),
         (topic, "FEW_EVENTS", 5),
-        (everything, "MOST_EVENTS", 40),
-        (everything, "FEW", 5),
+        (lines, "MOST_EVENTS", 40),
         (replay, "FIRST_ROWS", 2),
         (replay, "MOST_ROWS", 5),
     ):

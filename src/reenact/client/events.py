@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from reenact.actors.bus import Handler, check_handler, check_session, check_type
+from reenact.actors.feed.handlers import Handler, check_handler, check_session, check_type
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
 from reenact.client.subscription import RemoteSubscription, check_cursor

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Self
 
-from reenact.actors.bus import Handler, handle, handled
+from reenact.actors.feed.handlers import Handler, handle, handled
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
 from reenact.client.listening import Joining, Listening

@@ -1,0 +1,166 @@
+"""The line: what is published of all topics and of none, in one order, for handlers and for listeners to everything.
+
+A publication is appended on the thread that publishes it; whoever follows stands at a node and goes on to the next, on
+a thread or an event loop of its own. What all have passed is garbage. Handlers are given everything, however late they
+are. Listeners, which may be clients that read nothing, are pushed on when they lag too far behind.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
+
+from reenact.actors.feed.topic import Chunk
+from reenact.actors.feed.waking import Waiter, Waiting, Waker
+from reenact.actors.journal.api import Publication, Segment
+
+MOST_EVENTS: Final = 8192
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""What is kept at the most for listeners that lag."""
+
+
+class Node:
+    """One publication of the line, and the next. Events are numbered from 0 since the line began."""
+
+    __slots__ = ("begin", "chunk", "end", "next", "size")
+
+    def __init__(self, chunk: Chunk, begin: int, size: int) -> None:
+        self.chunk = chunk
+        self.begin = begin
+        self.end = begin + len(chunk.types)
+        self.size = size
+        """About how many bytes the line has had up to its end, as far as somebody listened."""
+        self.next: Node | None = None
+
+
+class Hears(Protocol):
+    """Who listens to everything."""
+
+    place: Node
+    """The last publication that it was given, or has missed."""
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The events that it wants."""
+        ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it has missed something that has to come first."""
+        ...
+
+    def misses(self, chunk: Chunk) -> None:
+        """Take note that this will not be given. Called on the thread that writes, under a lock."""
+        ...
+
+
+class Line:
+    """Publications in one order, as far as somebody wants them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        """For what is appended, and for who follows."""
+        self.closed = False
+        self.tail = Node(Chunk(Publication(None, None, Segment({}, ())), str), 0, 0)
+        self.handled: frozenset[str] = frozenset()
+        """The types of events that handlers want."""
+        self.reached = 0
+        """Up to which event handlers have had all."""
+        self._heard: frozenset[str] = frozenset()
+        self._listeners: tuple[Hears, ...] = ()
+        self._look_events = self._look_size = math.inf
+        self._waiting = Waiting()
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """How many events are kept for listeners, and how many bytes they take, about."""
+        places = [listener.place for listener in self._listeners]
+        return (
+            self.tail.end - min((place.end for place in places), default=self.tail.end),
+            self.tail.size - min((place.size for place in places), default=self.tail.size),
+        )
+
+    def wants(self, publication: Publication) -> bool:
+        """Return whether anybody who follows wants it, or may: a handler can ask for what comes behind its event."""
+        if self.handled and self.reached < self.tail.end:
+            return True
+        wanted = self.handled or self._heard
+        if not wanted:
+            return False
+        types = [entry.type for entry in publication.segment.entries]
+        return not (self.handled.isdisjoint(types) and self._heard.isdisjoint(types))
+
+    def append(self, chunk: Chunk) -> Iterable[tuple[Waker, Collection[Waiter]]]:
+        """Add a publication; return who is to be woken."""
+        with self.lock:
+            if self.closed:
+                return ()
+            tail = self.tail
+            node = Node(chunk, tail.end, tail.size + chunk.size if self._listeners else tail.size)
+            tail.next = self.tail = node
+            if node.end > self._look_events or node.size > self._look_size:
+                self._push_on()
+            return self._waiting.take()
+
+    def join(self, listener: Hears) -> None:
+        """Let the listener have what is published from now on."""
+        with self.lock:
+            listener.place = self.tail
+            self._listen((*self._listeners, listener))
+
+    def part(self, listener: Hears) -> None:
+        """Let it have nothing more. Idempotent."""
+        with self.lock:
+            listener.place = self.tail
+            self._listen(tuple(other for other in self._listeners if other is not listener))
+
+    def take(self, listener: Hears) -> Chunk | None:
+        """Return the next publication, which the listener has had then; None if there is none, or it is behind."""
+        with self.lock:
+            following = listener.place.next
+            if following is None or listener.is_behind:
+                return None
+            listener.place = following
+            return following.chunk
+
+    def wait(self, waker: Waker, waiter: Waiter, place: Node) -> bool:
+        """Have the waiter called when something comes behind the place; False if something has, or nothing will."""
+        with self.lock:
+            if place.next is not None or self.closed:
+                return False
+            self._waiting.add(waker, waiter)
+            return True
+
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        """Do not call the waiter any more."""
+        with self.lock:
+            self._waiting.discard(waker, waiter)
+
+    def close(self) -> Iterable[tuple[Waker, Collection[Waiter]]]:
+        """Let nothing more come; return who is to be woken."""
+        with self.lock:
+            self.closed = True
+            return self._waiting.take()
+
+    def _listen(self, listeners: tuple[Hears, ...]) -> None:
+        self._listeners = listeners
+        self._heard = frozenset[str]().union(*(listener.types for listener in listeners))
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Look at the listeners when the first of them may be too far behind."""
+        self._look_events = min((listener.place.end for listener in self._listeners), default=math.inf) + MOST_EVENTS
+        self._look_size = min((listener.place.size for listener in self._listeners), default=math.inf) + MOST_BYTES
+
+    def _push_on(self) -> None:
+        tail = self.tail
+        for listener in self._listeners:
+            while tail.end - listener.place.end > MOST_EVENTS or tail.size - listener.place.size > MOST_BYTES:
+                missed = listener.place.next
+                if missed is None or missed is tail:
+                    break
+                listener.misses(missed.chunk)
+                listener.place = missed
+        self._look_again()
