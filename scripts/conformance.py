@@ -1,4 +1,4 @@
-"""Run pykka's own tests with pooled actors in the place of its threading actors: `make conformance`.
+"""Run pykka's own tests with our actors in the place of its threading actors: `make conformance`.
 
 The tests come from pykka's source distribution, in the version that constraints.txt names, and go with the temporary
 directory that they are unpacked in. The exit code is 0 if all pass but for the known differences, 1 if anything else
@@ -23,7 +23,7 @@ from typing import Final
 import pykka
 import pytest
 
-from reenact.actors.kernel import PooledActor, PooledFuture
+from reenact.actors.kernel import EventLoopActor, PooledActor, PooledFuture
 from reenact.actors.kernel.pool import default_pool
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -38,21 +38,22 @@ LONGEST: Final = 120
 REPORT: Final = "REENACT_CONFORMANCE_REPORT"
 """The environment variable that tells the plugin where to write the outcomes."""
 
+KIND: Final = "REENACT_CONFORMANCE_ACTOR"
+"""The environment variable that tells the plugin which of `ACTORS` stands in the place of pykka's."""
+
+ACTORS: Final[Mapping[str, type[PooledActor]]] = {"pooled": PooledActor, "event loop": EventLoopActor}
+
 # What pykka's tests need and the virtual environment does not have.
 MOCKER: Final = "pytest-mock==3.17.0 --hash=sha256:1b82aa4b37137248bd687055e109723debeb07b489de1565297dc9589c5f2d6b"
 
-_REGISTRY: Final = (
-    "a pooled actor is in the directory of its system and not in pykka's registry, which is one long list"
-)
-_ALONE: Final = "what is no Exception stops the pooled actor that raised it, and no other"
-_THREAD: Final = "a pooled actor has no thread of its own that could bear its name or be a daemon"
+_THREAD: Final = "our actors have no thread of their own that could bear a name or be a daemon"
 
 KNOWN: Final[Mapping[str, str]] = {
     "tests/test_threading_actor.py::test_actor_thread_is_named_after_pykka_actor_class": _THREAD,
     "tests/test_threading_actor.py::test_actor_thread_is_not_daemonic_by_default": _THREAD,
     "tests/test_threading_actor.py::test_actor_thread_is_daemonic_if_use_daemon_thread_flag_is_set": _THREAD,
 }
-"""The tests that do not pass, and why that is meant. One that passes has no place here."""
+"""The tests that do not pass, with either kind of actor, and why that is meant. One that passes has no place here."""
 
 
 class ConformanceError(Exception):
@@ -83,16 +84,20 @@ def main() -> int:
         version = pinned((ROOT / "constraints.txt").read_text())
         with tempfile.TemporaryDirectory(prefix="reenact-conformance-") as directory:
             suite, plugins = fetch(version, Path(directory))
-            outcomes = run(suite, plugins, "pytest_mock")
+            outcomes = {kind: run(suite, plugins, "pytest_mock", kind=kind) for kind in ACTORS}
     except NotToBeHadError as error:
         print(f"conformance: nothing was run: {error}", file=sys.stderr)
         return NOT_TO_BE_HAD
     except ConformanceError as error:
         print(f"conformance: {error}", file=sys.stderr)
         return UNEXPECTED
-    findings = unexpected(outcomes, KNOWN)
-    print(summary(version, outcomes, KNOWN, findings))
-    return UNEXPECTED if findings else PASSED
+    exit_code = PASSED
+    for kind, of_kind in outcomes.items():
+        findings = unexpected(of_kind, KNOWN)
+        print(summary(f"{version} with {kind} actors", of_kind, KNOWN, findings))
+        if findings:
+            exit_code = UNEXPECTED
+    return exit_code
 
 
 def pinned(constraints: str) -> str:
@@ -126,7 +131,7 @@ def summary(version: str, outcomes: Mapping[str, Outcome], known: Mapping[str, s
     """Return what is to be told of a run."""
     passed = sum(outcome.result == "passed" for outcome in outcomes.values())
     differing = {test: why for test, why in known.items() if test in outcomes and outcomes[test].result == "failed"}
-    tests = f"{len(outcomes)} tests of pykka {version} with pooled actors"
+    tests = f"{len(outcomes)} tests of pykka {version}"
     counted = f"{passed} passed, {len(outcomes) - passed} did not, of which {len(differing)} are known differences"
     lines = [f"conformance: {tests}: {counted}"]
     for reason in dict.fromkeys(differing.values()):
@@ -173,7 +178,7 @@ def _pip(work: Path, requirement: str, *command: str) -> None:
         raise NotToBeHadError(f"{name} cannot be had from the package index\n{done.stderr}".rstrip())
 
 
-def run(suite: Path, plugins: Path, *names: str) -> dict[str, Outcome]:
+def run(suite: Path, plugins: Path, *names: str, kind: str = "pooled") -> dict[str, Outcome]:
     """Run the folder `tests` of an unpacked source distribution, and return how each of its tests ended."""
     report = suite / "outcomes.json"
     importable = [str(Path(__file__).parent), str(plugins), os.environ.get("PYTHONPATH", "")]
@@ -181,6 +186,7 @@ def run(suite: Path, plugins: Path, *names: str) -> dict[str, Outcome]:
         REPORT: str(report),
         "PYTHONDONTWRITEBYTECODE": "1",  # nothing is left beside this module
         "PYTHONPATH": os.pathsep.join(part for part in importable if part),
+        KIND: kind,
         "PYTEST_ADDOPTS": "",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
@@ -211,7 +217,7 @@ class Witness:
 
     def pytest_collection_finish(self) -> None:
         """See to it that the exchange has taken place."""
-        if vars(sys.modules["tests.conftest"]).get("ThreadingActor") is not PooledActor:
+        if vars(sys.modules["tests.conftest"]).get("ThreadingActor") is not ACTORS[os.environ[KIND]]:
             raise pytest.UsageError("the suite does not take its actors from where we have put ours")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -232,7 +238,7 @@ class Witness:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Put our actor and our future where pykka's are, before a module of the suite takes them from there."""
-    for name, ours in {"ThreadingActor": PooledActor, "ThreadingFuture": PooledFuture}.items():
+    for name, ours in {"ThreadingActor": ACTORS[os.environ[KIND]], "ThreadingFuture": PooledFuture}.items():
         setattr(pykka, name, ours)
     early_config.pluginmanager.register(Witness(Path(os.environ[REPORT])))
 

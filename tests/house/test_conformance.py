@@ -31,7 +31,7 @@ def test_a_run_is_as_expected_if_all_pass_but_the_known_differences() -> None:
 
     assert findings == []
     assert conformance.summary("1.0", GOOD | DIFFERS, KNOWN, findings).splitlines() == [
-        "conformance: 2 tests of pykka 1.0 with pooled actors: 1 passed, 1 did not, of which 1 are known differences",
+        "conformance: 2 tests of pykka 1.0: 1 passed, 1 did not, of which 1 are known differences",
         "",
         "known: there is no thread",
         "  tests/test_a.py::test_threads",
@@ -83,10 +83,13 @@ def test_the_suite_of_another_pykka_than_the_installed_one_is_not_run(constraint
         conformance.pinned(constraints)
 
 
-def test_each_test_of_a_suite_is_run_with_pooled_actors_and_its_outcome_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "module"), [("pooled", "pooled"), ("event loop", "loop_actor")])
+def test_each_test_of_a_suite_is_run_with_our_actors_and_its_outcome_told(
+    tmp_path: Path, kind: str, module: str
+) -> None:
     a_suite(
         tmp_path,
-        """
+        f"""
         import pytest
 
         class Doubler(ThreadingActor):
@@ -99,7 +102,7 @@ def test_each_test_of_a_suite_is_run_with_pooled_actors_and_its_outcome_told(tmp
             assert future.get() == 42
             assert type(future) is ThreadingFuture
             assert [kind.__module__ for kind in (ThreadingActor, ThreadingFuture)] == [
-                "reenact.actors.kernel.pooled", "reenact.actors.kernel.future"
+                "reenact.actors.kernel.{module}", "reenact.actors.kernel.future"
             ]
 
         def test_leaves_an_actor_behind():
@@ -122,7 +125,7 @@ def test_each_test_of_a_suite_is_run_with_pooled_actors_and_its_outcome_told(tmp
         """,
     )
 
-    outcomes = conformance.run(tmp_path, tmp_path)
+    outcomes = conformance.run(tmp_path, tmp_path, kind=kind)
 
     assert {test.removeprefix("tests/test_it.py::"): outcome.result for test, outcome in outcomes.items()} == {
         "test_asks": "passed",
