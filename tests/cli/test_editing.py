@@ -347,7 +347,7 @@ def test_a_huge_paste_is_taken_at_once_and_the_editor_stays_usable(chat: Chat, o
 
     asked = office.api.requests[-1].body["messages"][-1]["content"][-1]["text"]
     assert asked == f"{text} and more"
-    assert taken < 10, "it takes less than one second where nothing else runs"
+    assert taken < 40, "it takes less than one second where nothing else runs"
 
 
 @pytest.mark.parametrize("colours", [{"NO_COLOR": "1"}, {"NO_COLOR": "", "PROMPT_TOOLKIT_COLOR_DEPTH": "DEPTH_1_BIT"}])

@@ -448,7 +448,7 @@ def test_a_connecting_that_is_cancelled_ends_at_once(mute: Callable[[bytes | Non
 
     asyncio.run(change_ones_mind())
 
-    wait_until(lambda: not is_running(), timeout=5)
+    wait_until(lambda: not is_running())
 
 
 def test_closing_says_goodbye_and_leaves_nothing(talk: Talk) -> None:

@@ -436,7 +436,7 @@ def test_a_server_that_is_closing_is_asked_again_when_it_is_back(
 
 
 def test_without_an_answer_in_time_a_handler_does_not_join(talk: Talk) -> None:
-    runtime, line = talk(timeout=0.05)
+    runtime, line = talk(timeout=0.5)
     ears = Ears()
 
     with pytest.raises(RequestTimeoutError, match="did not answer within"):

@@ -52,14 +52,18 @@ def test_a_subscription_says_what_it_wants_and_begins_where_the_server_says(talk
         beyond.call(lambda: runtime.events.subscribe("s", "bob", after=3)),
         beyond.call(lambda: runtime.events.stream("s")),
     ]
-    asked = {one["client_id"]: one for one in (line.subscribed(7 if i else 5) for i, _ in enumerate(calls))}
+    asked: dict[str | None, tuple[str, int | None]] = {}
+    for _ in calls:
+        frame = line.hear("subscribe")
+        asked[frame["client_id"]] = (frame["topic"], frame["after"])
+        line.say("subscribed", id=frame["id"], after=5 if frame["after"] is None else frame["after"])
 
-    assert {name: (one["topic"], one["after"]) for name, one in asked.items()} == {
+    assert asked == {
         "ann": ("s", None),
         "bob": ("s", 3),
         None: ("s", 0),
     }
-    assert {call.result().client_id for call in calls} == {"ann", "bob", None}
+    assert {(call.result().client_id, call.result().cursor) for call in calls} == {("ann", 5), ("bob", 3), (None, 0)}
 
 
 def test_events_are_handed_out_in_order_and_the_cursor_goes_with_them(follow: Follow) -> None:
@@ -211,7 +215,7 @@ def test_what_is_refused_after_a_break_ends_it(follow: Follow, scripted: Scripte
 def test_a_server_that_does_not_answer_in_time_is_no_longer_asked(
     talk: Talk, scripted: Scripted, beyond: Beyond
 ) -> None:
-    runtime, line = talk(timeout=0.05)
+    runtime, line = talk(timeout=0.5)
 
     with pytest.raises(RequestTimeoutError, match="did not answer within"):
         runtime.events.subscribe("s", "me")

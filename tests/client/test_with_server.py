@@ -336,7 +336,7 @@ def _when(type_: str, happened: asyncio.Event) -> Callable[[Envelope], None]:
 
 def test_asyncio_is_not_held_up_by_a_server_that_is_gone(server: Server, local: Runtime) -> None:
     async def ask() -> None:
-        async with AsyncRuntime.connect(server.url, token=TOKEN, timeout=0.1) as runtime:
+        async with AsyncRuntime.connect(server.url, token=TOKEN, timeout=0.5) as runtime:
             server.stop()
             listener = runtime.events.on("text_delta", print)
             for waiting in (listener, runtime.events.stream("s"), runtime.containers.list()):

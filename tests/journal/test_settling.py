@@ -191,7 +191,7 @@ def test_many_threads_that_write_in_each_others_place_lose_nothing(journal: Stor
     for thread in threads:
         thread.join(30)
 
-    told = [outcomes.get(timeout=1) for _ in range(8 * 50)]
+    told = [outcomes.get(timeout=30) for _ in range(8 * 50)]
     assert sorted(outcome.position for outcome in told if isinstance(outcome, Committed)) == list(range(1, 401))
     for number in range(8):
         assert [recorded.version for recorded in journal.read(f"s{number}")] == list(range(1, 51))

@@ -18,7 +18,7 @@ from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Ev
 from tests.kernel.memory import MemoryJournal
 
 IDS = ("a", "b", "c")
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds after which what should have happened has not."""
 
 

@@ -87,7 +87,7 @@ def test_new_tables_take_the_place_of_those_that_are_read(opened: Opened, path: 
     assert current(path) == path.with_name("read.db.2")
     assert not path.exists()
     assert words_of(opened.model.messages("a")) == numbered(30)
-    opened.runner.wait_for(world.say("a", "word 30"), timeout=5)
+    opened.runner.wait_for(world.say("a", "word 30"), timeout=60)
     assert words_of(opened.model.messages("a")) == numbered(31)
 
 

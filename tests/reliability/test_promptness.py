@@ -12,7 +12,7 @@ def test_no_frame_waits_for_the_one_before_to_be_confirmed(agent: str, server: S
     waited: list[float] = []
 
     with Wire(server.url) as wire:
-        for number in range(10):
+        for number in range(30):
             wire.subscribe("s", after=0, name=f"{number}")
             begun = time.monotonic()
             wire.read("session_created", name=f"{number}")

@@ -275,7 +275,7 @@ def test_there_are_only_so_many_subscriptions(serve: Serve, session_id: str) -> 
 
 
 def test_who_sends_too_fast_is_read_no_faster_than_that(serve: Serve) -> None:
-    server = serve(rate=100, burst=10)
+    server = serve(rate=20, burst=10)
     with greeted(server) as talk, greeted(server) as other:
         begun = time.monotonic()
         for number in range(49):
@@ -286,17 +286,17 @@ def test_who_sends_too_fast_is_read_no_faster_than_that(serve: Serve) -> None:
         took = time.monotonic() - begun
 
     assert len(answered) == 49
-    assert took >= 0.39, "49 frames and a hello, 10 of them at once, the others at 100 a second"
-    assert unharmed < 0.35
+    assert took >= 1.95, "49 frames and a hello, 10 of them at once, the others at 20 a second"
+    assert unharmed < 1.9
 
 
 def test_who_is_not_read_from_is_not_taken_for_gone(serve: Serve) -> None:
-    server = serve(rate=50, burst=1, ping_interval=0.1)
+    server = serve(rate=50, burst=1, ping_interval=0.4)
     with greeted(server) as talk:
-        for number in range(30):  # 0.6 s; the answers to pings stand behind them
+        for number in range(100):  # 2 s; the answers to pings stand behind them
             talk.say("request", id=f"r{number}", request="container_list_request")
 
-        assert {talk.hear("response")["id"] for _ in range(30)} == {f"r{number}" for number in range(30)}
+        assert {talk.hear("response")["id"] for _ in range(100)} == {f"r{number}" for number in range(100)}
 
 
 @pytest.mark.parametrize(
@@ -339,14 +339,14 @@ def test_pings_and_pongs_are_read_no_faster_than_the_rate_allows(serve: Serve, f
 
 
 def test_who_asks_too_often_over_http_is_told_when_to_come_again(serve: Serve) -> None:
-    server = serve(rate=0.5, burst=3)
+    server = serve(rate=0.01, burst=3)
 
     with httpx2.Client() as http:
         answers = [http.get(f"{server.url}/v1/containers") for _ in range(5)]
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert answers[-1].json()["error"]["code"] == "too_many_requests"
-    assert answers[-1].headers["retry-after"] == "2"
+    assert 50 < int(answers[-1].headers["retry-after"]) <= 100
     assert httpx2.get(f"{server.url}/health").status_code == 200
 
 

@@ -18,7 +18,8 @@ from tests.server.talk import PATIENCE, greeted, handshake, plain, talking
 from tests.server.test_frames import has_turned
 from tests.server.test_stalled import flood, flooded, stalled
 
-LONGEST = 2.0
+LONGEST = 4.5
+"""Seconds that a server may take to stop: less than it waits for whatever is stuck."""
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def test_a_program_that_ends_its_process_is_not_taken_for_one_that_was_killed(cr
 
 def test_a_program_that_does_not_end_in_time_is_ended(crashes: CrashTest) -> None:
     with pytest.raises(AssertionError, match=r"has not ended in time, having said \[\[(\d+)\]\]") as late:
-        crashes.run(crash_programs.wait, timeout=0.5)
+        crashes.run(crash_programs.wait, timeout=2)
 
     _must_be_gone(int(str(late.value).rpartition("[")[2].rstrip("]")))
     assert not crashes.run(crash_programs.nothing).killed

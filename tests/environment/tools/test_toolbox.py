@@ -28,7 +28,7 @@ from reenact.domain.tools import ToolSpec
 T = TypeVar("T")
 SOON = 0.05
 """Seconds that a tool is given which takes longer."""
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -253,7 +253,7 @@ def test_who_asks_for_the_cursor_and_waits_is_answered(opened: Opening) -> None:
 
 def test_who_asks_without_end_and_never_reads_the_answers_fills_nothing(opened: Opening) -> None:
     terminal = opened(*shell("stty raw -echo; exec yes \"$(printf '\\033[6n')\""), max_output=1000)
-    wait_until(lambda: terminal.dropped > 200_000, timeout=30, what="many questions")
+    wait_until(lambda: terminal.dropped > 200_000, timeout=60, what="many questions")
 
     terminal.dispose()
 
@@ -262,7 +262,7 @@ def test_who_asks_without_end_and_never_reads_the_answers_fills_nothing(opened: 
 
 def test_to_write_to_a_program_that_never_reads_does_not_hang(opened: Opening) -> None:
     terminal = opened(*shell("stty raw -echo; echo ready; exec sleep 1000"), timeout=SOON)
-    terminal.wait_for("ready", 20)
+    terminal.wait_for("ready", 60)
 
     with pytest.raises(WaitTimeoutError, match=r"to read: \d+ of 1000000 bytes went") as caught:
         terminal.write(b"x" * 1_000_000)

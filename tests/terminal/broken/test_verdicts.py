@@ -137,7 +137,7 @@ BROKEN: Final = {
         "failed",
         Kind.TIMEOUT,
         r"\d+ of 500000 bytes went",
-        timeout=1.0,
+        timeout=3.0,
     ),
     "ends before its prompt": Broken(
         shell("echo 'no configuration'; exit 3"),

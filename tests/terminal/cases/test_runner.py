@@ -95,9 +95,7 @@ def test_a_test_passes_if_its_script_does_and_the_program_ends_as_expected() -> 
         (case("x", "read a", timeout=0.2, expected_exit_code=0), "step 1, waitForExit: the 0.2 s that all may take"),
         (case("x", "read a", [{"delay": 60}], timeout=0.1), "step 1, delay 60: the 0.1 s that all may take are over"),
         (
-            case(
-                "x", "stty raw; printf ready; exec sleep 60", [{"wait": "ready"}, {"send": "x" * 100_000}], timeout=0.3
-            ),
+            case("x", "stty raw; printf ready; exec sleep 60", [{"wait": "ready"}, {"send": "x" * 100_000}], timeout=2),
             "step 2, send 'xxx",
         ),
     ],
@@ -271,7 +269,7 @@ def test_the_configuration_gives_command_environment_size_and_time() -> None:
         cli_command="/bin/sh -c 'stty size; echo \"$A $B $0\"; read line'",
         default_env={"A": "a", "B": "b"},
         default_terminal_size=TerminalSize(50, 7),
-        global_timeout=0.3,
+        global_timeout=2.0,
     )
     one = TerminalTestCase(
         name="x", script=script_of([{"wait": "!"}]), cli_args=("zero",), fixture=FixtureOptions(env={"B": "bb"})
@@ -280,7 +278,7 @@ def test_the_configuration_gives_command_environment_size_and_time() -> None:
     result = result_of(one, config)
 
     assert result.output == "7 50\r\na bb zero\r\n"
-    assert (result.error or "").startswith("step 1, wait '!': the 0.3 s that all may take are over: ")
+    assert (result.error or "").startswith("step 1, wait '!': the 2 s that all may take are over: ")
 
 
 def test_requirement_10_3_what_a_failing_program_showed_is_kept_with_a_recording_and_a_picture(tmp_path: Path) -> None:
@@ -366,7 +364,7 @@ def test_an_interrupt_ends_every_program_and_removes_every_fixture_before_it_goe
             progress=interrupt,
         )
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30
     assert [_is_there(int(pid)) for pid in pids.read_text().split()] == [False] * 3
     assert not (tmp_path / "begun").exists()
     assert left_behind() == []

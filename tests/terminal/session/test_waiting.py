@@ -22,7 +22,7 @@ from reenact.testing import wait_until
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_SLEEP, READY, Blind, exists, is_alive, shell
 
-SLACK = 5.0
+SLACK = 20.0
 """Seconds by which a wait may be late on a busy machine."""
 CHATTY = shell("echo ready; while :; do echo tick; sleep 0.01; done")
 WAITS: dict[str, Callable[[TerminalEmulator, float], object]] = {
