@@ -48,7 +48,7 @@ from reenact.domain.session import (
     SessionInfo,
     Stop,
 )
-from reenact.domain.session_state import for_model, kept, reading, taken_from
+from reenact.domain.session_state import SNAPSHOT_VERSION, for_model, kept, reading, taken_from
 from reenact.domain.turns import TOOL_USE
 
 logger = logging.getLogger("reenact.session")
@@ -134,7 +134,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     evolve = staticmethod(rules.evolve)
     origin = staticmethod(_origin)
     snapshot_every = 500
-    snapshot_type = bytes
+    snapshot_version = SNAPSHOT_VERSION
+    snapshot_type = msgspec.Raw
     to_snapshot = staticmethod(kept)
     from_snapshot = staticmethod(taken_from)
 

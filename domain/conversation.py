@@ -27,7 +27,7 @@ class Conversation(Sequence[Said]):
     @classmethod
     def unread(cls, length: int, read: Read | None = None) -> Conversation:
         """Return a conversation of so many messages, which are read when one of them is asked for, if they can be."""
-        conversation = cls.__new__(cls)
+        conversation = cls()
         conversation._share(_Beginning(length, read) if length else None, [], length)
         return conversation
 

@@ -39,6 +39,9 @@ from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.messages import Block, Said, ToolUseBlock
 
+SNAPSHOT_VERSION: Final = 1
+"""To be raised when what a snapshot keeps has another form, or means something else: earlier ones are skipped then."""
+
 REFUSAL: Final = "refusal"
 """The stop reason of an answer that the API refused to give, or to finish."""
 
@@ -201,14 +204,14 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
             return _in_round(session, event)
 
 
-def kept(session: Session) -> bytes:
+def kept(state: Session) -> msgspec.Raw:
     """Return what a snapshot keeps of the session: all but the messages, which stand in the log."""
-    return _pack(session)
+    return msgspec.Raw(_pack(state))
 
 
-def taken_from(snapshot: bytes) -> Session:
+def taken_from(stored: msgspec.Raw | bytes) -> Session:
     """Return the session of which this was kept; its conversation is unread, and nobody has said where it is read."""
-    return _unpack(snapshot)
+    return _unpack(stored)
 
 
 def reading(session: Session, read: Read) -> Session:
@@ -218,7 +221,7 @@ def reading(session: Session, read: Read) -> Session:
 
 def _unread(_type: type, length: object) -> Conversation:
     if not isinstance(length, int):
-        raise ValueError("a snapshot keeps the number of the messages")
+        raise TypeError("a snapshot keeps the number of the messages")
     return Conversation.unread(length)
 
 

@@ -24,6 +24,7 @@ from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.environment.outgoing import api_blocks
 from reenact.actors.environment.retry import Fault, backoff
 from reenact.actors.environment.wire import Json
+from reenact.domain.conversation import Conversation
 from reenact.domain.errors import LLMError
 from reenact.domain.messages import Said
 
@@ -77,6 +78,7 @@ class ClaudeDriver:
         self._warn(question)
         self._at_work = asyncio.get_running_loop(), asyncio.current_task()
         try:
+            await _read(messages)
             await self._answer(question, message)
         except Fault as fault:
             message.break_off()
@@ -98,6 +100,7 @@ class ClaudeDriver:
             LLMError: the API did not count them.
         """
         question = Question(messages=messages, system=system, model=model, tools=tools)
+        await _read(messages)
         request = count_request(question, self._config, now=self._now())
         attempt = 0
         while True:
@@ -214,3 +217,9 @@ class ClaudeEnvironmentFactory:
     def dispose(self) -> None:
         """Close the connections. Idempotent; they are opened again if an environment still needs them."""
         self._client.dispose()
+
+
+async def _read(messages: Sequence[Said]) -> None:
+    """Have what is still in the log read beside the event loop."""
+    if isinstance(messages, Conversation) and not messages.is_read:
+        await asyncio.to_thread(list, messages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import takewhile
 from typing import Final, Protocol, TypeGuard
@@ -23,6 +23,7 @@ from reenact.domain.errors import LogUnusableError
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
+from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
 from reenact.projections.audit.heard import DeviatesError, Deviation, Stretch, Told, in_stream
 from reenact.projections.audit.history import SESSION_EVENTS, believe, stream_of
 from reenact.projections.log import Row
@@ -45,6 +46,16 @@ class Kept(Protocol):
     @property
     def version(self) -> int:
         """Of which version it is."""
+        ...
+
+    @property
+    def topic(self) -> str:
+        """Of which form it is."""
+        ...
+
+    @property
+    def state(self) -> bytes:
+        """What it keeps."""
         ...
 
 
@@ -93,18 +104,29 @@ class Conversations:
         """Yield what does not follow from the events of the stream.
 
         The feed holds what is announced of each event, in their order, from some event on, and between it what the
-        environment has said while an answer came in, which is that answer. Sessions have no snapshots and no timers.
+        environment has said while an answer came in, which is that answer. Sessions have no timers.
         """
+        kept = {snapshot.version: snapshot for snapshot in snapshots}
+        wrong: dict[int, str] = {}
+        if not stream.startswith("session/"):
+            wrong = dict.fromkeys(kept, "nothing of this kind takes snapshots")
         try:
-            self._compare(stream, events, Told(feed))
+            self._compare(stream, events, Told(feed), kept, wrong)
         except DeviatesError as error:
             yield error.deviation
-        for snapshot in snapshots:
-            yield "snapshot", snapshot.version, "nothing of this kind takes snapshots", None
+        for version, problem in wrong.items():
+            yield "snapshot", version, problem, None
         if due is not None:
             yield "timer", due, "nothing of this kind is woken", None
 
-    def _compare(self, stream: str, events: Iterator[Walked], kept: Told) -> None:
+    def _compare(
+        self,
+        stream: str,
+        events: Iterator[Walked],
+        kept: Told,
+        snapshots: Mapping[int, Kept],
+        wrong: dict[int, str],
+    ) -> None:
         category, _, name = stream.partition("/")
         kinds = _KINDS.get(category, frozenset())
         state = Session()
@@ -133,6 +155,10 @@ class Conversations:
             self._hold(kept, state, row)
             is_open = isinstance(event, _BEGIN) or (is_open and isinstance(event, _GO_ON))
             state = after
+            if row.version in snapshots:
+                problem = _problem_of(snapshots[row.version], state)
+                if problem is not None:
+                    wrong[row.version] = problem
         if is_open:
             kept.pass_by(state, 0, None)
         kept.must_end()
@@ -182,3 +208,16 @@ class Conversations:
 
 def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
     return type(event) in SESSION_EVENTS
+
+
+def _problem_of(snapshot: Kept, session: Session) -> str | None:
+    category, _, version = snapshot.topic.rpartition(":")
+    if category != "session" or version not in map(str, range(1, SNAPSHOT_VERSION + 1)):
+        return f"it is of the unknown form {snapshot.topic!r:.100}"
+    if version != str(SNAPSHOT_VERSION):
+        return None  # nobody reads it any more
+    try:
+        taken = taken_from(snapshot.state)
+    except ValueError:
+        return "it cannot be decoded"
+    return None if taken == session else f"it says {taken!r:.500}, the events say {session!r:.500}"

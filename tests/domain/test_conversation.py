@@ -63,3 +63,58 @@ def test_there_is_nothing_beyond_its_ends(index: int) -> None:
 
     with pytest.raises(IndexError):
         parent[index]
+
+
+class Log:
+    """What was said, and how often it was read."""
+
+    def __init__(self, *texts: str) -> None:
+        self.said = [say(text) for text in texts]
+        self.reads = 0
+
+    def read(self) -> list[Said]:
+        self.reads += 1
+        return self.said
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.slices(10))
+def test_what_is_read_late_is_what_was_said(before: int, after: int, part: slice) -> None:
+    log = Log(*map(str, range(before + after)))
+    conversation = Conversation.unread(before, log.read)
+    for said in log.said[before:]:
+        conversation = conversation.plus(said)
+
+    assert conversation[part] == log.said[part]
+    assert list(conversation) == log.said
+    assert [conversation[place] for place in range(-len(log.said), len(log.said))] == log.said * 2
+    assert conversation == Conversation(log.said)
+    assert log.reads == (before > 0)
+
+
+def test_the_beginning_is_not_read_for_the_end() -> None:
+    log = Log("a", "b", "c")
+
+    conversation = Conversation.unread(2, log.read).plus(log.said[2]).plus(say("d"))
+
+    assert (conversation[-1], conversation[2:], conversation[-2:0]) == (say("d"), [log.said[2], say("d")], [])
+    assert (len(conversation), conversation.is_read, log.reads) == (4, False, 0)
+
+
+def test_the_beginning_is_read_once_for_all_that_grow_out_of_it() -> None:
+    log = Log("a")
+    parent = Conversation.unread(1, log.read)
+    children = [parent.plus(say(text)) for text in "bc"]
+
+    assert [[said.text for said in child] for child in children] == [["a", "b"], ["a", "c"]]
+    assert (log.reads, parent.is_read) == (1, True)
+
+
+def test_a_conversation_that_cannot_be_read_equals_what_is_as_long_and_ends_alike() -> None:
+    unread = Conversation.unread(1).plus(say("b"))
+
+    assert unread == Conversation([say("a"), say("b")])
+    assert unread != Conversation([say("a"), say("c")])
+    assert unread != Conversation([say("b")])
+    assert repr(unread) == f"Conversation(1 before, [{say('b')!r}])"
+    with pytest.raises(LookupError, match="where"):
+        list(unread)

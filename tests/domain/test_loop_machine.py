@@ -65,7 +65,7 @@ from reenact.domain.session import (
     decide,
     evolve,
 )
-from reenact.domain.session_state import for_model
+from reenact.domain.session_state import for_model, kept, reading, taken_from
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REPEATED
 from tests.domain import history as naive
 from tests.domain.examples import HELLO, replay
@@ -579,6 +579,7 @@ class LoopMachine(RuleBasedStateMachine):
             return
         self._checked = len(self.facts)
         self.the_history_alone_gives_the_state()
+        self.a_snapshot_keeps_the_state()
         self.what_is_heard_keeps_the_order_that_was_promised()
         self.something_always_goes_on()
         self.every_call_is_answered_once_and_in_order()
@@ -591,6 +592,9 @@ class LoopMachine(RuleBasedStateMachine):
 
     def the_history_alone_gives_the_state(self) -> None:
         assert replay(fact.event for fact in self.facts) == self.session
+
+    def a_snapshot_keeps_the_state(self) -> None:
+        assert reading(taken_from(kept(self.session)), lambda: self.session.conversation) == self.session
 
     def what_is_heard_keeps_the_order_that_was_promised(self) -> None:
         grammar = self.grammar.read(self.heard)

@@ -34,6 +34,7 @@ from reenact.domain.session import (
     decide,
     evolve,
 )
+from reenact.domain.session_state import kept, reading, taken_from
 from tests.domain.examples import HELLO, replay
 from tests.domain.grammar import Grammar, Heard
 from tests.domain.retraced import Step, check_retraced
@@ -231,6 +232,10 @@ class SessionMachine(RuleBasedStateMachine):
     @invariant()
     def the_history_alone_gives_the_state(self) -> None:
         assert replay(self.history) == self.session
+
+    @invariant()
+    def a_snapshot_keeps_the_state(self) -> None:
+        assert reading(taken_from(kept(self.session)), lambda: self.session.conversation) == self.session
 
     @invariant()
     def the_state_is_what_was_asked_for(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from reenact.actors.environment.claude import (
 )
 from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.actors.kernel.event_loop import EventLoopThread
+from reenact.domain import conversation
 from reenact.domain.answer import Complete
 from reenact.domain.errors import ConfigurationError, LLMError
 from reenact.domain.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
@@ -107,6 +109,20 @@ def test_what_was_asked_for_and_what_was_configured_arrive(api: FakeMessagesAPI)
     assert first.headers["anthropic-beta"] == "one,two"
     assert second.body["model"] == "asked"
     assert "anthropic-beta" not in second.headers
+
+
+def test_what_is_still_in_the_log_is_read_beside_the_event_loop(api: FakeMessagesAPI) -> None:
+    readers: list[threading.Thread] = []
+
+    def read() -> Sequence[Said]:
+        readers.append(threading.current_thread())
+        return HELLO
+
+    Conversation(api).ask(conversation.Conversation.unread(1, read))
+
+    assert [message["role"] for message in api.requests[0].body["messages"]] == ["user"]
+    assert len(readers) == 1
+    assert readers[0] is not threading.main_thread()
 
 
 def test_an_answer_that_comes_whole_is_reported_like_one_that_streams(api: FakeMessagesAPI) -> None:

@@ -30,12 +30,39 @@ HEAVY = (
     "unittest",
     "urllib",
 )
+ONLY_WHERE_USED = (
+    "anthropic",
+    "email",
+    "eventsourcing",
+    "http",
+    "httpx2",
+    "hypothesis",
+    "jsonschema",
+    "mcp",
+    "multiprocessing",
+    "prompt_toolkit",
+    "psycopg",
+    "pydantic",
+    "pytest",
+    "rich",
+    "sqlalchemy",
+    "uvicorn",
+    "websockets",
+)
+"""What a program loads that uses it, and no other: to open a log, answer and read takes none of it."""
+A_TURN = """
+from reenact import Image, Runtime
+from reenact.testing import MockEnvironmentFactory
+with Runtime.in_memory(environment=MockEnvironmentFactory(), default_image=Image(id="i")) as runtime:
+    assert runtime.ask("Hello").text == "Hello from mock!"
+    assert len(runtime.sessions.messages(runtime.sessions.list()[0].id)) == 2
+"""
 OURS = ("reenact.actors", "reenact.projections", "reenact.cli", "reenact.testing")
 
 
 def loaded_by(statement: str) -> set[str]:
     """Return the modules that a fresh process has loaded after the statement, beyond those that it began with."""
-    code = f"import sys; before = set(sys.modules); {statement}; print(*sys.modules.keys() - before)"
+    code = f"import sys; before = set(sys.modules)\n{statement}\nprint(*sys.modules.keys() - before)"
     run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     return set(run.stdout.split())
 
@@ -65,7 +92,11 @@ def test_the_name_of_the_projections_loads_no_database() -> None:
 
 
 def test_a_heavy_module_would_be_noticed() -> None:
-    assert within(loaded_by("from reenact import Runtime"), ("sqlalchemy", "reenact.projections")) != []
+    assert within(loaded_by("from reenact.projections import Projection"), ("sqlalchemy",)) != []
+
+
+def test_a_turn_loads_nothing_that_it_does_not_use() -> None:
+    assert within(loaded_by(A_TURN), ONLY_WHERE_USED) == []
 
 
 def test_every_name_that_is_loaded_later_is_public() -> None:

@@ -1,0 +1,40 @@
+"""What a snapshot keeps of a session."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec import inspect
+
+from reenact.actors.session import SessionActor
+from reenact.domain.conversation import Conversation
+from reenact.domain.messages import Said, TextBlock
+from reenact.domain.session_state import Session, kept
+
+
+def test_it_is_as_short_however_long_the_conversation_is() -> None:
+    said = Said("user", (TextBlock("A long story. " * 1000),))
+
+    assert len(bytes(kept(Session(conversation=Conversation([said] * 100))))) == len(bytes(kept(Session())))
+
+
+def test_its_form_does_not_change_without_a_new_version() -> None:
+    kinds: dict[str, str] = {}
+    note(inspect.type_info(Session), kinds)
+
+    digest = hashlib.sha256(repr(sorted(kinds.items())).encode()).hexdigest()[:16]
+
+    assert (SessionActor.snapshot_version, digest) == (1, "f73fc62c3afe4912")
+
+
+def note(part: object, kinds: dict[str, str]) -> None:
+    """Note the fields of all structs in a type."""
+    if isinstance(part, inspect.StructType):
+        if part.cls.__name__ not in kinds:
+            kinds[part.cls.__name__] = repr(part.cls.__annotations__)
+            note(tuple(field.type for field in part.fields), kinds)
+    elif isinstance(part, inspect.Type):
+        note(tuple(getattr(part, name) for name in part.__struct_fields__), kinds)
+    elif isinstance(part, tuple):
+        for one in part:
+            note(one, kinds)
