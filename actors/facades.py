@@ -7,7 +7,7 @@ from typing import Any
 
 from reenact.actors.doing import Deciding, Doing
 from reenact.actors.feed.consumers import check_cursor
-from reenact.actors.feed.handlers import Handler, Registration, check_handler, check_session, check_type
+from reenact.actors.feed.handlers import Handler, Registration, check_type
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
@@ -388,12 +388,12 @@ class Events:
             InvalidInputError: the handler cannot be called, or no session can have this id.
         """
         self._check()
-        return self._feed.handlers.add(check_type(type), check_handler(handler), check_session(session_id))
+        return self._feed.handlers.add(check_type(type), handler, session_id)
 
     def on_all(self, handler: Handler, *, session_id: str | None = None) -> Registration:
         """Call the handler with every event that is published from now on, as `on` does."""
         self._check()
-        return self._feed.handlers.add(None, check_handler(handler), check_session(session_id))
+        return self._feed.handlers.add(None, handler, session_id)
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False

@@ -194,19 +194,20 @@ class Runner(Generic[Tables]):
             ReadModelError: the log cannot be read, or the tables not be written.
             RuntimeClosedError: the runner is closed.
         """
-        if position <= self._projection.position:
-            return
         deadline = time.monotonic() + timeout
+        failures = self._failures
         while self._projection.position < position:
-            if not self._may_help(deadline):
-                self._press(position, deadline)
-                return
-            with self._working(deadline - time.monotonic()) as has_begun:
-                if not has_begun:
-                    raise ReadModelBehindError(position, self._projection.position)
-                moved = self._projection.position >= position or self._advance()
-            if not moved:
-                self._expect(position, deadline)
+            is_helping = self._may_help(deadline)
+            if is_helping:
+                with self._working(deadline - time.monotonic()) as has_begun:
+                    if not has_begun:
+                        raise ReadModelBehindError(position, self._projection.position)
+                    if self._projection.position >= position or self._advance():
+                        continue
+            else:
+                self._pressed = True
+                self._wake.set()
+            self._wait(position, deadline, failures, is_helping=is_helping)
 
     def catch_up(self) -> None:
         """Project everything that the log holds now; raises what `wait_for` raises, but for the time."""
@@ -290,15 +291,12 @@ class Runner(Generic[Tables]):
             return True
         return self._is_helped and deadline - time.monotonic() >= HELP
 
-    def _press(self, position: int, deadline: float) -> None:
-        """Have the thread go on, and wait until it has come to the position."""
+    def _wait(self, position: int, deadline: float, failures: int, *, is_helping: bool) -> None:
+        """Wait until there is something to help with, or until the thread has come to the position."""
         with self._news:
-            failures = self._failures
             self._expectant += 1
             try:
-                self._pressed = True
-                self._wake.set()
-                while self._projection.position < position:
+                while (self._seen if is_helping else self._projection.position) < position:
                     self._refuse_to_wait(failures)
                     remaining = deadline - time.monotonic()
                     if remaining <= 0:
@@ -345,18 +343,6 @@ class Runner(Generic[Tables]):
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise RuntimeClosedError("the runtime is closed; open it again to go on")
-
-    def _expect(self, position: int, deadline: float) -> None:
-        with self._news:
-            self._expectant += 1
-            try:
-                while self._seen < position and not self._closed:
-                    remaining = deadline - time.monotonic()
-                    if remaining <= 0:
-                        raise ReadModelBehindError(position, self._projection.position)
-                    self._news.wait(remaining)
-            finally:
-                self._expectant -= 1
 
     def _run(self) -> None:
         while self._rest():

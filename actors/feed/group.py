@@ -7,16 +7,15 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 
 from reenact.actors.feed.consumers import acknowledged, check_ack
-from reenact.actors.feed.line import Line
 from reenact.actors.feed.members import Follower, Listener, Member
 from reenact.actors.feed.place import Need, Place
-from reenact.actors.feed.replay import Pages, stream_of
-from reenact.actors.feed.waking import Waiter, Waker, Wakers
+from reenact.actors.feed.replay import stream_of
+from reenact.actors.feed.topics import Topics
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 
 P = ParamSpec("P")
@@ -39,48 +38,6 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     ended: str | None = None
 
 
-class Source(Protocol):
-    """What a group needs of the feed."""
-
-    @property
-    def line(self) -> Line:
-        """What is published of all topics."""
-        ...
-
-    @property
-    def wakers(self) -> Wakers:
-        """The wakers of event loops."""
-        ...
-
-    def place(self, session_id: str, client_id: str | None, after: int | None) -> Place:
-        """See `Feed.place`."""
-        ...
-
-    def span(self, session_id: str, after: object) -> tuple[str, tuple[int, int]]:
-        """See `Feed.span`."""
-        ...
-
-    def pages(self, name: str) -> Pages:
-        """See `Feed.pages`."""
-        ...
-
-    def apart(self, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> Future[R]:
-        """See `Feed.apart`."""
-        ...
-
-    def await_end(self, waker: Waker, waiter: Waiter) -> None:
-        """See `Feed.await_end`."""
-        ...
-
-    def forget_end(self, waker: Waker, waiter: Waiter) -> None:
-        """See `Feed.forget_end`."""
-        ...
-
-    def check_open(self) -> None:
-        """See `Feed.check_open`."""
-        ...
-
-
 class _Seat:
     """A member, and how it is at present."""
 
@@ -100,7 +57,7 @@ class Group:
     holds no events: what it has not been given is in the log, or among the newest of its topic.
     """
 
-    def __init__(self, source: Source, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, source: Topics, loop: asyncio.AbstractEventLoop) -> None:
         self._source = source
         self._waker = source.wakers.of(loop)
         self._seats: dict[str, _Seat] = {}
@@ -209,7 +166,7 @@ class Group:
     def close(self) -> None:
         """End all subscriptions; whoever takes gets nothing more. Idempotent."""
         self._closed = True
-        self._source.forget_end(self._waker, self._wake)
+        self._source.forget(self._waker, self._wake)
         for id_ in list(self._seats):
             self.remove(id_)
         self._wake()

@@ -136,10 +136,13 @@ class Handlers:
 
         Raises:
             UnknownEventTypeError: the type is not in the catalogue.
+            InvalidInputError: the handler cannot be called, or no session can have this id.
             RuntimeClosedError: the runtime is closed.
         """
         if type is not None:
             check_type(type)
+        check_handler(handler)
+        check_session(session_id)
         with self._line.lock:
             if self._line.closed:
                 msg = "the runtime is closed; nothing more will be heard"

@@ -7,13 +7,10 @@ are. Listeners, which may be clients that read nothing, are pushed on when they 
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 from reenact.actors.feed.topic import Chunk
-from reenact.actors.feed.waking import Waiter, Waiting, Waker
+from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication, Segment
 
 MOST_EVENTS: Final = 8192
@@ -56,13 +53,11 @@ class Hears(Protocol):
         ...
 
 
-class Line:
+class Line(Awaited):
     """Publications in one order, as far as somebody wants them. Thread-safe."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        """For what is appended, and for who follows."""
-        self.closed = False
+        super().__init__()
         self.tail = Node(Chunk(Publication(None, None, Segment({}, ())), str), 0, 0)
         self.handled: frozenset[str] = frozenset()
         """The types of events that handlers want."""
@@ -70,17 +65,7 @@ class Line:
         """Up to which event handlers have had all."""
         self._heard: frozenset[str] = frozenset()
         self._listeners: tuple[Hears, ...] = ()
-        self._look_events = self._look_size = math.inf
-        self._waiting = Waiting()
-
-    @property
-    def kept(self) -> tuple[int, int]:
-        """How many events are kept for listeners, and how many bytes they take, about."""
-        places = [listener.place for listener in self._listeners]
-        return (
-            self.tail.end - min((place.end for place in places), default=self.tail.end),
-            self.tail.size - min((place.size for place in places), default=self.tail.size),
-        )
+        self._turn = 0
 
     def wants(self, publication: Publication) -> bool:
         """Return whether anybody who follows wants it, or may: a handler can ask for what comes behind its event."""
@@ -92,7 +77,7 @@ class Line:
         types = [entry.type for entry in publication.segment.entries]
         return not (self.handled.isdisjoint(types) and self._heard.isdisjoint(types))
 
-    def append(self, chunk: Chunk) -> Iterable[tuple[Waker, Collection[Waiter]]]:
+    def append(self, chunk: Chunk) -> Woken:
         """Add a publication; return who is to be woken."""
         with self.lock:
             if self.closed:
@@ -100,9 +85,10 @@ class Line:
             tail = self.tail
             node = Node(chunk, tail.end, tail.size + chunk.size if self._listeners else tail.size)
             tail.next = self.tail = node
-            if node.end > self._look_events or node.size > self._look_size:
-                self._push_on()
-            return self._waiting.take()
+            if self._listeners:
+                self._turn = (self._turn + 1) % len(self._listeners)
+                self._push_on(self._listeners[self._turn])
+            return self._wake()
 
     def join(self, listener: Hears) -> None:
         """Let the listener have what is published from now on."""
@@ -130,37 +116,19 @@ class Line:
         with self.lock:
             if place.next is not None or self.closed:
                 return False
-            self._waiting.add(waker, waiter)
+            self._await(waker, waiter)
             return True
-
-    def forget(self, waker: Waker, waiter: Waiter) -> None:
-        """Do not call the waiter any more."""
-        with self.lock:
-            self._waiting.discard(waker, waiter)
-
-    def close(self) -> Iterable[tuple[Waker, Collection[Waiter]]]:
-        """Let nothing more come; return who is to be woken."""
-        with self.lock:
-            self.closed = True
-            return self._waiting.take()
 
     def _listen(self, listeners: tuple[Hears, ...]) -> None:
         self._listeners = listeners
         self._heard = frozenset[str]().union(*(listener.types for listener in listeners))
-        self._look_again()
 
-    def _look_again(self) -> None:
-        """Look at the listeners when the first of them may be too far behind."""
-        self._look_events = min((listener.place.end for listener in self._listeners), default=math.inf) + MOST_EVENTS
-        self._look_size = min((listener.place.size for listener in self._listeners), default=math.inf) + MOST_BYTES
-
-    def _push_on(self) -> None:
+    def _push_on(self, listener: Hears) -> None:
+        """Let a listener that is too far behind miss the oldest; they are looked at in turns."""
         tail = self.tail
-        for listener in self._listeners:
-            while tail.end - listener.place.end > MOST_EVENTS or tail.size - listener.place.size > MOST_BYTES:
-                missed = listener.place.next
-                if missed is None or missed is tail:
-                    break
-                listener.misses(missed.chunk)
-                listener.place = missed
-        self._look_again()
+        while tail.end - listener.place.end > MOST_EVENTS or tail.size - listener.place.size > MOST_BYTES:
+            missed = listener.place.next
+            if missed is None or missed is tail:
+                break
+            listener.misses(missed.chunk)
+            listener.place = missed

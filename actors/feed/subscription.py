@@ -7,14 +7,13 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
-from typing import Final, ParamSpec, Protocol, Self, TypeVar
+from typing import Final, ParamSpec, Self, TypeVar
 
 from reenact.actors.feed.consumers import Consumer, acknowledged, check_ack
 from reenact.actors.feed.place import Need, Place
-from reenact.actors.feed.waking import THREADS, Alarm, Waiter, Waker, Wakers
+from reenact.actors.feed.topics import Topics
+from reenact.actors.feed.waking import THREADS, Alarm, Waiter, Waker
 from reenact.actors.journal.api import Outcome
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.events import Envelope, SessionDeleted
@@ -33,19 +32,6 @@ REST: Final = 1024
 _LAST: Final = SessionDeleted.event_type
 
 
-class Means(Protocol):
-    """What a subscription needs of the feed."""
-
-    @property
-    def wakers(self) -> Wakers:
-        """The wakers of event loops."""
-        ...
-
-    def apart(self, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> Future[R]:
-        """Have one of the feed's threads do it, or raise `RuntimeClosedError`."""
-        ...
-
-
 class Subscription:
     """The events of one session, each once and in order, from behind a cursor on: those that were, then those to come.
 
@@ -57,7 +43,7 @@ class Subscription:
     more in the log when the runtime is closed, asking raises `RuntimeClosedError`.
     """
 
-    def __init__(self, place: Place, means: Means, *, auto_ack: bool = False) -> None:
+    def __init__(self, place: Place, means: Topics, *, auto_ack: bool = False) -> None:
         self.topic: Final = place.session_id
         """The session's id."""
         self.cursor = place.ahead

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import msgspec
 
 from reenact.actors.envelopes import enveloped
-from reenact.actors.feed.waking import Waiter, Waiting, Waker
+from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication
 from reenact.domain.events import Context, Envelope, SessionDeleted
 
@@ -141,24 +141,23 @@ class Budget:
             self.bytes += size
 
 
-class Topic:
+class Topic(Awaited):
     """What those who follow a topic have in common. Thread-safe.
 
     Everything up to `end` is durable. What is kept is the end of that, without holes; all else is in the log.
     """
 
     def __init__(self, name: str, budget: Budget) -> None:
+        super().__init__()
         self.name = name
         self._budget = budget
         self.end = 0
         self.known = False
         """Whether `end` has been looked up."""
-        self.closed = False
         self.newest: Chunk | None = None
         """What was published last, as far as it was heard here."""
         self.begun: int | None = None
         """The cursor in front of what was first published since it is followed; None before that."""
-        self._lock = threading.Lock()
         # Who is forgotten without a word is gone, too.
         self._followers: set[weakref.ref[Stands]] = set()
         self._chunks: list[Chunk] = []
@@ -167,7 +166,6 @@ class Topic:
         self._bytes = 0
         self._look_events = FEW_EVENTS
         self._look_bytes = FEW_BYTES
-        self._waiting = Waiting()
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -181,28 +179,28 @@ class Topic:
 
     def join(self, follower: Stands) -> None:
         """Count with the follower when deciding what to keep."""
-        with self._lock:
+        with self.lock:
             self._followers.add(weakref.ref(follower))
 
     def part(self, follower: Stands) -> None:
         """Count with it no more."""
-        with self._lock:
+        with self.lock:
             self._followers.discard(weakref.ref(follower))
 
     def prune(self) -> None:
         """Count no more with those that were forgotten without a word."""
-        with self._lock:
+        with self.lock:
             self._followers = {ref for ref in self._followers if ref() is not None}
 
     def ends_at(self, end: int) -> None:
         """Take note that the log has the topic's events up to `end`."""
-        with self._lock:
+        with self.lock:
             self.end = max(self.end, end)
             self.known = True
 
-    def append(self, chunk: Chunk) -> Iterable[tuple[Waker, Collection[Waiter]]]:
+    def append(self, chunk: Chunk) -> Woken:
         """Add what was published; return who is to be woken."""
-        with self._lock:
+        with self.lock:
             if self._chunks and chunk.first != self._chunks[-1].end + 1:  # another writer was here: the log knows
                 self._drop(len(self._chunks))
             self.newest = chunk
@@ -216,14 +214,14 @@ class Topic:
             self.end = max(self.end, chunk.end)
             if self._events > self._look_events or self._bytes > self._look_bytes or self._budget.is_spent:
                 self._trim()
-            return self._waiting.take()
+            return self._wake()
 
     def since(self, cursor: int, at_once: int) -> list[Chunk] | None:
         """Return what comes behind the cursor, beginning with the chunk that holds it: about so many events.
 
         Nothing if there is nothing yet; None if it has to be read from the log.
         """
-        with self._lock:
+        with self.lock:
             if cursor >= self.end:
                 return []
             chunks = self._chunks
@@ -236,29 +234,18 @@ class Topic:
 
     def wait(self, waker: Waker, waiter: Waiter, cursor: int) -> bool:
         """Have the waiter called when there is something behind the cursor; False if there is, or nothing will be."""
-        with self._lock:
+        with self.lock:
             is_behind = self.begun is not None if cursor == NOW else self.end > cursor
             if is_behind or self.closed:
                 return False
-            self._waiting.add(waker, waiter)
+            self._await(waker, waiter)
             return True
-
-    def forget(self, waker: Waker, waiter: Waiter) -> None:
-        """Do not call the waiter any more."""
-        with self._lock:
-            self._waiting.discard(waker, waiter)
 
     def clear(self) -> None:
         """Keep nothing: nobody follows it."""
-        with self._lock:
+        with self.lock:
             self._drop(len(self._chunks))
             self.newest = None
-
-    def close(self) -> Iterable[tuple[Waker, Collection[Waiter]]]:
-        """Let nothing more come; return who is to be woken."""
-        with self._lock:
-            self.closed = True
-            return self._waiting.take()
 
     def _trim(self) -> None:
         """Drop what all have had, and what is too much; look again when there is twice as much as is left."""

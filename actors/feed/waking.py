@@ -20,6 +20,10 @@ class Waker(Protocol):
         ...
 
 
+Woken: TypeAlias = Iterable[tuple[Waker, Collection[Waiter]]]
+"""Who is to be woken, once all that they may hear of is there."""
+
+
 class _Threads:
     """Wakes threads: their waiters may be called anywhere."""
 
@@ -95,36 +99,37 @@ class Wakers:
             return self._wakers.setdefault(loop, LoopWaker(loop))
 
 
-class Waiting:
-    """Those who wait for one thing; to be used under the lock of that thing."""
-
-    __slots__ = ("_waiters",)
+class Awaited:
+    """What others wait for: that it goes on, or is closed. Who waits is kept under its lock."""
 
     def __init__(self) -> None:
-        self._waiters: dict[Waker, set[Waiter]] = {}
+        self.lock = threading.Lock()
+        self.closed = False
+        """Whether nothing more comes."""
+        self._waiting: dict[Waker, set[Waiter]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._waiters)
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        """Do not call the waiter any more."""
+        with self.lock:
+            waiters = self._waiting.get(waker)
+            if waiters is not None:
+                waiters.discard(waiter)
+                if not waiters:
+                    del self._waiting[waker]
 
-    def add(self, waker: Waker, waiter: Waiter) -> None:
+    def finish(self) -> Woken:
+        """Let nothing more come; return who is to be woken."""
+        with self.lock:
+            self.closed = True
+            return self._wake()
+
+    def _await(self, waker: Waker, waiter: Waiter) -> None:
         """Have the waiter called next time."""
-        waiters = self._waiters.get(waker)
-        if waiters is None:
-            self._waiters[waker] = {waiter}
-        else:
-            waiters.add(waiter)
+        self._waiting.setdefault(waker, set()).add(waiter)
 
-    def discard(self, waker: Waker, waiter: Waiter) -> None:
-        """Have it not called, if it has not been."""
-        waiters = self._waiters.get(waker)
-        if waiters is not None:
-            waiters.discard(waiter)
-            if not waiters:
-                del self._waiters[waker]
-
-    def take(self) -> Iterable[tuple[Waker, Collection[Waiter]]]:
+    def _wake(self) -> Woken:
         """Return those who are to be woken; they wait no more."""
-        if not self._waiters:
+        if not self._waiting:
             return ()
-        waiters, self._waiters = self._waiters, {}
-        return waiters.items()
+        waiting, self._waiting = self._waiting, {}
+        return waiting.items()

@@ -191,7 +191,7 @@ def test_closing_wakes_who_waits_and_nobody_waits_after_it() -> None:
         calls.append("called")
 
     assert topic.wait(THREADS, waiter, 1)
-    for waker, waiters in topic.close():
+    for waker, waiters in topic.finish():
         waker.wake(waiters)
 
     assert calls == ["called"]
