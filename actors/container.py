@@ -8,6 +8,7 @@ from reenact.actors.once import remembered
 from reenact.domain import container as containers
 from reenact.domain import events as heard
 from reenact.domain import image as images
+from reenact.domain.causes import cause_of
 from reenact.domain.messages import instant
 
 
@@ -31,6 +32,10 @@ class ContainerActor(EventSourcedActor[containers.Container, containers.CreateCo
         told = heard.ContainerCreated(container_id=command.container_id, name=command.name)
         segment = Segment({"container_id": command.container_id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
+
+    def cause(self, command: containers.CreateContainer, events: tuple[containers.ContainerEvent, ...]) -> bytes:
+        """Return the command as it is stored."""
+        return cause_of(command, events)
 
     def remember(
         self,
@@ -70,6 +75,10 @@ class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.I
         told = heard.ImageRegistered(image_id=command.image_id, revision=len(after.revisions))
         segment = Segment({"image_id": command.image_id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
+
+    def cause(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> bytes:
+        """Return the command as it is stored."""
+        return cause_of(command, events)
 
     def remember(
         self,

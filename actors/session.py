@@ -20,6 +20,7 @@ from reenact.domain import events as heard_events
 from reenact.domain import session as rules
 from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.branching import waiting
+from reenact.domain.causes import cause_of
 from reenact.domain.commands import MessageSendRequest, response_to
 from reenact.domain.errors import SessionLockedError
 from reenact.domain.events import Context, Envelope, EventData
@@ -227,6 +228,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._heard = tuple(announcing.announce(before, events))
         self._recorded_at = recorded_at
         return _segments(self._heard, recorded_at), self._response(command, after, recorded_at)
+
+    def cause(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> bytes:
+        """Return the command as it is stored."""
+        return cause_of(command, events)
 
     def remember(
         self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, recorded_at: int

@@ -1,15 +1,18 @@
-"""Why something happened in a session: the earlier events that each one follows from, and what came from outside.
+"""The cause of each step: the command that it followed from, as the log stores it.
 
-The log does not say it; the order of events and the rules of `turns` do. What comes from outside is a message, a
-person's decision, a call of the runtime, an answer of the model or of a tool, a crash, a shutdown.
+What an event of the same step says already is left out, and read from there again. The name of a stored form, the names
+of its fields and the events in which they are looked for never change: a form that would is a new one, with the next
+version in its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias, assert_never
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeAlias, Union
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from reenact.domain.agent import (
     AgentStarted,
@@ -18,7 +21,7 @@ from reenact.domain.agent import (
     ContextCompressed,
     MessageAccepted,
     ResultsRecorded,
-    RulesRecorded,
+    SoFar,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -27,289 +30,303 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.loop.events import (
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanResponded,
-    HumanSelectRequired,
-    ToolApproved,
-    ToolEdited,
-    ToolPending,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
+from reenact.domain.container import ContainerCreated, CreateContainer
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.image import ImageRegistered, RegisterImage
+from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
+from reenact.domain.loop.rules import Rules
+from reenact.domain.once import Asked, Once
+from reenact.domain.session_commands import (
+    Approve,
+    BranchSession,
+    Compress,
+    CreateSession,
+    Delete,
+    Finish,
+    Interrupt,
+    Receive,
+    Reject,
+    Report,
+    Respond,
+    Resume,
+    Run,
+    SessionCommand,
+    Stop,
 )
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.rounds import RoundEvent
-from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted, SessionEvent
-from reenact.domain.turns import COST_LIMIT, REJECTED
+from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted
 
-OutsideKind: TypeAlias = Literal["message", "person", "caller", "model", "tool", "environment", "crash", "shutdown"]
-
-_BRANCHED: Final = "branched"
-_ENDED: Final = "the process ended while it ran"
-_UNKNOWN: Final = "it is not known whether it took effect"
-_Decided: TypeAlias = ToolEdited | ToolApproved | ToolRejected | HumanResponded
+AnyCommand: TypeAlias = SessionCommand | CreateContainer | RegisterImage
+_ANSWER: Final = "so_far"
+_RULES: Final = "rules"
+_TOOLS: Final = "runs_tools"
+_TOOLS_RUN: Final = True
+_ONCE: Final = "once"
 
 
-class Outside(msgspec.Struct, frozen=True):
-    """What came from outside of the log.
+class Reference(NamedTuple):
+    """Where a field of a command stands: in this field of the first event of the type in the step.
 
-    `name` is the id of the request that brought a message, the person if that is known, the reason that a caller gave,
-    the model, the tool, or the type of the environment's failure.
+    Or the command's field says whether that one `equals` the value.
     """
 
-    kind: OutsideKind
-    name: str | None = None
+    event: type[msgspec.Struct]
+    field: str
+    equals: str | None = None
+
+    def said(self, event: object) -> object:
+        """Return what the event says."""
+        value: object = getattr(event, self.field)
+        return value if self.equals is None else value == self.equals
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """What an event follows from: the places of earlier events in the history, in order, and what came from outside."""
-
-    places: tuple[int, ...] = ()
-    outside: Outside | None = None
-
-
-def causes_of(history: Sequence[SessionEvent]) -> list[Cause]:
-    """Return of each event of a session's history, a branch's with what it shares, what it directly follows from."""
-    tracing = _Tracing()
-    following: list[SessionEvent | None] = [*history[1:], None]
-    return [
-        tracing.trace(place, event, then) for place, (event, then) in enumerate(zip(history, following, strict=False))
-    ]
-
-
-class _Tracing:
-    """The places of what later events may follow from."""
-
-    def __init__(self) -> None:
-        self._branched: int | None = None
-        """Where a branch began that has not been run yet."""
-        self._agent: int | None = None
-        self._accepted: dict[str, int] = {}
-        self._freed = -1
-        """Where a turn could begin last, if it had been waited for."""
-        self._begun: int | None = None
-        self._asked: int | None = None
-        """Where the model was asked last."""
-        self._latest: int | None = None
-        """Where the turn has come to."""
-        self._interrupted: int | None = None
-        self._failed: int | None = None
-        self._results: int | None = None
-        self._round = _Round()
-
-    def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
-        """Return what the event at the place follows from, and take note of it."""
-        match event:
-            case SessionCreated() | SessionDeleted() | RulesRecorded():
-                return Cause((), Outside("caller"))
-            case SessionBranched():
-                self._agent, self._branched, self._accepted = None, place, {}
-                return _cause(place - 1 if place else None, outside=Outside("caller"))
-            case AgentStarted():
-                self._agent, self._freed, self._branched = place, place, None
-                return Cause((), Outside("caller"))
-            case AgentStopped():
-                self._agent = None
-                return Cause((), _ender(event.reason))
-            case MessageAccepted():
-                self._accepted[event.turn_id] = place
-                if self._branched is not None:  # what had waited in the session that was branched off from
-                    return _cause(self._branched)
-                return Cause((), Outside("message", event.request_id))
-            case TurnInterrupted():
-                return self._interrupt(place, event, following)
-            case TurnFailed():
-                self._failed = place
-                return _cause(self._latest, outside=_failure(event.failure.type))
-            case TurnCompleted():
-                return self._complete(place, event)
-            case _:
-                return self._go_on(place, event)
-
-    def _go_on(
-        self,
-        place: int,
-        event: TurnStarted
-        | TurnContinued
-        | StepStarted
-        | AnswerRecorded
-        | ContextCompressed
-        | ToolsRequested
-        | ResultsRecorded
-        | LimitWarning
-        | RoundEvent,
-    ) -> Cause:
-        latest = self._latest
-        match event:
-            case TurnStarted():
-                accepted = self._accepted.pop(event.turn_id, None)
-                self._begun = self._asked = self._latest = place
-                return _cause(accepted, self._freed if accepted is not None and self._freed > accepted else None)
-            case TurnContinued():
-                self._begun = self._latest = place
-                return _cause(self._round.latest)
-            case StepStarted():
-                self._asked = self._latest = place
-                return _cause(self._results)
-            case AnswerRecorded():
-                self._latest = place
-                ends = (self._interrupted, self._failed) if event.partial else ()
-                return _cause(self._asked, *ends, outside=Outside("model", event.model))
-            case ContextCompressed():
-                return _cause(self._asked, outside=Outside("model", event.model))
-            case ToolsRequested():
-                self._latest, self._round = place, _Round(place)
-                return _cause(latest)
-            case ResultsRecorded():
-                self._results = self._latest = place
-                if self._begun is None:
-                    self._freed = place
-                round_, self._round = self._round, _Round()
-                return _cause(*round_.results.values())
-            case LimitWarning():
-                return _cause(latest)
-            case _:
-                cut = self._interrupted
-                if isinstance(event, ToolResult) and self._branched is not None and _BRANCHED in str(event.result):
-                    cut = self._branched
-                return self._round.trace(place, event, agent=self._agent, cut=cut, turn=self._begun)
-
-    def _interrupt(self, place: int, event: TurnInterrupted, following: SessionEvent | None) -> Cause:
-        self._interrupted = place
-        if event.reason == _BRANCHED and self._branched is not None:
-            return _cause(self._begun, self._branched)
-        if event.reason == REJECTED and self._round.rejected is not None:
-            return _cause(self._begun, self._round.rejected)
-        if isinstance(following, TurnCompleted) and following.stop_reason == COST_LIMIT:
-            return _cause(self._begun, self._latest)
-        return _cause(self._begun, outside=_ender(event.reason))
-
-    def _complete(self, place: int, event: TurnCompleted) -> Cause:
-        accepted = self._accepted.pop(event.turn_id, None)
-        if accepted is not None:  # it never began
-            return _cause(accepted, outside=Outside("caller", "deleted"))
-        match event.outcome:
-            case "interrupted":
-                cause = _cause(self._interrupted if self._interrupted is not None else self._latest)
-            case "waiting":
-                cause = _cause(self._round.pending, self._round.latest)
-            case "completed" | "failed":
-                told = event.failure is None or self._failed is not None
-                outside = None if told or event.failure is None else _failure(event.failure.type)
-                cause = _cause(self._latest if self._failed is None else self._failed, outside=outside)
-            case _:
-                assert_never(event.outcome)
-        self._freed = place
-        self._begun = self._asked = self._latest = self._interrupted = self._failed = None
-        return cause
+_Places: TypeAlias = Mapping[str, tuple[Reference, ...]]
+_AT: Final = tuple(
+    Reference(event, "at")
+    for event in (
+        *(MessageAccepted, AnswerRecorded, ResultsRecorded, StepStarted),
+        *(TurnStarted, TurnContinued, ContextCompressed),
+    )
+)
+_TURN_ID: Final = tuple(
+    Reference(event, "turn_id")
+    for event in (AnswerRecorded, TurnFailed, TurnCompleted, StepStarted, ResultsRecorded, ContextCompressed)
+)
+_RESULTS_ID: Final = (Reference(ResultsRecorded, "message_id"),)
+_ENDS: Final[_Places] = {
+    "at": _AT,
+    "results_id": _RESULTS_ID,
+    "message_id": (Reference(AnswerRecorded, "message_id"),),
+    "content": (Reference(AnswerRecorded, "content"),),
+    "stop_reason": (Reference(AnswerRecorded, "stop_reason"), Reference(TurnCompleted, "stop_reason")),
+    "usage": (Reference(AnswerRecorded, "usage"), Reference(TurnCompleted, "usage")),
+    "model": (Reference(AnswerRecorded, "model"),),
+    "responding": (
+        Reference(ToolsRequested, "from_state", "responding"),
+        Reference(TurnCompleted, "from_state", "responding"),
+    ),
+    "failure": (Reference(TurnFailed, "failure"), Reference(TurnCompleted, "failure")),
+    "stop_sequence": (Reference(AnswerRecorded, "stop_sequence"), Reference(TurnCompleted, "stop_sequence")),
+    "stop_details": (Reference(AnswerRecorded, "stop_details"), Reference(TurnCompleted, "stop_details")),
+}
+"""Where what ends a turn stands, with the answer so far."""
+_GOES_ON: Final[_Places] = {"at": _AT, "turn_id": (Reference(TurnContinued, "turn_id"),), "results_id": _RESULTS_ID}
+"""Where what goes on with calls stands, in a turn that may begin with it."""
 
 
-class _Round:
-    """The places of what has happened to the calls of one answer."""
-
-    def __init__(self, requested: int | None = None) -> None:
-        self._requested = requested
-        self._questions: dict[str, int] = {}
-        self._decided: dict[str, int] = {}
-        self._started: dict[str, int] = {}
-        self.results: dict[str, int] = {}
-        self.pending: int | None = None
-        self.rejected: int | None = None
-        self.latest: int | None = None
-        """Where the last decision or result is."""
-        self._trigger: int | None = None
-        """Where the last of the round's events is that is no result: results may follow from it without a word."""
-
-    def trace(self, place: int, event: RoundEvent, *, agent: int | None, cut: int | None, turn: int | None) -> Cause:
-        """Return what the event at the place follows from; `cut` is where the turn was interrupted."""
-        trigger = self._trigger
-        if not isinstance(event, ToolResult):
-            self._trigger = place
-        match event:
-            case HumanApproveRequired():
-                return self._ask(place, [call.id for call in event.calls], agent)
-            case HumanPromptRequired() | HumanSelectRequired():
-                self._questions[event.id or ""] = place
-                return _cause(self._requested)
-            case ToolPending():
-                self.pending = place
-                return _cause(*(self._questions.get(id_) for id_ in event.ids))
-            case ToolEdited() | ToolApproved() | ToolRejected() | HumanResponded():
-                return self._decide(place, event)
-            case ToolStarted():
-                return self._start(place, event)
-            case ToolResult():
-                self.results[event.id] = self.latest = place
-                if event.ran and event.id in self._started:
-                    return self._end(event, cut)
-                return self._answer(event.id, agent, cut, turn, trigger)
-            case _:
-                assert_never(event)
-
-    def _ask(self, place: int, ids: Sequence[str], agent: int | None) -> Cause:
-        before = tuple(self._questions[id_] for id_ in ids if id_ in self._questions)
-        lost = [self._started[id_] for id_ in ids if id_ in self._started]
-        self._questions |= dict.fromkeys(ids, place)
-        if lost:  # the process ended under them, and they may not run again without a person
-            return _cause(*lost, outside=Outside("crash"))
-        if before and agent is not None and agent > max(before):  # the policies are others now
-            return _cause(agent, *before)
-        return _cause(*(before or (self._requested,)))
-
-    def _decide(self, place: int, event: _Decided) -> Cause:
-        id_ = event.id or ""
-        asked, edited = self._questions.get(id_), self._decided.get(id_)
-        self._decided[id_] = self.latest = place
-        if isinstance(event, ToolRejected):
-            self.rejected = place
-        cause = edited if edited is not None and edited == place - 1 else asked
-        return _cause(cause, outside=Outside("person", event.by))
-
-    def _start(self, place: int, event: ToolStarted) -> Cause:
-        decided, before = self._decided.get(event.id), self._started.get(event.id)
-        self._started[event.id] = place
-        if before is not None and (decided is None or decided < before):
-            return _cause(before, outside=Outside("crash"))
-        return _cause(self._requested if decided is None else decided)
-
-    def _end(self, event: ToolResult, cut: int | None) -> Cause:
-        started = self._started[event.id]
-        if cut is not None:
-            return _cause(started, cut)
-        if event.is_error and isinstance(event.result, str):
-            if _ENDED in event.result:
-                return _cause(started, outside=Outside("crash"))
-            if event.result.endswith(_UNKNOWN):
-                return _cause(started, outside=Outside("environment"))
-        return _cause(started, outside=Outside("tool", event.name))
-
-    def _answer(self, id_: str, agent: int | None, cut: int | None, turn: int | None, trigger: int | None) -> Cause:
-        """Return what the answer to a call follows from that did not run."""
-        asked, decided = self._questions.get(id_, self._requested), self._decided.get(id_)
-        if decided is not None and (asked is None or decided > asked):
-            return _cause(decided)
-        if cut is not None:
-            return _cause(asked, cut)
-        if turn is not None:  # a policy or a limit says so, or nobody asks
-            return _cause(self._requested)
-        if trigger is not None and trigger == self.rejected:
-            return _cause(asked, trigger)
-        if agent is not None and agent > max(self._questions.values(), default=-1):
-            return _cause(asked, agent)
-        return _cause(asked, outside=Outside("caller"))
+def _same(event: type[msgspec.Struct], *fields: str) -> _Places:
+    return {field: (Reference(event, field),) for field in fields}
 
 
-def _cause(*places: int | None, outside: Outside | None = None) -> Cause:
-    return Cause(tuple(sorted({place for place in places if place is not None})), outside)
+def _of_call(*events: type[msgspec.Struct]) -> _Places:
+    return {
+        **_GOES_ON,
+        "call_id": tuple(Reference(event, "id") for event in events),
+        "by": tuple(Reference(event, "by") for event in events),
+    }
 
 
-def _ender(reason: str) -> Outside:
-    if reason == "crash":
-        return Outside("crash")
-    return Outside("shutdown") if reason == "shutdown" else Outside("caller", reason)
+_NEW: Final = ("session_id", "container_id", "image_id", "image_revision")
+FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
+    "create-container:1": (CreateContainer, _same(ContainerCreated, "container_id", "name")),
+    "register-image:1": (RegisterImage, _same(ImageRegistered, "image_id", "definition")),
+    "create-session:1": (CreateSession, _same(SessionCreated, *_NEW)),
+    "branch-session:1": (
+        BranchSession,
+        {
+            **_same(SessionBranched, *_NEW, "origin", "version", "digest"),
+            "at": (Reference(MessageAccepted, "at"),),
+            "left_at": (Reference(AnswerRecorded, "at"), Reference(ResultsRecorded, "at")),
+            "results_id": _RESULTS_ID,
+        },
+    ),
+    "run:1": (Run, {**_GOES_ON, "agent_id": (Reference(AgentStarted, "agent_id"),)}),
+    "receive:1": (
+        Receive,
+        {
+            **_same(MessageAccepted, "turn_id", "message_id", "content", "at", "request_id"),
+            _ONCE: (Reference(MessageAccepted, "request_id"),),
+        },
+    ),
+    "finish:1": (Finish, {**_ENDS, "turn_id": _TURN_ID}),
+    "report:1": (
+        Report,
+        {
+            "turn_id": _TURN_ID,
+            "call_id": (Reference(ToolResult, "id"),),
+            **_same(ToolResult, "result", "is_error"),
+            "at": _AT,
+            "results_id": _RESULTS_ID,
+        },
+    ),
+    "compress:1": (Compress, _same(ContextCompressed, "turn_id", "summary", "usage", "model", "at")),
+    "approve:1": (
+        Approve,
+        {
+            **_of_call(ToolApproved, ToolEdited),
+            "arguments": (Reference(ToolEdited, "edited"),),
+            "digest": (Reference(ToolApproved, "digest"),),
+        },
+    ),
+    "reject:1": (Reject, {**_of_call(ToolRejected), **_same(ToolRejected, "reason")}),
+    "respond:1": (Respond, {**_of_call(HumanResponded), **_same(HumanResponded, "value")}),
+    "resume:1": (Resume, {"turn_id": _TURN_ID, "at": _AT, "results_id": _RESULTS_ID}),
+    "interrupt:1": (Interrupt, {**_ENDS, **_same(TurnInterrupted, "reason")}),
+    "stop:1": (
+        Stop,
+        {
+            **_ENDS,
+            "agent_id": (Reference(AgentStopped, "agent_id"),),
+            "reason": (Reference(AgentStopped, "reason"),),
+        },
+    ),
+    "delete:1": (Delete, {**_ENDS, **_same(SessionDeleted, "session_id")}),
+}
+"""The names under which commands stand in the log, and for each field the places where it may stand in their events."""
 
 
-def _failure(kind: str) -> Outside:
-    return Outside("environment", kind)
+class StoredCommand(msgspec.Struct, frozen=True):
+    """A command as it was stored: the name of its form, and those of its fields that no event of the step says."""
+
+    name: str
+    fields: msgspec.Struct
+
+    @property
+    def kind(self) -> type[AnyCommand]:
+        """The type of the command."""
+        return FORMS[self.name][0]
+
+    def stored(self) -> bytes:
+        """Return it as it is stored."""
+        return _encode((self.name, self.fields))
+
+    def command(self, events: Sequence[object], rules: Rules) -> AnyCommand:
+        """Return the command that the events of the step followed from, under these rules.
+
+        Of a request that was to be carried out once, it knows the id alone.
+
+        Raises:
+            LogUnusableError: a field is neither stored nor said by the events.
+        """
+        form, first = _FORMS[self.name], _first(events)
+        parts: dict[bool, dict[str, Any]] = {False: {}, True: {}}
+        for field in form.fields:
+            stored: object = getattr(self.fields, field.name)
+            value = field.told(first) if stored is UNSET else stored
+            if value is msgspec.NODEFAULT:
+                raise LogUnusableError(f"nothing says the {field.name} of the command {self.name!r}")
+            parts[field.is_of_answer][field.name] = value
+        values, answer = parts[False], parts[True]
+        once = values.pop(_ONCE, None)
+        if once is not None:
+            values[_ONCE] = Once(once, b"")
+        if form.has_rules:
+            values[_RULES] = rules if values.pop(_TOOLS) else msgspec.structs.replace(rules, runs_tools=False)
+        if answer:
+            values[_ANSWER] = SoFar(**answer)
+        if form.kind is BranchSession:
+            accepted = [event for event in events if isinstance(event, MessageAccepted)]
+            values["ids"] = tuple((event.turn_id, event.message_id) for event in accepted)
+            if values["edit"] is not None and accepted:
+                values["edit"] = accepted[-1].content
+        return form.kind(**values)
+
+
+def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
+    """Return the command as it is stored with the events that follow from it.
+
+    Raises:
+        TypeError: it holds what cannot be encoded.
+    """
+    form, first = _FORM_OF[type(command)], _first(events)
+    if isinstance(command, BranchSession):  # the messages that waited are accepted anew, the edited one last
+        command = msgspec.structs.replace(command, ids=(), edit=None if command.edit is None else ())
+    stored: dict[str, object] = {}
+    for field in form.fields:
+        value, told = field.of(command), field.told(first)
+        if value is not told and value != told:
+            stored[field.name] = value
+    return _encode((form.name, stored))
+
+
+def read_cause(cause: bytes) -> StoredCommand:
+    """Return what was stored.
+
+    Raises:
+        LogTooNewError: it is of a form that this version does not know.
+        LogUnusableError: it cannot be decoded.
+    """
+    try:
+        name, fields = _decode(cause)
+        form = _FORMS.get(name)
+        if form is not None:
+            return StoredCommand(name, form.decode(fields))
+    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8
+        raise LogUnusableError(f"a command cannot be decoded ({error}); verify the log") from error
+    raise LogTooNewError(f"the log holds a command of the unknown form {name!r}; upgrade to read it")
+
+
+class _Field(NamedTuple):
+    """A field of a stored form; it may be one of the answer so far."""
+
+    name: str
+    of: Callable[[AnyCommand], object]
+    default: object
+    references: tuple[Reference, ...]
+    is_of_answer: bool
+
+    def told(self, first: Mapping[type, object]) -> object:
+        """Return what the events say, or else the default."""
+        for reference in self.references:
+            event = first.get(reference.event)
+            if event is not None:
+                return reference.said(event)
+        return self.default
+
+
+class _Form:
+    """How the commands of a type are stored."""
+
+    def __init__(self, name: str, kind: type[AnyCommand], places: _Places) -> None:
+        own = {field.name: field for field in msgspec.structs.fields(kind)}
+        self.name = name
+        self.kind = kind
+        self.has_rules = _RULES in own and kind is not BranchSession
+        self.fields: list[_Field] = []
+        types: list[tuple[str, Any, Any]] = []
+
+        def add(name: str, kind: Any, default: object, path: str = "") -> None:  # noqa: ANN401 - a type
+            of = _request_id if name == _ONCE else attrgetter(path or name)
+            self.fields.append(_Field(name, of, default, places.get(name, ()), path.startswith(_ANSWER)))
+            types.append((name, Union[kind, UnsetType], UNSET))  # noqa: UP007 - the type is a value
+
+        for field in own.values():
+            if field.name not in (_ANSWER, _RULES, _ONCE):
+                add(field.name, field.type, _default_of(field))
+        if _ONCE in own:
+            add(_ONCE, str | None, None)
+        if self.has_rules:
+            add(_TOOLS, bool, _TOOLS_RUN, f"{_RULES}.{_TOOLS}")
+        if _ANSWER in own and kind is not BranchSession:
+            for field in msgspec.structs.fields(SoFar):
+                add(field.name, field.type, _default_of(field), f"{_ANSWER}.{field.name}")
+        fields = msgspec.defstruct(f"Stored{kind.__name__}", types, frozen=True, forbid_unknown_fields=True)
+        self.decode = msgspec.msgpack.Decoder(fields).decode
+
+
+def _request_id(command: AnyCommand) -> str | None:
+    asked = command.once if isinstance(command, Asked) else None
+    return None if asked is None else asked.id
+
+
+def _default_of(field: msgspec.structs.FieldInfo) -> object:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _first(events: Sequence[object]) -> dict[type, object]:
+    return {type(event): event for event in reversed(events)}
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw]).decode
+_FORMS: Final = {name: _Form(name, kind, places) for name, (kind, places) in FORMS.items()}
+_FORM_OF: Final = {form.kind: form for form in _FORMS.values()}

@@ -17,21 +17,31 @@ FEED_GENESIS = blake2b(b"reenact: the first row of a feed", digest_size=DIGEST_S
 
 # The lengths of two of three byte strings and the fixed size of the rest leave one way to cut the input into its parts.
 _EVENT_HEADER = Struct(">IqI").pack
+_CAUSE_HEADER = Struct(">IqII").pack
 _FEED_HEADER = Struct(">Iqq").pack
 _SEAL_HEADER = Struct(">IIIqq").pack
 _RECORD_SEAL_HEADER = Struct(">IIIqI").pack
 _REQUEST_HEADER = Struct(">IIIq").pack
+_LENGTH = Struct(">I").pack
 
-# What is digested for a seal is never what is digested for a row, or for a record.
+# What is digested for a seal is never what is digested for a row, or for a record, with a cause or without.
+_CAUSE = b"reenact: a cause"
+_CAUSE_SEAL = b"reenact: cleared"
 _SEAL = b"reenact: a seal"
 _RECORD_SEAL = b"reenact: redact"
 _REQUEST = b"reenact: request"
 
 
-def event_digest(previous: bytes, stream: bytes, version: int, topic: bytes, state: bytes) -> bytes:
+def event_digest(
+    previous: bytes, stream: bytes, version: int, topic: bytes, state: bytes, *, cause: bytes | None = None
+) -> bytes:
     """Return the digest of an event that follows the record with the digest `previous` in its stream."""
-    header = _EVENT_HEADER(len(stream), version, len(topic))
-    return blake2b(b"".join((previous, header, stream, topic, state)), digest_size=DIGEST_SIZE).digest()
+    if cause is None:
+        header = _EVENT_HEADER(len(stream), version, len(topic))
+        return blake2b(b"".join((previous, header, stream, topic, state)), digest_size=DIGEST_SIZE).digest()
+    header = _CAUSE_HEADER(len(stream), version, len(topic), len(cause))
+    content = b"".join((previous, header, stream, topic, cause, state))
+    return blake2b(content, digest_size=DIGEST_SIZE, person=_CAUSE).digest()
 
 
 def feed_digest(previous: bytes, topic: bytes, first_cursor: int, count: int, segments: bytes) -> bytes:
@@ -52,15 +62,27 @@ def seal_digest(
     return blake2b(content, digest_size=DIGEST_SIZE, person=_SEAL).digest()
 
 
-def record_seal(previous: bytes, stream: bytes, version: int, topic: bytes, state: bytes, *, digest: bytes) -> bytes:
-    """Return the seal of a redacted event, whose state is no longer the one that its `digest` is of.
+def record_seal(
+    previous: bytes,
+    stream: bytes,
+    version: int,
+    topic: bytes,
+    state: bytes,
+    *,
+    digest: bytes,
+    cause: bytes | None = None,
+) -> bytes:
+    """Return the seal of a redacted event, whose state or cause is no longer the one that its `digest` is of.
 
     It follows the record with the digest `previous` in its stream; the record behind it follows `digest`, as it always
     has.
     """
     header = _RECORD_SEAL_HEADER(len(previous), len(digest), len(stream), version, len(topic))
-    content = b"".join((header, previous, digest, stream, topic, state))
-    return blake2b(content, digest_size=DIGEST_SIZE, person=_RECORD_SEAL).digest()
+    if cause is None:
+        content = b"".join((header, previous, digest, stream, topic, state))
+        return blake2b(content, digest_size=DIGEST_SIZE, person=_RECORD_SEAL).digest()
+    content = b"".join((header, _LENGTH(len(cause)), previous, digest, stream, topic, cause, state))
+    return blake2b(content, digest_size=DIGEST_SIZE, person=_CAUSE_SEAL).digest()
 
 
 def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> bytes:
@@ -71,7 +93,7 @@ def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> byt
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """An event as its bytes stand in a log; with a `seal` if it was redacted."""
+    """An event as its bytes stand in a log; with a `seal` if it was redacted, and a `cause` if it begins a step."""
 
     stream: str
     version: int
@@ -80,18 +102,20 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     state: bytes
     digest: bytes
     seal: bytes | None = None
+    cause: bytes | None = None
 
     def follows(self, previous: bytes) -> bool:
         """Return whether it is as it was written, behind the record of its stream with the digest `previous`."""
-        stream, topic = self.stream.encode(), self.topic.encode()
+        content = (previous, self.stream.encode(), self.version, self.topic.encode(), self.state)
         if self.seal is None:
-            return self.digest == event_digest(previous, stream, self.version, topic, self.state)
-        return self.seal == record_seal(previous, stream, self.version, topic, self.state, digest=self.digest)
+            return self.digest == event_digest(*content, cause=self.cause)
+        return self.seal == record_seal(*content, digest=self.digest, cause=self.cause)
 
-    def redacted(self, previous: bytes, topic: str, state: bytes) -> Record:
-        """Return the record with another state, sealed; `previous` is as above."""
-        seal = record_seal(previous, self.stream.encode(), self.version, topic.encode(), state, digest=self.digest)
-        return Record(self.stream, self.version, self.position, topic, state, self.digest, seal)
+    def redacted(self, previous: bytes, topic: str, state: bytes, cause: bytes | None = None) -> Record:
+        """Return the record with another state and cause, sealed; `previous` is as above."""
+        content = (previous, self.stream.encode(), self.version, topic.encode(), state)
+        seal = record_seal(*content, digest=self.digest, cause=cause)
+        return Record(self.stream, self.version, self.position, topic, state, self.digest, seal, cause)
 
 
 class FeedRecord(msgspec.Struct, frozen=True, gc=False):

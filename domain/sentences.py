@@ -20,7 +20,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.causes import Outside
+from reenact.domain.causality import Outside
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.answers import content_of

@@ -34,6 +34,11 @@ class Row(Protocol):
         """What happened."""
         ...
 
+    @property
+    def cause(self) -> bytes | None:
+        """The command that its step followed from, as it is stored, if it begins one for which there is one."""
+        ...
+
 
 class Log(Protocol):
     """One global order over the events of all streams."""

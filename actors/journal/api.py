@@ -42,7 +42,8 @@ class Publication(msgspec.Struct, frozen=True, gc=False):
 class Recorded(msgspec.Struct, frozen=True, gc=False):
     """An event as the log holds it. `recorded_at` is microseconds since 1970-01-01 UTC.
 
-    Whoever verifies a log is told whether something was taken out of the event; nobody else is.
+    Whoever verifies a log is told whether something was taken out of the event; nobody else is. `cause` stands on the
+    first event of a step that was appended with one: the step goes on until the stream's next event that has one.
     """
 
     stream: str
@@ -51,6 +52,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     recorded_at: int
     event: Any
     is_redacted: bool = False
+    cause: bytes | None = None
 
 
 class FeedRow(msgspec.Struct, frozen=True, gc=False):
@@ -130,7 +132,8 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     come at any version. `kept` entries enter the feed of the topic, which is the stream itself; `passing` ones
     are heard after them, and kept nowhere. `snapshot` takes the place of earlier ones of the stream. `due` is when the
     stream is to be woken next, in microseconds since 1970-01-01 UTC: None for never, UNSET for what stands already.
-    `remembered` is the request that the step carries out, if one is to be carried out once only.
+    `remembered` is the request that the step carries out, if one is to be carried out once only. `cause` is the command
+    that the events follow from, in its stored form; it is stored with the first of them.
     """
 
     stream: str
@@ -142,6 +145,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     snapshot: Snapshot | None = None
     due: int | msgspec.UnsetType | None = msgspec.UNSET
     remembered: Remembered | None = None
+    cause: bytes | None = None
 
 
 class Journal(Protocol):

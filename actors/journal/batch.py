@@ -172,13 +172,14 @@ class Batch:
             conflict = self.refused[stream] = ConflictError(stream, step.after, version)
             return conflict
         if step.events:
-            encoded_stream, position = stream.encode(), self.position
+            encoded_stream, position, cause = stream.encode(), self.position, step.cause
             for event in step.events:
                 topic, state = self._encode(event, step.recorded_at)
                 version += 1
                 position += 1
-                digest = event_digest(digest, encoded_stream, version, topic.encode(), state)
-                self._events += (position, stream, version, topic, state, digest)
+                digest = event_digest(digest, encoded_stream, version, topic.encode(), state, cause=cause)
+                self._events += (position, stream, version, topic, state, digest, cause)
+                cause = None
             self.position = position
             self._heads.streams.move(stream, (version, digest))
         if step.snapshot is not None:
@@ -227,7 +228,7 @@ class Batch:
             self.position += 1
             _, digest = streams.get(row.stream)
             digest = event_digest(digest, row.stream.encode(), version, row.topic.encode(), row.state)
-            self._events += (self.position, row.stream, version, row.topic, row.state, digest)
+            self._events += (self.position, row.stream, version, row.topic, row.state, digest, None)
             streams.move(row.stream, (version, digest))
         self._snapshots.update({(row.stream, row.version): row for row in rows.snapshots})
         if rows.tracking is not None:
@@ -243,7 +244,8 @@ class Batch:
             return refusal
         for record in intake.events:
             self.position += 1
-            self._events += (self.position, record.stream, record.version, record.topic, record.state, record.digest)
+            content = (record.stream, record.version, record.topic, record.state, record.digest, record.cause)
+            self._events += (self.position, *content)
             if record.seal is not None:
                 self._seals += (record.stream, record.version, record.seal)
             self._heads.streams.move(record.stream, (record.version, record.digest))

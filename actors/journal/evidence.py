@@ -24,7 +24,7 @@ Cells: TypeAlias = tuple[Any, ...]
 """A row of a table; a file can hold anything in it."""
 
 EVENTS: Final = """
-    SELECT originator_id, originator_version, topic, state, digest, rowid FROM stored_events
+    SELECT originator_id, originator_version, topic, state, digest, rowid, cause FROM stored_events
     ORDER BY originator_id, originator_version
 """
 _FEED: Final = "SELECT topic, first_cursor, count, segments, digest, sealed FROM feed ORDER BY topic, first_cursor"
@@ -49,12 +49,12 @@ _FIRST_HOLE: Final = """
     WHERE NOT EXISTS (SELECT 1 FROM stored_events WHERE rowid = one.rowid + 1) ORDER BY rowid LIMIT 1
 """
 _BY_POSITION: Final = """
-    SELECT originator_id, originator_version, rowid, topic, state FROM stored_events
+    SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events
     WHERE rowid > ? ORDER BY rowid LIMIT ?
 """
 _RECORD: Final = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
 _STREAM: Final = """
-    SELECT originator_id, originator_version, rowid, topic, state FROM stored_events
+    SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events
     WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version LIMIT ?
 """
 _COUNTS: Final = """
@@ -143,7 +143,7 @@ class Evidence:
         return bytes(found[0][0]) if found and isinstance(found[0][0], bytes) else None
 
     def by_position(self, after: int, limit: int) -> list[Cells]:
-        """Return stream, version, position, topic and state of up to `limit` records behind a position."""
+        """Return stream, version, position, topic, state and cause of up to `limit` records behind a position."""
         return self._ask(_BY_POSITION, (after, limit)) if self._has_events else []
 
     def of_stream(self, stream: str, after: int, limit: int) -> list[Cells]:
@@ -183,15 +183,15 @@ class EvidenceLog:
 
     def topics(self, count: int) -> list[str]:
         """Return the stored names of the first events, so many of them."""
-        return [text_of(topic) for _, _, _, topic, _ in self._evidence.by_position(-(2**62), count)]
+        return [text_of(topic) for _, _, _, topic, _, _ in self._evidence.by_position(-(2**62), count)]
 
     def head(self) -> int:
         """Return the position of the last event, 0 if there is none."""
         return self._evidence.counts().last
 
     def _recorded(self, cells: Cells) -> Recorded:
-        stream, version, position, topic, state = cells
-        return self._codec.recorded((text_of(stream), version, position, text_of(topic), state))
+        stream, version, position, topic, state, cause = cells
+        return self._codec.recorded((text_of(stream), version, position, text_of(topic), state, cause))
 
 
 @contextmanager

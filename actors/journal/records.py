@@ -21,7 +21,8 @@ from reenact.domain.errors import LogUnusableError
 _EVENTS = """
     SELECT CAST(originator_id AS TEXT), CAST(originator_version AS INTEGER), rowid, CAST(topic AS TEXT),
         CAST(state AS BLOB), CAST(digest AS BLOB),
-        (SELECT CAST(seal AS BLOB) FROM redactions WHERE stream = originator_id AND version = originator_version)
+        (SELECT CAST(seal AS BLOB) FROM redactions WHERE stream = originator_id AND version = originator_version),
+        CAST(cause AS BLOB)
     FROM stored_events {which} ORDER BY rowid
 """
 _ROWS = """

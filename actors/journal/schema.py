@@ -34,6 +34,7 @@ _TABLES = (
         topic TEXT NOT NULL,
         state BLOB NOT NULL,
         digest BLOB NOT NULL,
+        cause BLOB,
         UNIQUE (originator_id, originator_version)
     )
     """,

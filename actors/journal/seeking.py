@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final, TypeAlias
 
 Parameters: TypeAlias = tuple[str | int | bytes, ...]
-_EVENTS: Final = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events WHERE "
+_EVENTS: Final = "SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events WHERE "
 
 
 def seek(

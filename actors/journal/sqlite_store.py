@@ -33,7 +33,7 @@ _FEED_ROWS = """
 """
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
-_INSERT_EVENTS = Insertion("stored_events", columns=6)
+_INSERT_EVENTS = Insertion("stored_events", columns=7)
 _INSERT_FEED = Insertion("feed (topic, first_cursor, count, segments, digest)", columns=5)
 _INSERT_SEALED = Insertion("feed", columns=6)
 _INSERT_SEALS = Insertion("redactions", columns=3)

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.domain.errors import StorageError
 
-Values: TypeAlias = list[int | str | bytes]
+Values: TypeAlias = list[int | str | bytes | None]
 """Rows one behind the other, each in the order of its table's columns.
 
 A row of its own for each record, a tuple, would be one more thing for the garbage collector to look after.
@@ -27,7 +27,7 @@ class Changes(msgspec.Struct):
 
     position: int
     events: Values
-    """Position, stream, version, topic, state, digest."""
+    """Position, stream, version, topic, state, digest, cause."""
     feed: Values
     """Topic, first cursor, count, segments, digest."""
     purges: bool

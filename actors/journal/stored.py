@@ -17,7 +17,7 @@ from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
-_EVENTS = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
+_EVENTS = "SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events"
 _READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
 _READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version BETWEEN ? AND ? ORDER BY originator_version"
 _LINK = "SELECT originator_version, rowid, topic, state, digest FROM stored_events WHERE originator_id = ?"
@@ -283,7 +283,7 @@ class StoredJournal(StoredFeeds):
         if not rows:
             return None
         version, position, topic, state, digest = rows[0]
-        recorded = self._codec.recorded((stream, version, position, topic, state))
+        recorded = self._codec.recorded((stream, version, position, topic, state, None))
         if type(digest) is not bytes:
             raise LogUnusableError(f"event {version} of {stream!r} has no digest; verify the log")
         return Link(version, position, recorded.recorded_at, digest)

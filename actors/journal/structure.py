@@ -15,7 +15,7 @@ Problem: TypeAlias = tuple[str, str]
 """A table, or whatever else it is, "" for the file, and what is wrong with it."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "stored_events": ("rowid", "originator_id", "originator_version", "topic", "state", "digest"),
+    "stored_events": ("rowid", "originator_id", "originator_version", "topic", "state", "digest", "cause"),
     "feed": ("topic", "first_cursor", "count", "segments", "digest", "sealed"),
     "stored_snapshots": ("originator_id", "originator_version", "topic", "state"),
     "tracking": ("application_name", "notification_id"),

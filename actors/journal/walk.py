@@ -21,8 +21,8 @@ from reenact.domain.errors import LogUnusableError
 Text: TypeAlias = bytes | bytearray
 """Text as it is stored; whoever has damaged it need not have left text."""
 
-Event: TypeAlias = tuple[Any, Any, Any, Any, Any, int]
-"""Stream, version, topic, state, digest and position; a file can hold anything in place of all but the last."""
+Event: TypeAlias = tuple[Any, Any, Any, Any, Any, int, Any]
+"""Stream, version, topic, state, digest, position and cause; a file can hold anything in place of all but position."""
 
 Seal: TypeAlias = tuple[Any, Any, Any]
 """Stream, version and seal of a record that was redacted; likewise."""
@@ -104,13 +104,13 @@ class StreamWalk:
         row: Event | None = None
         _, redacted, seal = next(seals, _NONE)
         for row in rows:
-            cell, version, topic, state, digest, position = row
+            cell, version, topic, state, digest, position, cause = row
             count += 1
             try:
                 is_whole = (
                     version == expected
                     and version != redacted
-                    and digest == event_digest(previous, stream, version, topic, state)
+                    and digest == event_digest(previous, stream, version, topic, state, cause=cause)
                     and position > before
                     and (type(cell), type(topic), type(state), type(digest)) == (text, text, bytes, bytes)
                 )
@@ -143,7 +143,7 @@ class StreamWalk:
                 except LogUnusableError as error:
                     problem = str(error).partition(";")[0]
                     break
-                yield Recorded(name, version, position, recorded_at, event, sealed is not None)
+                yield Recorded(name, version, position, recorded_at, event, sealed is not None, cause)
         if problem is None and redacted is not None:
             problem = f"version {redacted} is missing, and only the seal of what it was redacted to is there"
         if problem is None and at >= expected:
@@ -158,17 +158,19 @@ class StreamWalk:
         self, row: Event, stream: bytes, previous: bytes, sealed: bytes | None, *, expected: int, before: int
     ) -> str | None:
         """Return what is wrong with a record; None if it begins a stream at version 0, as other libraries do."""
-        cell, version, topic, state, digest, position = row
+        cell, version, topic, state, digest, position, cause = row
         if type(version) is not int:
             return _NO_RECORD
         if version != expected and not (version == 0 and previous is STREAM_GENESIS):
             return f"version {expected} is missing"
         if (type(cell), type(topic), type(state), type(digest)) != (self._text, self._text, bytes, bytes):
             return _NO_RECORD
+        if not isinstance(cause, bytes | None):
+            return _NO_RECORD
         if sealed is not None:
-            if sealed != record_seal(previous, stream, version, topic, state, digest=digest):
+            if sealed != record_seal(previous, stream, version, topic, state, digest=digest, cause=cause):
                 return "the redacted record or the one before it was changed"
-        elif digest != event_digest(previous, stream, version, topic, state):
+        elif digest != event_digest(previous, stream, version, topic, state, cause=cause):
             return "the record or the one before it was changed"
         return "the record stands before an earlier one of its stream" if position <= before else None
 

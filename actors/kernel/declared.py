@@ -17,17 +17,8 @@ from reenact.domain.errors import ReenactError
 
 _FUNCTIONS: Final = (
     *("decide", "evolve", "timers", "origin", "to_snapshot", "from_snapshot"),
-    *(
-        "on_start",
-        "on_restored",
-        "on_recovered",
-        "prepare",
-        "announce",
-        "remember",
-        "on_committed",
-        "reply",
-        "can_passivate",
-    ),
+    *("on_start", "on_restored", "on_recovered", "prepare", "announce", "cause", "remember", "on_committed", "reply"),
+    "can_passivate",
     *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
 )
 """What a class may define, and the kernel calls."""
@@ -224,6 +215,14 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     ) -> Announcement:
         """Return what is to be heard of the events when, and only when, they are durable."""
         return (), ()
+
+    def cause(self, command: Command, events: tuple[Event, ...]) -> bytes | None:
+        """Return the command in the form in which the log is to store it with what follows from it; None for not.
+
+        It comes back as the `cause` of the first of the events when they are read. What an event says need not be
+        stored again: whoever reads the cause has the events, too.
+        """
+        return None
 
     def remember(
         self, command: Command, events: tuple[Event, ...], after: State, recorded_at: int

@@ -328,13 +328,15 @@ class EventSourcedActor(Declared[State, Command, Event]):
         remembered = self._remembered(command, events, state, now) if profile.remembers else None
         kept: tuple[Segment, ...] = ()
         passing: tuple[Segment, ...] = ()
+        cause: bytes | None = None
         if events:
             kept, passing = self.announce(command, self.state, events, state, now)
+            cause = self.cause(command, events)
         elif remembered is None:
             return None
         if profile.timers is None and profile.snapshots is None:
             step = _Step(envelope, command, events, state, retries)
-            return step, Append(stream, self.version, now, events, kept, passing, remembered=remembered)
+            return step, Append(stream, self.version, now, events, kept, passing, remembered=remembered, cause=cause)
         due: int | msgspec.UnsetType | None = msgspec.UNSET
         fired: tuple[Timer[Command], ...] = ()
         next_due = None
@@ -351,7 +353,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         version = self.version + len(events)
         if profile.snapshots is not None and version - self._snapshot_at >= profile.snapshots.every:
             snapshot = profile.snapshots.taken(stream, version, state)
-        append = Append(stream, self.version, now, events, kept, passing, snapshot, due, remembered)
+        append = Append(stream, self.version, now, events, kept, passing, snapshot, due, remembered, cause)
         return _Step(envelope, command, events, state, retries, fired, next_due, snapshot is not None), append
 
     def _remembered(self, command: Command, events: tuple[Event, ...], state: State, now: int) -> Remembered | None:

@@ -5,7 +5,7 @@ Nobody can approve such a call any more, since it is not the one that was asked 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from reenact.projections.audit.taking import FIELD
 _NO_DIGEST: Final = mark(FIELD)  # without the key: nobody has to recognise a digest
 _ASKING: Final = (loop.HumanApproveRequired, heard.HumanApproveRequired)
 _EDITED: Final = (loop.ToolEdited, heard.ToolEdited)
+
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 class Approvals:
@@ -45,6 +48,12 @@ class Approvals:
             case _:
                 pass
         return left
+
+    def without_digest(self, stream: str, command: _Struct) -> _Struct:
+        """Return what is left of a command, without the digest that it names if it may be that of such a call."""
+        if stream in self._changed and isinstance(getattr(command, "digest", None), str):
+            return msgspec.structs.replace(command, digest=_NO_DIGEST)
+        return command
 
     def _asked(self, stream: str, before: loop.AskedCall, left: loop.AskedCall) -> loop.AskedCall:
         if left.arguments is before.arguments:

@@ -8,7 +8,8 @@ from typing import Final, TypeGuard
 
 import msgspec
 
-from reenact.domain.causes import Cause, Outside, causes_of
+from reenact.domain.causality import Cause, Outside, causes_of
+from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.errors import reading
 from reenact.domain.legible import shortened
 from reenact.domain.messages import instant
@@ -17,7 +18,7 @@ from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
 from reenact.projections.audit.api import STRETCH, AuditedLog, stretches
 from reenact.projections.audit.entries import name_of, row_at, session_of
-from reenact.projections.audit.history import event_of, history_of
+from reenact.projections.audit.history import event_of, history_of, steps_of
 from reenact.projections.log import Row
 
 _WIDTH: Final = 80
@@ -96,7 +97,7 @@ class _Chain:
 
     def __init__(self, history: Sequence[Row]) -> None:
         self._history = history
-        self._causes = causes_of([event_of(row) for row in history])
+        self._causes = causes_of((_kind(step[0]), [event_of(row) for row in step]) for step in steps_of(history))
 
     def place(self, row: Row) -> int:
         """Return the place of the row in the history."""
@@ -136,6 +137,10 @@ def _branches(log: AuditedLog, row: Row) -> Iterator[str]:
             if isinstance(begun, SessionBranched) and begun.version >= shared.get(begun.origin, begun.version + 1):
                 shared[begun.session_id] = 1  # all of its own events come later than those that it shares
                 yield begun.session_id
+
+
+def _kind(row: Row) -> type[AnyCommand] | None:
+    return None if row.cause is None else read_cause(row.cause).kind
 
 
 def _link(row: Row, cause: Cause, causes: Iterable[int] = ()) -> Link:

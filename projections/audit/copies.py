@@ -5,8 +5,11 @@ A path is the name of an event, or of an entry of a feed with `@` before it, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
+
+from reenact.domain.causes import FORMS
+from reenact.domain.stored import STORED
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -99,6 +102,17 @@ def with_copies(paths: Iterable[Path]) -> set[Path]:
                         other + inside if keeps and as_well else other for other, as_well in content if other != place
                     )
     return found
+
+
+def with_causes(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the paths, and those of the fields of commands that may say what the events say there."""
+    for name, *inside in paths:
+        yield (name, *inside)
+        for form, (_, places) in FORMS.items():
+            for field, references in places.items():
+                for event, said, _ in references:
+                    if STORED.get(name) is event and inside[:1] in ([said], [ANY]):
+                        yield (form, field, *inside[1:])
 
 
 def _inside(path: Path, place: Path) -> Path | None:

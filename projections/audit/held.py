@@ -24,6 +24,7 @@ class HeldEvent(msgspec.Struct, frozen=True, gc=False):
     event: Any
     name: str
     """The stored name of the event."""
+    cause: bytes | None
 
 
 class HeldEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -139,7 +140,7 @@ def hold(reader: ExportReader, forms: Forms) -> HeldLog:
         if isinstance(item, Record):
             recorded_at, event = forms.decode(item.topic, item.state)
             name = item.topic.rpartition(":")[0]
-            events.append(HeldEvent(item.stream, item.version, item.position, recorded_at, event, name))
+            events.append(HeldEvent(item.stream, item.version, item.position, recorded_at, event, name, item.cause))
         elif isinstance(item, FeedRecord):
             segments = _decode_segments(item.segments)
             rows.append(HeldRow(item.topic, item.first_cursor, item.count, segments))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Final, TypeAlias, TypeGuard
 
@@ -78,6 +78,18 @@ def moment_of(log: Log, session_id: str, *, at: int | None = None) -> Moment:
     """
     history = history_of(log, session_id, until=at)
     return Moment(session=reduce(believe, history, _BEGINNING), last=history[-1])
+
+
+def steps_of(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield the rows of a history, or of a stream, by the steps in which they were recorded."""
+    step: list[Row] = []
+    for row in rows:
+        if step and (row.cause is not None or row.stream != step[0].stream):
+            yield step
+            step = []
+        step.append(row)
+    if step:
+        yield step
 
 
 def believe(session: Session, row: Row) -> Session:

@@ -49,7 +49,8 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", forbid_u
     """An event, in the order of the positions.
 
     `fields` are for reading, by their names. What the log holds is MessagePack: the value `state`, in its shortest
-    form, or else `bytes`, in base64. With `times`, an object {"$time": …} in the state is a timestamp. `digest` and
+    form, or else `bytes`, in base64. With `times`, an object {"$time": …} in the state is a timestamp. The first event
+    of a step has the step's `cause` likewise, or `cause_bytes`: the command that was recorded with it. `digest` and
     `seal` are hexadecimal digits; a redacted event has a seal.
     """
 
@@ -62,6 +63,8 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", forbid_u
     state: Any = UNSET
     times: bool = False
     bytes: Base64 | UnsetType = UNSET
+    cause: Any = UNSET
+    cause_bytes: Base64 | UnsetType = UNSET
     digest: Hex
     seal: Hex | UnsetType = UNSET
 
@@ -69,9 +72,10 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", forbid_u
     def record(self) -> Record:
         """The record, or `ValueError`."""
         state = packed(self.state, self.bytes, times=self.times)
-        return Record(
-            self.stream, self.version, self.position, self.topic, state, bytes.fromhex(self.digest), _seal(self.seal)
-        )
+        has_cause = self.cause is not UNSET or self.cause_bytes is not UNSET
+        cause = packed(self.cause, self.cause_bytes, times=False) if has_cause else None
+        digest, seal = bytes.fromhex(self.digest), _seal(self.seal)
+        return Record(self.stream, self.version, self.position, self.topic, state, digest, seal, cause)
 
 
 class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unknown_fields=True, omit_defaults=True):
@@ -156,6 +160,8 @@ def decoded(text: bytes) -> Line:
 def event_line(record: Record, *, recorded_at: datetime | None, fields: dict[str, Any] | None) -> EventLine:
     """Return the line of an event."""
     state, times = spelled_out(record.state)
+    cause, has_times = (UNSET, False) if record.cause is None else spelled_out(record.cause)
+    cause = UNSET if has_times else cause
     return EventLine(
         position=record.position,
         stream=record.stream,
@@ -166,6 +172,8 @@ def event_line(record: Record, *, recorded_at: datetime | None, fields: dict[str
         state=state,
         times=times,
         bytes=b64encode(record.state).decode() if state is UNSET else UNSET,
+        cause=cause,
+        cause_bytes=b64encode(record.cause).decode() if record.cause is not None and cause is UNSET else UNSET,
         digest=record.digest.hex(),
         seal=UNSET if record.seal is None else record.seal.hex(),
     )

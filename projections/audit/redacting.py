@@ -6,9 +6,11 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 import msgspec
+from msgspec import UNSET
 
 from reenact.domain import events as heard
 from reenact.domain.agent import ResultsRecorded
+from reenact.domain.causes import read_cause
 from reenact.domain.chain import FeedRecord, Record
 from reenact.domain.errors import LogUnusableError, RedactionError
 from reenact.domain.marks import REDACTED
@@ -16,7 +18,7 @@ from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
 from reenact.projections.audit.approvals import Approvals
 from reenact.projections.audit.called import Called
-from reenact.projections.audit.copies import Path, with_copies
+from reenact.projections.audit.copies import Path, with_causes, with_copies
 from reenact.projections.audit.forms import Forms
 from reenact.projections.audit.history import stream_of
 from reenact.projections.audit.paths import paths_of
@@ -26,6 +28,8 @@ from reenact.projections.audit.taking import Taking
 
 _DELTAS: Final = frozenset(kind.event_type for kind in (heard.TextDelta, heard.ThinkingDelta, heard.InputJsonDelta))
 _COMPACTED: Final = heard.DeltasCompacted.event_type
+_OF_CALLS: Final[tuple[Path, ...]] = (("arguments",), ("value",), ("result",))
+"""What of a command may be a call's own, and stands in none of its events."""
 _HEARD: Final = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
 
 
@@ -59,8 +63,9 @@ class Redactor:
         self._approvals = Approvals()
         self._taking = Taking(self._texts, self._called.paths)
         self._paths: dict[str, list[Path]] = {}
-        for name, *path in with_copies(paths_of(policy.fields, STORED)):
+        for name, *path in with_causes(with_copies(paths_of(policy.fields, STORED))):
             self._paths.setdefault(name, []).append(tuple(path))
+        self._of_calls = _OF_CALLS if policy.tools else ()
         self._found_in = lru_cache(maxsize=10_000)(self._texts.found_in)
         self._topic: str | None = None
 
@@ -92,14 +97,23 @@ class Redactor:
             )
             if isinstance(event, ResultsRecorded):
                 self._called.forget(block.tool_use_id for block in event.content)
-            if left is event:
+            cause = None if record.cause is None else self._cause(record.stream, record.cause)
+            if left is event and cause == record.cause:
                 return record
-            topic, state = self._forms.encode(left, recorded_at)
+            changed = self._forms.encode(left, recorded_at) if left is not event else (record.topic, record.state)
         except RedactionError as error:
             raise RedactionError(f"event {record.version} of {record.stream!r}: {error}") from None
         except (TypeError, ValueError) as error:
             self._refuse(f"event {record.version} of {record.stream!r}", error)
-        return record.redacted(previous, topic, state)
+        return record.redacted(previous, *changed, cause)
+
+    def _cause(self, stream: str, stored: bytes) -> bytes:
+        """Return the command of a step as it may leave; what its events say is taken out of them."""
+        command = read_cause(stored)
+        paths = [*self._paths.get(command.name, ()), *self._of_calls]
+        there = [path for path in paths if getattr(command.fields, path[0], UNSET) is not UNSET]
+        left = self._approvals.without_digest(stream, self._taking.struct(command.fields, there, command.name))
+        return stored if left is command.fields else msgspec.structs.replace(command, fields=left).stored()
 
     def row(self, record: FeedRecord, previous: bytes) -> FeedRecord:
         """Return the row of a feed as it may leave, likewise. Deltas, which may hold parts of anything, do not.

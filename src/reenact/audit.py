@@ -21,7 +21,7 @@ from reenact.projections.audit.entries import Filter, LogEntry, entries_of, foll
 from reenact.projections.audit.exporting import Exported
 from reenact.projections.audit.history import Moment, moment_of
 from reenact.projections.audit.redaction import Redaction, ToolRedaction, read_redaction
-from reenact.projections.audit.retrace import Parting, Retraced, UnrecordedRules, retrace
+from reenact.projections.audit.retrace import Parting, Retraced, retrace
 from reenact.projections.audit.showing import Shown, shown
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "Retraced",
     "Shown",
     "ToolRedaction",
-    "UnrecordedRules",
     "Verdict",
     "Why",
     "checkpoint_of",
@@ -140,23 +139,15 @@ class Audit:
         """
         return difference(self._log, left, at_left, right, at_right)
 
-    def replay(
-        self,
-        session_id: str | None = None,
-        *,
-        rules: UnrecordedRules | None = None,
-        progress: OnProgress | None = None,
-    ) -> Iterator[Retraced]:
+    def replay(self, session_id: str | None = None, *, progress: OnProgress | None = None) -> Iterator[Retraced]:
         """Yield what comes of deciding each history of the log anew, or that of one session, up to its first parting.
 
-        Nothing but the log is read, and nothing is run. `rules` are what held for sessions that are older than the
-        recording of rules.
+        Nothing but the log is read, and nothing is run.
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
-            InvalidInputError: `rules` are given, and the log has those of a session, so that others have no effect.
         """
-        return retrace(self._log, session_id, rules=rules, progress=progress)
+        return retrace(self._log, session_id, progress=progress)
 
     def export(
         self,

@@ -31,11 +31,11 @@ def leave_out(connection: sqlite3.Connection, stream: str) -> set[str]:
 
 def rewrite(connection: sqlite3.Connection, stream: str, version: int) -> set[str]:
     """Let an event say something else, and give all from there on the digests that they would have."""
-    events = "SELECT originator_version, topic, state FROM stored_events WHERE originator_id = ? ORDER BY 1"
+    events = "SELECT originator_version, topic, state, cause FROM stored_events WHERE originator_id = ? ORDER BY 1"
     digest = STREAM_GENESIS
-    for each, topic, state in connection.execute(events, (stream,)).fetchall():
+    for each, topic, state, cause in connection.execute(events, (stream,)).fetchall():
         said = state + b"\x00" if each == version else state
-        digest = event_digest(digest, stream.encode(), each, topic.encode(), said)
+        digest = event_digest(digest, stream.encode(), each, topic.encode(), said, cause=cause)
         connection.execute(
             "UPDATE stored_events SET state = ?, digest = ? WHERE originator_id = ? AND originator_version = ?",
             (said, digest, stream, each),

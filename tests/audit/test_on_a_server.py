@@ -23,7 +23,7 @@ from tests.journal.server import Server, running_server
 Rows: TypeAlias = list[tuple[object, ...]]
 
 COLUMNS = {
-    "stored_events": ("originator_id", "originator_version", "topic", "state", "digest", "rowid"),
+    "stored_events": ("originator_id", "originator_version", "topic", "state", "digest", "cause", "rowid"),
     "feed": ("topic", "first_cursor", "count", "segments", "digest", "sealed"),
     "requests": ("id", "digest", "note", "at", "proof"),
     "consumers": ("topic", "client_id", "cursor", "seen_at"),

@@ -9,11 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 import pytest
@@ -24,19 +22,19 @@ from reenact._runtime import codec
 from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.audit import Audit, Retraced, UnrecordedRules
-from reenact.domain.agent import AgentStarted, ResultsRecorded, RulesRecorded, SoFar, TurnCompleted, TurnStarted
-from reenact.domain.container import ContainerCreated
-from reenact.domain.image import Definition, ImageRegistered
+from reenact.audit import Audit, Retraced
+from reenact.domain.agent import AgentStarted, ResultsRecorded, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.causes import AnyCommand, cause_of
+from reenact.domain.container import ContainerCreated, CreateContainer
+from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import SessionBranched, SessionCreated
+from reenact.domain.session import CreateSession, Run, SessionBranched, SessionCreated
 from reenact.domain.stored import STORED
-from reenact.projections.audit import retrace as retracing
 from reenact.projections.audit.api import Progress
 from reenact.projections.audit.retrace import retrace
 from tests.projections.audited import AuditedList
-from tests.projections.histories import RULES, Step, World, play
 from tests.projections.histories import Recorded as Listed
+from tests.projections.histories import Step, World, play
 from tests.projections.histories import steps as doings
 
 
@@ -45,6 +43,7 @@ class Foreign(msgspec.Struct, frozen=True, array_like=True):
 
 
 CREATED = SessionCreated("s", "c", "i", 1)
+CREATE = CreateSession(session_id="s", container_id="c", image_id="i", image_revision=1)
 FORMS = [StoredForm(name, kind) for name, kind in STORED.items()]
 _NOTHING = SoFar()
 _ANSWER = SoFar(
@@ -54,41 +53,41 @@ SHARED = EventCodec([*FORMS, StoredForm("counted", Foreign)])
 """What reads and writes a log that somebody else's actors write, too."""
 
 
-class Together(AuditedList):
-    """A log that knows what was recorded together."""
+class Kept(NamedTuple):
+    """A step of a stream: its events, and its command as it is stored."""
 
-    def append(self, stream: str, *events: object) -> int:
-        begun = len(self.rows)
-        head = super().append(stream, *events)
-        at = self.first + 1000 * begun
-        self.rows[begun:] = [msgspec.structs.replace(row, recorded_at=at) for row in self.rows[begun:]]
-        return head
+    stream: str
+    events: Sequence[Any]
+    cause: bytes | None = None
 
 
-def written(path: Path, steps: Sequence[tuple[str, Sequence[object]]], events: EventCodec = SHARED) -> Path:
+def written(path: Path, steps: Sequence[Kept], events: EventCodec = SHARED) -> Path:
     """Write a log of these steps, each at a time of its own, as if a runtime had."""
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     versions: dict[str, int] = {}
     with SqliteJournal.open(str(path), events, synchronous="OFF") as journal:
-        for number, (stream, together) in enumerate(steps):
-            step = Append(stream, versions.get(stream, 0), number, tuple(together))
+        for number, (stream, together, cause) in enumerate(steps):
+            step = Append(stream, versions.get(stream, 0), number, tuple(together), cause=cause)
             journal.append(step, outcomes.put)
             assert isinstance(outcomes.get(timeout=10), Committed)
             versions[stream] = versions.get(stream, 0) + len(together)
     return path
 
 
-def steps_of(path: Path) -> list[tuple[str, list[Any]]]:
+def steps_of(path: Path) -> list[Kept]:
     """Return what was recorded together, and where."""
+    steps: list[Kept] = []
     with SqliteJournal.open(str(path), codec(), read_only=True) as journal:
-        rows = journal.read_all(limit=100_000)
-    together = groupby(rows, lambda row: (row.stream, row.recorded_at))
-    return [(stream, [row.event for row in rows]) for (stream, _), rows in together]
+        for row in journal.read_all(limit=100_000):
+            if row.cause is not None:
+                steps.append(Kept(row.stream, [], row.cause))
+            steps[-1] = Kept(steps[-1].stream, [*steps[-1].events, row.event], steps[-1].cause)
+    return steps
 
 
-def replayed(path: Path, session_id: str | None = None, rules: UnrecordedRules | None = None) -> dict[str, Retraced]:
+def replayed(path: Path, session_id: str | None = None) -> dict[str, Retraced]:
     with Audit.open(path) as audit:
-        return {one.stream: one for one in audit.replay(session_id, rules=rules)}
+        return {one.stream: one for one in audit.replay(session_id)}
 
 
 def test_every_history_of_a_log_is_decided_again(log: Path) -> None:
@@ -96,8 +95,8 @@ def test_every_history_of_a_log_is_decided_again(log: Path) -> None:
 
     assert [one for one in found.values() if one.divergence is not None] == []
     assert {one.session_id for one in found.values() if one.session_id} == {"a", "b", "z"}
-    assert found["session/b"].events == sum(len(events) for stream, events in steps_of(log) if stream == "session/b")
-    assert found["session/b"].steps == sum(stream == "session/b" for stream, _ in steps_of(log))
+    assert found["session/b"].events == sum(len(step.events) for step in steps_of(log) if step.stream == "session/b")
+    assert found["session/b"].steps == sum(step.stream == "session/b" for step in steps_of(log))
     assert found["image/i"].steps == found["container/c"].events == 1
 
 
@@ -117,7 +116,7 @@ def test_a_session_that_is_not_there_is_an_error(log: Path) -> None:
 @settings(max_examples=25)
 @given(doings)
 def test_random_histories_are_decided_again_and_what_others_have_recorded_is_told(chosen: list[Step]) -> None:
-    log = Together()
+    log = AuditedList()
     world = World(log)
     world.create("a", "x")
     world.create("b", "y")
@@ -135,14 +134,14 @@ def test_a_history_in_which_an_event_was_changed_parts_there(log: Path, tmp_path
     steps = steps_of(log)
     place, number = next(
         (place, number)
-        for place, (stream, events) in enumerate(steps)
-        for number, event in enumerate(events)
-        if stream == "session/a" and isinstance(event, ResultsRecorded)
+        for place, step in enumerate(steps)
+        for number, event in enumerate(step.events)
+        if step.stream == "session/a" and isinstance(event, ResultsRecorded)
     )
-    stream, events = steps[place]
+    stream, events, cause = steps[place]
     told = msgspec.structs.replace(events[number].content[0], content="7")
     changed = [*events[:number], msgspec.structs.replace(events[number], content=(told,)), *events[number + 1 :]]
-    forged = written(tmp_path / "forged.db", [*steps[:place], (stream, changed), *steps[place + 1 :]])
+    forged = written(tmp_path / "forged.db", [*steps[:place], Kept(stream, changed, cause), *steps[place + 1 :]])
 
     found = replayed(forged)
     parting = found["session/a"].divergence
@@ -161,25 +160,25 @@ def test_a_history_in_which_an_event_was_changed_parts_there(log: Path, tmp_path
     assert found["session/a"].events == parting.version - 1
 
 
-def test_a_history_that_ends_too_early_parts_at_its_end(tmp_path: Path) -> None:
-    steps: list[tuple[str, list[object]]] = [
-        ("session/s", [CREATED]),
-        ("session/s", [AgentStarted("a"), TurnStarted("t", 1)]),
-    ]
+def test_a_step_without_a_command_parts_where_it_begins(tmp_path: Path) -> None:
+    begun = Kept("session/s", [CREATED], stored(CREATE, CREATED))
 
-    parting = replayed(written(tmp_path / "log.db", steps))["session/s"].divergence
+    found = replayed(written(tmp_path / "log.db", [begun, Kept("session/t", [AgentStarted("a")])]))
 
+    assert found["session/s"].divergence is None
+    parting = found["session/t"].divergence
     assert parting is not None
-    assert (parting.position, parting.version) == (3, 3)
+    assert (parting.position, parting.version) == (2, 1)
+    assert parting.problem == "no command was recorded with it"
 
 
 def test_what_more_todays_code_decides_is_told(log: Path, tmp_path: Path) -> None:
-    def cut(events: list[Any]) -> list[Any]:
-        return events[:-1] if isinstance(events[-1], TurnCompleted) else events
+    def cut(step: Kept) -> Kept:
+        return step._replace(events=step.events[:-1]) if isinstance(step.events[-1], TurnCompleted) else step
 
-    steps = [(stream, cut(events)) for stream, events in steps_of(log)]
+    steps = map(cut, steps_of(log))
 
-    parting = replayed(written(tmp_path / "log.db", [step for step in steps if step[1]]))["session/a"].divergence
+    parting = replayed(written(tmp_path / "log.db", [step for step in steps if step.events]))["session/a"].divergence
 
     assert parting is not None
     assert parting.decided is not None
@@ -188,9 +187,9 @@ def test_what_more_todays_code_decides_is_told(log: Path, tmp_path: Path) -> Non
 
 
 def test_an_event_of_a_foreign_type_is_found_where_it_stands(log: Path, tmp_path: Path) -> None:
-    steps = [*steps_of(log), ("session/b", [Foreign(1)]), ("counter", [Foreign(2)])]
-    before = sum(len(events) for stream, events in steps[:-2] if stream == "session/b")
-    last = sum(len(events) for _, events in steps)
+    steps = [*steps_of(log), Kept("session/b", [Foreign(1)], b"x"), Kept("counter", [Foreign(2)])]
+    before = sum(len(step.events) for step in steps[:-2] if step.stream == "session/b")
+    last = sum(len(step.events) for step in steps)
 
     found = replayed(written(tmp_path / "log.db", steps))
 
@@ -203,79 +202,57 @@ def test_an_event_of_a_foreign_type_is_found_where_it_stands(log: Path, tmp_path
     assert found["session/a"].divergence is None
 
 
+def stored(command: AnyCommand, *events: object) -> bytes:
+    return cause_of(command, events)
+
+
+ADDED, ADD = ContainerCreated("c", None), CreateContainer(container_id="c", name=None)
+REGISTER = RegisterImage(image_id="i", definition=Definition("i"))
+RUN = Run(session_id="s", agent_id="a", at=1)
+
+
 @pytest.mark.parametrize(
-    ("stream", "events", "problem"),
+    ("stream", "steps", "problem"),
     [
-        ("container/c", [ContainerCreated("c", None), ContainerCreated("c", None)], "AlreadyExistsError"),
-        ("container/c", [ImageRegistered("i", 1, Definition("i"))], "decides something else"),
-        ("image/i", [ImageRegistered("i", 2, Definition("i"))], "decides something else"),
+        ("container/c", [(ADDED, ADD), (ADDED, ADD)], "AlreadyExistsError"),
+        ("container/c", [(ADDED, REGISTER)], "RegisterImage is no command of a stream 'container'"),
+        ("image/i", [(ImageRegistered("i", 2, Definition("i")), REGISTER)], "another revision of image-registered"),
         (
             "image/i",
-            [ImageRegistered("i", 1, Definition("i")), ImageRegistered("i", 2, Definition("i"))],
-            "something else",
+            [
+                (ImageRegistered("i", 1, Definition("i")), REGISTER),
+                (ImageRegistered("i", 2, Definition("i")), REGISTER),
+            ],
+            "decides nothing more",
         ),
-        ("session/s", [AgentStarted("a")], "SessionNotFoundError"),
-        ("session/s", [SessionBranched("s", "c", "i", 1, "lost", 7, "d")], "branches off"),
-        ("elsewhere", [CREATED], "decides something else"),
+        ("session/s", [(AgentStarted("a"), RUN)], "SessionNotFoundError"),
+        ("session/s", [(SessionBranched("s", "c", "i", 1, "lost", 7, "d"), RUN)], "branches off"),
+        ("elsewhere", [(CREATED, CREATE)], "CreateSession is no command of a stream 'elsewhere'"),
+        ("elsewhere", [(ADDED, ADD)], "CreateContainer is no command of a stream 'elsewhere'"),
     ],
 )
 def test_what_no_code_of_ours_has_decided_is_a_finding(
-    stream: str, events: list[object], problem: str, tmp_path: Path
+    stream: str, steps: list[tuple[object, AnyCommand]], problem: str, tmp_path: Path
 ) -> None:
-    (found,) = replayed(written(tmp_path / "log.db", [(stream, [event]) for event in events])).values()
+    kept = [Kept(stream, [event], stored(command, event)) for event, command in steps]
+
+    (found,) = replayed(written(tmp_path / "log.db", kept)).values()
 
     assert found.divergence is not None
     assert problem in found.divergence.problem
 
 
 def test_a_branch_of_what_cannot_be_taken_in_is_a_finding(tmp_path: Path) -> None:
-    steps: list[tuple[str, list[object]]] = [
-        ("session/s", [CREATED]),
-        ("session/s", [TurnStarted("t", 1)]),
-        ("session/z", [SessionBranched("z", "c", "i", 1, "s", 2, "d")]),
+    steps = [
+        Kept("session/s", [CREATED]),
+        Kept("session/s", [TurnStarted("t", 1)]),
+        Kept("session/z", [SessionBranched("z", "c", "i", 1, "s", 2, "d")]),
     ]
 
     found = replayed(written(tmp_path / "log.db", steps))["session/z"].divergence
 
     assert found is not None
     assert "cannot take in the history" in found.problem
-
-
-def test_a_log_from_before_rules_were_recorded_needs_only_what_the_runtime_was_opened_with(
-    log: Path, tmp_path: Path
-) -> None:
-    def old(stream: str, events: Sequence[object]) -> tuple[str, list[object]]:
-        return stream, [event for event in events if not isinstance(event, RulesRecorded)]
-
-    originals = [step for step in steps_of(log) if step[0] != "session/z"]  # whose branch counts on versions
-    path = written(tmp_path / "old.db", [old(*step) for step in originals])
-
-    assert [one for one in replayed(path).values() if one.divergence is not None] == []
-
-
-def test_rules_that_are_told_hold_where_none_were_recorded(tmp_path: Path) -> None:
-    world = World(Together())
-    rules = RULES["x"]
-    world.create("a")
-    world.run("a")
-    for doing in ("say", "answer"):
-        play([(doing, "a", "x", _ANSWER)], world)
-    definition = Definition(
-        "i", max_steps=rules.max_steps, max_repeats=rules.max_repeats, cost_limit=rules.cost_limit, policies=None
-    )
-    together = groupby(world.log.rows, attrgetter("recorded_at"))
-    steps: list[tuple[str, list[object]]] = [("image/i", [ImageRegistered("i", 1, definition)])]
-    for _, rows in together:
-        told = list(rows)
-        steps.append((told[0].stream, [row.event for row in told if not isinstance(row.event, RulesRecorded)]))
-    path = written(tmp_path / "old.db", steps)
-
-    untold = replayed(path)["session/a"].divergence
-    told_of = replayed(path, rules=UnrecordedRules(policies=rules.policies, prices=rules.prices))["session/a"]
-
-    assert untold is not None
-    assert untold.field == "cost"
-    assert told_of.divergence is None
 
 
 REACHING = (
@@ -314,7 +291,7 @@ def test_deciding_again_loads_nothing_that_acts() -> None:
     assert [name for name in loaded if name.startswith(("reenact.actors", "anthropic", "sqlite3"))] == []
 
 
-class Pages(Together):
+class Pages(AuditedList):
     """A log that takes note of how much is read at once."""
 
     most = 0
@@ -340,14 +317,3 @@ def test_a_long_history_is_read_page_by_page_and_progress_is_told() -> None:
     assert log.most <= 1000
     assert [one.done for one in told] == [1000, 2000, 3000, 3002]
     assert {(one.phase, one.total) for one in told} == {("replay", 3002)}
-
-
-def test_definitions_are_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retracing, "_DEFINITIONS", 2)
-    log = Together()
-    world = World(log)
-    for number in range(4):
-        world.register_image(f"i{number}", Definition(f"i{number}"))
-        world.create(f"s{number}", image_id=f"i{number}")
-
-    assert [one for one in retrace(log) if one.divergence is not None] == []

@@ -126,9 +126,9 @@ def test_code_that_decides_otherwise_fails_the_command_and_both_sides_are_shown(
 
 
 def test_a_history_that_breaks_off_says_only_what_todays_code_decides(run: Run, log: Path, tmp_path: Path) -> None:
-    stream, events = steps_of(log)[-2]
-    assert isinstance(events[-1], TurnCompleted)
-    written(tmp_path / "short.db", [*steps_of(log)[:-2], (stream, events[:-1])], codec())
+    *before, step, _ = steps_of(log)
+    assert isinstance(step.events[-1], TurnCompleted)
+    written(tmp_path / "short.db", [*before, step._replace(events=step.events[:-1])], codec())
 
     lines = run("replay", str(tmp_path / "short.db")).out.splitlines()
 
@@ -162,43 +162,10 @@ def test_a_place_without_histories_is_bad_usage(run: Run, tmp_path: Path, what: 
     assert what in outcome.err
 
 
-def test_what_a_runtime_was_opened_with_can_be_told(run: Run, talk: str, tmp_path: Path) -> None:
-    (tmp_path / "policy.json").write_text('{"pay": "required"}')
-    (tmp_path / "bad.json").write_text('{"pay": "sometimes"}')
-
-    assert run("replay", "--policy", str(tmp_path / "policy.json"), "--price", "some-model=3,15").code == 0
-    assert run("replay", "--policy", str(tmp_path / "bad.json")).code == 2
-    assert run("replay", "--price", "some-model").code == 2
-
-
-@pytest.mark.parametrize(
-    "option", [("--policy", "policy.json"), ("--price", "some-model=3,15")], ids=lambda one: one[0]
-)
-def test_rules_that_a_log_has_are_not_replaced(
-    run: Run, environ: dict[str, str], tmp_path: Path, option: tuple[str, str]
-) -> None:
-    (tmp_path / "policy.json").write_text('{"pay": "required"}')
-    given = (option[0], option[1].replace("policy.json", str(tmp_path / "policy.json")))
-    old = run("-p", "Hello", "--output-format", "json").result["session_id"]
-    new = run("-p", "Hello", "--price", "mock=3,15", "--output-format", "json").result["session_id"]
-    branch = run("branch", new).out.strip()
-    (log,) = Path(environ["HOME"]).rglob("reenact.db")
-
-    for what in ((), (new,), (branch,), (str(log),)):
-        refused = run("replay", *what, *given)
-        assert refused.code == 2
-        assert (
-            f"the log has the rules of 'session/{new}', so that other policies and prices have no effect" in refused.err
-        )
-        assert refused.out == ""
-    assert run("replay", old, *given).code == 0
-    assert run("replay").code == 0
-
-
 def test_what_a_terminal_would_obey_is_not_printed(
     run: Run, environ: dict[str, str], log: Path, tmp_path: Path
 ) -> None:
-    forged = [(stream, [_named(event) for event in events]) for stream, events in steps_of(log)]
+    forged = [step._replace(events=[_named(event) for event in step.events]) for step in steps_of(log)]
     written(tmp_path / "forged.db", forged, codec())
 
     outcome = run("replay", str(tmp_path / "forged.db"))

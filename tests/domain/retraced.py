@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from reenact.domain.causes import cause_of
 from reenact.domain.retracing import Retracing
 from reenact.domain.session import Run, Session, SessionCommand, SessionEvent, decide, evolve
 from tests.domain.examples import CREATE
 from tests.domain.loops import AT
+from tests.projections.histories import Step as Doing
+from tests.projections.histories import World, play
 
 STARTED: Final = (CREATE, Run(session_id="s", agent_id="a", at=AT))
 """What a session and its agent begin with."""
@@ -20,6 +23,11 @@ class Step(NamedTuple):
 
     command: SessionCommand
     events: tuple[SessionEvent, ...]
+
+    @property
+    def cause(self) -> bytes:
+        """The command as it is stored."""
+        return cause_of(self.command, self.events)
 
 
 Steps: TypeAlias = list[Step]
@@ -39,16 +47,11 @@ def events_of(steps: Sequence[Step]) -> list[SessionEvent]:
 
 
 def check_retraced(steps: Sequence[Step], session: Session, *, begins: Session | None = None) -> None:
-    """Hold today's decisions against the steps: each is one, also where nobody says where one ends."""
-    begins = Session() if begins is None else begins
-    retracing = Retracing(begins)
+    """Hold today's decisions against the steps."""
+    retracing = Retracing(Session() if begins is None else begins)
     for number, step in enumerate(steps, 1):
-        assert retracing.follow(step.events) is None, step
+        assert retracing.follow(step.cause, step.events) is None, step
         assert retracing.steps == number, step
-    assert retracing.session == session
-
-    retracing = Retracing(begins)
-    assert retracing.follow([event for step in steps for event in step.events]) is None
     assert retracing.session == session
 
 
@@ -60,3 +63,32 @@ def states_of(steps: Sequence[Step], begins: Session | None = None) -> list[Sess
         for event in step.events:
             session = evolve(session, event)
     return states
+
+
+class Remembering(World):
+    """A world that knows which of its events were decided together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: dict[str, Steps] = {}
+        self.begins: dict[str, Session] = {}
+
+    def tell(self, session_id: str, command: SessionCommand) -> int:
+        before = self.log.head()
+        state = self.sessions.get(session_id, Session())
+        head = super().tell(session_id, command)
+        if head > before:
+            self.begins.setdefault(session_id, state)
+            events: Any = tuple(row.event for row in self.log.rows[before:])
+            self.steps.setdefault(session_id, []).append(Step(command, events))
+        return head
+
+
+def played(chosen: Sequence[Doing]) -> Remembering:
+    world = Remembering()
+    world.create("a", "x")
+    world.create("b", "y")
+    world.run("a")
+    world.say("a")
+    play(chosen, world)
+    return world

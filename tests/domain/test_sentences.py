@@ -21,7 +21,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.causes import Outside
+from reenact.domain.causality import Outside
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import Definition, ImageRegistered
 from reenact.domain.legible import columns, shortened

@@ -245,7 +245,9 @@ def test_a_log_that_something_else_keeps_locked_refuses_steps(path: Path, monkey
 def test_what_something_else_has_appended_is_a_failure_and_then_known(path: Path) -> None:
     with SqliteJournal.open(path, CODEC) as journal:
         commit(journal, step("s1", 0, Added(1)))
-        tamper(path, "INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest FROM stored_events")
+        tamper(
+            path, "INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest, cause FROM stored_events"
+        )
 
         failed, other = settle(journal, step("s1", 1, Added(2)), step("s2", 0, Added(3)))
 

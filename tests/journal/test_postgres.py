@@ -207,7 +207,7 @@ def test_a_writer_that_is_kept_waiting_gives_up_and_loses_nothing(log: Log, monk
 
 def test_what_something_else_has_written_is_noticed(journal: StoredJournal, log: Log) -> None:
     commit(journal, step("s1", 0, Added(1)))
-    log.tamper("INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest FROM stored_events")
+    log.tamper("INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest, cause FROM stored_events")
 
     late, elsewhere = settle(journal, step("s1", 1, Added(2)), step("s2", 0, Added(3)))
 

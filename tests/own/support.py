@@ -77,8 +77,8 @@ class WatchedLog(ListLog):
         super().__init__()
         self.watchers: list[Callable[[int], None]] = []
 
-    def append(self, stream: str, *events: object) -> int:
-        position = super().append(stream, *events)
+    def append(self, stream: str, *events: object, cause: bytes | None = None) -> int:
+        position = super().append(stream, *events, cause=cause)
         for watcher in self.watchers:
             watcher(position)
         return position

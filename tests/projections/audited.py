@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TypeGuard
 
+from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.session import SessionEvent
 from reenact.domain.stored import STORED
 from reenact.projections.audit.api import Feed
@@ -16,8 +17,8 @@ NAMES: dict[type, str] = {kind: name for name, kind in STORED.items()}
 class AuditedList(ListLog):
     """A log that is a list; its streams have the names that a runtime gives them."""
 
-    def append(self, stream: str, *events: object) -> int:
-        return super().append(stream.replace("-", "/", 1), *events)
+    def append(self, stream: str, *events: object, cause: bytes | None = None) -> int:
+        return super().append(stream.replace("-", "/", 1), *events, cause=cause)
 
     def read(self, stream: str, *, after: int = 0) -> Sequence[Recorded]:
         return [row for row in self.rows if row.stream == stream and row.version > after]
@@ -63,6 +64,16 @@ def events_of(rows: Sequence[Recorded]) -> list[SessionEvent]:
     events = [row.event for row in rows if _is_of_session(row.event)]
     assert len(events) == len(rows)
     return events
+
+
+def decided(rows: Sequence[Recorded]) -> list[tuple[type[AnyCommand] | None, list[SessionEvent]]]:
+    """Return the steps of a session's history: the type of each one's command, and its events."""
+    steps: list[tuple[type[AnyCommand] | None, list[SessionEvent]]] = []
+    for row, event in zip(rows, events_of(rows), strict=True):
+        if row.cause is not None:
+            steps.append((read_cause(row.cause).kind, []))
+        steps[-1][1].append(event)
+    return steps
 
 
 def _is_of_session(event: object) -> TypeGuard[SessionEvent]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reenact.domain import container, image
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.branching import before_last_message, waiting
+from reenact.domain.causes import cause_of
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy
@@ -69,6 +70,7 @@ class Recorded(msgspec.Struct, frozen=True):
     recorded_at: int
     event: object
     is_redacted: bool = False
+    cause: bytes | None = None
 
 
 def stream_of(session_id: str) -> str:
@@ -99,12 +101,14 @@ class ListLog:
         self.first = first
         self._versions: dict[str, int] = {}
 
-    def append(self, stream: str, *events: object) -> int:
-        """Add the events to the stream, and return the position of the last of them."""
+    def append(self, stream: str, *events: object, cause: bytes | None = None) -> int:
+        """Add the events of a step to the stream, and return the position of the last of them."""
         for event in events:
             version = self._versions[stream] = self._versions.get(stream, 0) + 1
             position = len(self.rows) + 1
-            self.rows.append(Recorded(stream, version, position, self.first + 1000 * position, event))
+            row = Recorded(stream, version, position, self.first + 1000 * position, event, cause=cause)
+            self.rows.append(row)
+            cause = None
         return len(self.rows)
 
     def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
@@ -123,7 +127,7 @@ class ListLog:
         """Return the log as it was at the position."""
         earlier = ListLog(self.first)
         for row in self.rows[:position]:
-            earlier.append(row.stream, row.event)
+            earlier.append(row.stream, row.event, cause=row.cause)
         return earlier
 
 
@@ -141,21 +145,23 @@ class World:
     def create_container(self, container_id: str, name: str | None = None) -> None:
         """Create the container, unless it exists."""
         known = self._containers.get(container_id, container.Container())
+        command = container.CreateContainer(container_id=container_id, name=name)
         try:
-            events = container.decide(known, container.CreateContainer(container_id, name))
+            events = container.decide(known, command)
         except ReenactError:
             return
         self._containers[container_id] = container.evolve(known, events[0])
-        self.log.append(f"container-{container_id}", *events)
+        self.log.append(f"container-{container_id}", *events, cause=cause_of(command, events))
 
     def register_image(self, image_id: str, definition: image.Definition) -> None:
         """Register the image, which may come to nothing."""
         known = self._images.get(image_id, image.Images())
-        events = image.decide(known, image.RegisterImage(image_id, definition))
+        command = image.RegisterImage(image_id=image_id, definition=definition)
+        events = image.decide(known, command)
         for event in events:
             known = image.evolve(known, event)
         self._images[image_id] = known
-        self.log.append(f"image-{image_id}", *events)
+        self.log.append(f"image-{image_id}", *events, cause=cause_of(command, events))
 
     def tell(self, session_id: str, command: SessionCommand) -> int:
         """Give the session a command, and return the log's head; what is refused changes nothing."""
@@ -167,7 +173,7 @@ class World:
         for event in events:
             session = evolve(session, event)
         self.sessions[session_id] = session
-        return self.log.append(stream_of(session_id), *events)
+        return self.log.append(stream_of(session_id), *events, cause=cause_of(command, events))
 
     def create(self, session_id: str, container_id: str = "c", image_id: str = "i") -> int:
         """Create the session."""

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.domain.agent import SoFar
-from reenact.domain.causes import Outside, causes_of
+from reenact.domain.causality import Outside, causes_of
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import columns
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.projections.audit.causes import Link, Why, why
-from tests.projections.audited import AuditedList, events_of, played
+from tests.projections.audited import AuditedList, decided, played
 from tests.projections.histories import Step, World, lineage, steps
 
 HI = SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="small")
@@ -49,7 +49,7 @@ def test_causes_and_effects_are_all_that_can_be_reached_in_every_history_that_ha
     for session_id in "abcdefgh":
         history = lineage(log.rows, session_id)
         if row in history:
-            causes = causes_of(events_of(history))
+            causes = causes_of(decided(history))
             pairs = {(history[at].position, history[n].position) for n, one in enumerate(causes) for at in one.places}
             direct |= pairs
     assert positions(told.causes) == reached(row.position, {(after, before) for before, after in direct})

@@ -15,7 +15,7 @@ from reenact.domain.errors import LogUnusableError
 
 _EVENTS = """
     SELECT originator_id, originator_version, rowid, topic, state, digest,
-        (SELECT seal FROM redactions WHERE stream = originator_id AND version = originator_version)
+        (SELECT seal FROM redactions WHERE stream = originator_id AND version = originator_version), cause
     FROM stored_events {which} ORDER BY rowid
 """
 _ROWS = "SELECT topic, first_cursor, count, segments, digest, sealed FROM feed {which} ORDER BY topic, first_cursor"

@@ -36,6 +36,7 @@ _TABLES = (
         topic text NOT NULL,
         state bytea NOT NULL,
         digest bytea NOT NULL,
+        cause bytea,
         PRIMARY KEY (originator_id, originator_version)
     )
     """,

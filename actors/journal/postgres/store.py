@@ -56,8 +56,8 @@ _FEED_ROWS = """
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
 _INSERT_EVENTS = """
-    INSERT INTO stored_events (rowid, originator_id, originator_version, topic, state, digest)
-    SELECT * FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bytea[], ?::bytea[])
+    INSERT INTO stored_events (rowid, originator_id, originator_version, topic, state, digest, cause)
+    SELECT * FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bytea[], ?::bytea[], ?::bytea[])
 """
 _INSERT_FEED = """
     INSERT INTO feed (topic, first_cursor, count, segments, digest)
@@ -202,7 +202,7 @@ class PostgresStore:
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""
-        self._insert(_INSERT_EVENTS, changes.events, columns=6)
+        self._insert(_INSERT_EVENTS, changes.events, columns=7)
         self._insert(_INSERT_FEED, changes.feed, columns=5)
         self._insert(_INSERT_SEALS, changes.seals, columns=3)
         self._insert(_INSERT_SEALED, changes.sealed, columns=6)

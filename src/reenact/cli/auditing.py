@@ -319,16 +319,6 @@ def _replay(
             show_default=False,
         ),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy", metavar="FILE.json", help="The policies, for a log that does not have them; 2 if it does."
-        ),
-    ] = None,
-    prices: Annotated[
-        list[str] | None,
-        typer.Option("--price", metavar="MODEL=IN,OUT", help="Likewise, what a million tokens cost. Repeatable."),
-    ] = None,
     database: Database = None,
     output_format: Lines = ListFormat.TEXT,
 ) -> Command:
@@ -337,16 +327,9 @@ def _replay(
     Exits with 1 if any history is decided otherwise today.
 
     $ reenact replay  # the whole log
-    $ reenact replay old.db --policy policy.json  # a log that has no rules
     $ reenact replay exports/  # the exports in a folder
     """
-    options = ReplayOptions(
-        what=tuple(what or ()),
-        policy=policy,
-        prices=tuple(prices or ()),
-        database=database,
-        output_format=output_format,
-    )
+    options = ReplayOptions(what=tuple(what or ()), database=database, output_format=output_format)
 
     def replay(console: Console) -> int:
         from reenact.cli import replay as replaying  # noqa: PLC0415 - likewise

@@ -168,14 +168,9 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Histories to be decided anew: all of a log, or these sessions of it, or those in these files and folders.
-
-    `policy` and `prices` are those of histories whose log does not say.
-    """
+    """Histories to be decided anew: all of a log, or these sessions of it, or those in these files and folders."""
 
     what: tuple[str, ...] = ()
-    policy: str | None = None
-    prices: tuple[str, ...] = ()
     database: str | None = None
     output_format: ListFormat = ListFormat.TEXT
 

@@ -13,7 +13,6 @@ from reenact._runtime import codec
 from reenact._transfer import open_export
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.cli.configuration import read_policies, read_prices
 from reenact.cli.console import Console
 from reenact.cli.exact import harmless
 from reenact.cli.failures import ExitCode
@@ -23,7 +22,7 @@ from reenact.cli.options import ListFormat, ReplayOptions
 from reenact.cli.progress import progress_line
 from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.projections.audit.api import AuditedLog, OnProgress
-from reenact.projections.audit.retrace import Parting, Retraced, Told, UnrecordedRules, retrace
+from reenact.projections.audit.retrace import Parting, Retraced, Told, retrace
 
 DIFFERS: Final = 1
 """The exit code when a history is decided otherwise today."""
@@ -49,16 +48,11 @@ def replay(options: ReplayOptions, console: Console) -> int:
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: a file, or a folder of them, holds no history; or there are policies or prices, and the log
-            has the rules of a session.
-        ConfigurationError: the policies or the prices cannot be read.
+        InvalidInputError: a file, or a folder of them, holds no history.
     """
-    rules = UnrecordedRules(
-        policies=None if options.policy is None else read_policies(options.policy), prices=read_prices(options.prices)
-    )
     count = differing = 0
     with progress_line(console) as progress:
-        for source, retraced in _all(options, rules, progress, console):
+        for source, retraced in _all(options, progress, console):
             if retraced.session_id is None and retraced.divergence is None:
                 continue
             count += 1
@@ -71,11 +65,11 @@ def replay(options: ReplayOptions, console: Console) -> int:
     return DIFFERS if differing else ExitCode.SUCCESS
 
 
-def _all(options: ReplayOptions, rules: UnrecordedRules, progress: OnProgress, console: Console) -> Iterator[_Found]:
+def _all(options: ReplayOptions, progress: OnProgress, console: Console) -> Iterator[_Found]:
     files = _files(options.what)
     if files:
         for file in files:
-            yield from _of_file(file, rules, progress)
+            yield from _of_file(file, progress)
         return
     with reading(options.database, console) as log:
         if log is None:
@@ -83,7 +77,7 @@ def _all(options: ReplayOptions, rules: UnrecordedRules, progress: OnProgress, c
                 raise SessionNotFoundError(options.what[0])
             return
         for session_id in options.what or (None,):
-            yield from ((None, one) for one in retrace(log, session_id, rules=rules, progress=progress))
+            yield from ((None, one) for one in retrace(log, session_id, progress=progress))
 
 
 def _files(what: Sequence[str]) -> list[Path]:
@@ -103,11 +97,11 @@ def _files(what: Sequence[str]) -> list[Path]:
     return files
 
 
-def _of_file(file: Path, rules: UnrecordedRules, progress: OnProgress) -> Iterator[_Found]:
+def _of_file(file: Path, progress: OnProgress) -> Iterator[_Found]:
     name = str(file)
     try:
         with _opened(file) as log:
-            yield from ((name, one) for one in retrace(log, rules=rules, progress=progress))
+            yield from ((name, one) for one in retrace(log, progress=progress))
     except (ExportUnusableError, LogUnusableError) as error:  # whatever it is, it is no history of ours
         parting = Parting(
             position=None, version=0, recorded=None, decided=None, field="", command=None, problem=str(error)

@@ -1,0 +1,313 @@
+"""Why something happened in a session: the earlier events that each one follows from, and what came from outside.
+
+What came from outside stands in the commands that are recorded: a message, a person's decision, a call of the runtime,
+an answer of the model or of a tool, a crash, a shutdown. What followed from what is for the ids in the events, and the
+rules of `turns`, to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, TypeAlias, assert_never
+
+import msgspec
+
+from reenact.domain.agent import (
+    AgentStarted,
+    AgentStopped,
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    ResultsRecorded,
+    RulesRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.causes import AnyCommand
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.rounds import RoundEvent
+from reenact.domain.session_commands import BranchSession, Delete, Finish, Interrupt, Reject, Resume, Run, Stop
+from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted, SessionEvent
+from reenact.domain.turns import COST_LIMIT
+
+OutsideKind: TypeAlias = Literal["message", "person", "caller", "model", "tool", "environment", "crash", "shutdown"]
+
+_Kind: TypeAlias = type[AnyCommand] | None
+_ENDING: Final = (Interrupt, Stop, Delete)
+_Decided: TypeAlias = ToolEdited | ToolApproved | ToolRejected | HumanResponded
+
+
+class Outside(msgspec.Struct, frozen=True):
+    """What came from outside of the log.
+
+    `name` is the id of the request that brought a message, the person if that is known, the reason that a caller gave,
+    the model, the tool, or the type of the environment's failure.
+    """
+
+    kind: OutsideKind
+    name: str | None = None
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """What an event follows from: the places of earlier events in the history, in order, and what came from outside."""
+
+    places: tuple[int, ...] = ()
+    outside: Outside | None = None
+
+
+def causes_of(history: Iterable[tuple[_Kind, Sequence[SessionEvent]]]) -> list[Cause]:
+    """Return of each event of a session's history, a branch's with what it shares, what it directly follows from.
+
+    The history is given as its steps: the type of each one's command, None if none was recorded, and its events.
+    """
+    tracing = _Tracing()
+    for kind, events in history:
+        tracing.kind = kind
+        for event, then in zip(events, (*events[1:], None), strict=True):
+            tracing.causes.append(tracing.trace(len(tracing.causes), event, then))
+    return tracing.causes
+
+
+class _Tracing:
+    """The places of what later events may follow from."""
+
+    def __init__(self) -> None:
+        self.causes: list[Cause] = []
+        self.kind: _Kind = None
+        """The type of the command of the step."""
+        self._branched: int | None = None
+        """Where the branch began."""
+        self._agent: int | None = None
+        self._accepted: dict[str, int] = {}
+        self._freed = -1
+        """Where a turn could begin last, if it had been waited for."""
+        self._begun: int | None = None
+        self._asked: int | None = None
+        """Where the model was asked last."""
+        self._latest: int | None = None
+        """Where the turn has come to."""
+        self._interrupted: int | None = None
+        self._failed: int | None = None
+        self._results: int | None = None
+        self._round = _Round()
+
+    def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
+        """Return what the event at the place follows from, and take note of it."""
+        match event:
+            case SessionCreated() | SessionDeleted() | RulesRecorded():
+                return Cause((), Outside("caller"))
+            case SessionBranched():
+                self._agent, self._branched, self._accepted = None, place, {}
+                return _cause(place - 1 if place else None, outside=Outside("caller"))
+            case AgentStarted():
+                self._agent, self._freed = place, place
+                return Cause((), Outside("caller"))
+            case AgentStopped():
+                self._agent = None
+                return Cause((), self._ender(event.reason))
+            case MessageAccepted():
+                self._accepted[event.turn_id] = place
+                if self.kind is BranchSession:  # what had waited in the session that was branched off from
+                    return _cause(self._branched)
+                return Cause((), Outside("message", event.request_id))
+            case TurnInterrupted():
+                return self._interrupt(place, event, following)
+            case TurnFailed():
+                self._failed = place
+                return _cause(self._latest, outside=_failure(event.failure.type))
+            case TurnCompleted():
+                return self._complete(place, event)
+            case _:
+                return self._go_on(place, event)
+
+    def _go_on(
+        self,
+        place: int,
+        event: TurnStarted
+        | TurnContinued
+        | StepStarted
+        | AnswerRecorded
+        | ContextCompressed
+        | ToolsRequested
+        | ResultsRecorded
+        | LimitWarning
+        | RoundEvent,
+    ) -> Cause:
+        latest = self._latest
+        match event:
+            case TurnStarted():
+                accepted = self._accepted.pop(event.turn_id, None)
+                self._begun = self._asked = self._latest = place
+                return _cause(accepted, self._freed if accepted is not None and self._freed > accepted else None)
+            case TurnContinued():
+                self._begun = self._latest = place
+                return _cause(self._round.latest)
+            case StepStarted():
+                self._asked = self._latest = place
+                return _cause(self._results)
+            case AnswerRecorded():
+                self._latest = place
+                ends = (self._interrupted, self._failed) if event.partial else ()
+                return _cause(self._asked, *ends, outside=Outside("model", event.model))
+            case ContextCompressed():
+                return _cause(self._asked, outside=Outside("model", event.model))
+            case ToolsRequested():
+                self._latest, self._round = place, _Round(place)
+                return _cause(latest)
+            case ResultsRecorded():
+                self._results = self._latest = place
+                if self._begun is None:
+                    self._freed = place
+                round_, self._round = self._round, _Round()
+                return _cause(*round_.results.values())
+            case LimitWarning():
+                return _cause(latest)
+            case _:
+                cut = self._branched if self.kind is BranchSession else self._interrupted
+                return self._round.trace(place, event, self.kind, agent=self._agent, cut=cut)
+
+    def _interrupt(self, place: int, event: TurnInterrupted, following: SessionEvent | None) -> Cause:
+        self._interrupted = place
+        if isinstance(following, TurnCompleted) and following.stop_reason == COST_LIMIT:
+            return _cause(self._begun, self._latest)
+        if self.kind is BranchSession:
+            return _cause(self._begun, self._branched)
+        if self.kind is Reject:
+            return _cause(self._begun, self._round.rejected)
+        return _cause(self._begun, outside=self._ender(event.reason))
+
+    def _ender(self, reason: str) -> Outside:
+        if self.kind is Stop and reason == "crash":
+            return Outside("crash")
+        return Outside("shutdown") if self.kind is Stop and reason == "shutdown" else Outside("caller", reason)
+
+    def _complete(self, place: int, event: TurnCompleted) -> Cause:
+        accepted = self._accepted.pop(event.turn_id, None)
+        if accepted is not None:  # it never began
+            return _cause(accepted, outside=Outside("caller", "deleted"))
+        match event.outcome:
+            case "interrupted":
+                cause = _cause(self._interrupted if self._interrupted is not None else self._latest)
+            case "waiting":
+                cause = _cause(self._round.pending, self._round.latest)
+            case "completed" | "failed":
+                told = event.failure is None or self._failed is not None
+                outside = None if told or event.failure is None else _failure(event.failure.type)
+                cause = _cause(self._latest if self._failed is None else self._failed, outside=outside)
+            case _:
+                assert_never(event.outcome)
+        self._freed = place
+        self._begun = self._asked = self._latest = self._interrupted = self._failed = None
+        return cause
+
+
+class _Round:
+    """The places of what has happened to the calls of one answer."""
+
+    def __init__(self, requested: int | None = None) -> None:
+        self._requested = requested
+        self._questions: dict[str, int] = {}
+        self._decided: dict[str, int] = {}
+        self._started: dict[str, int] = {}
+        self.results: dict[str, int] = {}
+        self.pending: int | None = None
+        self.rejected: int | None = None
+        self.latest: int | None = None
+        """Where the last decision or result is."""
+
+    def trace(self, place: int, event: RoundEvent, kind: _Kind, *, agent: int | None, cut: int | None) -> Cause:
+        """Return what the event at the place follows from; `cut` is where the turn was interrupted."""
+        match event:
+            case HumanApproveRequired():
+                return self._ask(place, [call.id for call in event.calls], kind, agent)
+            case HumanPromptRequired() | HumanSelectRequired():
+                self._questions[event.id or ""] = place
+                return _cause(self._requested)
+            case ToolPending():
+                self.pending = place
+                return _cause(*(self._questions.get(id_) for id_ in event.ids))
+            case ToolEdited() | ToolApproved() | ToolRejected() | HumanResponded():
+                return self._decide(place, event)
+            case ToolStarted():
+                return self._start(place, event, kind)
+            case ToolResult():
+                self.results[event.id] = self.latest = place
+                if event.ran and event.id in self._started:
+                    return self._end(event, kind, cut)
+                return self._answer(event.id, kind, agent, cut)
+            case _:
+                assert_never(event)
+
+    def _ask(self, place: int, ids: Sequence[str], kind: _Kind, agent: int | None) -> Cause:
+        before = tuple(self._questions[id_] for id_ in ids if id_ in self._questions)
+        lost = [self._started[id_] for id_ in ids if id_ in self._started]
+        self._questions |= dict.fromkeys(ids, place)
+        if lost:  # the process ended under them, and they may not run again without a person
+            return _cause(*lost, outside=Outside("crash"))
+        if kind is Run:  # the policies are others now
+            return _cause(agent, *before)
+        return _cause(*(before or (self._requested,)))
+
+    def _decide(self, place: int, event: _Decided) -> Cause:
+        id_ = event.id or ""
+        asked, edited = self._questions.get(id_), self._decided.get(id_)
+        self._decided[id_] = self.latest = place
+        if isinstance(event, ToolRejected):
+            self.rejected = place
+        cause = edited if edited is not None and edited == place - 1 else asked
+        return _cause(cause, outside=Outside("person", event.by))
+
+    def _start(self, place: int, event: ToolStarted, kind: _Kind) -> Cause:
+        decided, before = self._decided.get(event.id), self._started.get(event.id)
+        self._started[event.id] = place
+        if kind is Resume:
+            return _cause(before, outside=Outside("crash"))
+        return _cause(self._requested if decided is None else decided)
+
+    def _end(self, event: ToolResult, kind: _Kind, cut: int | None) -> Cause:
+        started = self._started[event.id]
+        if cut is not None:
+            return _cause(started, cut)
+        if kind is Resume:
+            return _cause(started, outside=Outside("crash"))
+        return _cause(started, outside=Outside("environment") if kind is Finish else Outside("tool", event.name))
+
+    def _answer(self, id_: str, kind: _Kind, agent: int | None, cut: int | None) -> Cause:
+        """Return what the answer to a call follows from that did not run."""
+        asked, decided = self._questions.get(id_, self._requested), self._decided.get(id_)
+        if decided is not None and (asked is None or decided > asked):
+            return _cause(decided)
+        if cut is not None:
+            return _cause(asked, cut)
+        if kind is Run:
+            return _cause(asked, agent)
+        if kind is Reject:
+            return _cause(asked, self.rejected)
+        if kind in _ENDING:
+            return _cause(asked, outside=Outside("caller"))
+        return _cause(self._requested)  # a policy or a limit says so, or nobody asks
+
+
+def _cause(*places: int | None, outside: Outside | None = None) -> Cause:
+    return Cause(tuple(sorted({place for place in places if place is not None})), outside)
+
+
+def _failure(kind: str) -> Outside:
+    return Outside("environment", kind)
