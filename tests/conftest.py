@@ -98,19 +98,27 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 _TIMEOUT = pytest.StashKey[object]()
+_IS_TIMED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: object) -> None:
     """Remember how long the test may take, and let pytest-timeout set its timer."""
     item.stash[_TIMEOUT] = settings
+    item.stash[_IS_TIMED] = True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
+    """Remember that there is no timer, and let pytest-timeout cancel it."""
+    item.stash[_IS_TIMED] = False
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Give the teardown a timer of its own: pytest-timeout cancels the test's when it fails, and a hang may follow."""
-    if (timeout := item.stash.get(_TIMEOUT, None)) is not None:
-        item.ihook.pytest_timeout_cancel_timer(item=item)
+    """Time the teardown, too: pytest-timeout cancels the timer of a test that fails, and a hang may follow."""
+    timeout = item.stash.get(_TIMEOUT, None)
+    if timeout is not None and not item.stash[_IS_TIMED]:
         item.ihook.pytest_timeout_set_timer(item=item, settings=timeout)
     yield
 
