@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from itertools import chain
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 
-from reenact.domain.agent import Failure, SoFar
-from reenact.domain.causes import AnyCommand, cause_of, read_cause
+from reenact.domain.agent import AnswerRecorded, Failure, MessageAccepted, SoFar, TurnCompleted
+from reenact.domain.causes import FORMS, AnyCommand, cause_of, read_cause
+from reenact.domain.container import ContainerCreated, CreateContainer
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
-from reenact.domain.session import Compress, Delete, Finish, Session, SessionCommand, evolve
+from reenact.domain.messages import TextBlock
+from reenact.domain.once import Once
+from reenact.domain.session import Compress, Delete, Finish, Receive, Session, SessionCommand, evolve
+from reenact.domain.stored import STORED
 from tests.domain.examples import HELLO
 from tests.domain.loops import (
     ASK,
@@ -52,6 +59,7 @@ AGAIN = Rules(idempotent=frozenset({"look"}))
 PART = SoFar(message_id="m9", content=HELLO, usage=USAGE, model="m", responding=True)
 DELETE = Delete(session_id="s", at=AT + 9, results_id="r8")
 DENIED = Rules(policies=PAY_IS_DENIED)
+ANSWER = "message_id content stop_reason usage model responding failure untold stop_sequence stop_details"
 
 
 def compress(turn_id: str) -> Compress:
@@ -137,3 +145,153 @@ def test_every_kind_of_command_is_read_and_decided_again(commands: list[SessionC
     for step in steps:
         check_stored(step.command, step.events)
     check_retraced(steps, reduce(evolve, events_of(steps), Session()))
+
+
+@pytest.mark.parametrize(
+    ("command", "event"),
+    [
+        (CreateContainer(container_id="c", name="home"), ContainerCreated("c", "home")),
+        (CreateContainer(container_id="c", name=None), ContainerCreated("c", None)),
+        (RegisterImage(image_id="i", definition=Definition("i")), ImageRegistered("i", 7, Definition("i"))),
+    ],
+)
+def test_commands_of_containers_and_images_are_read_as_they_were_given(command: AnyCommand, event: object) -> None:
+    check_stored(command, [event])
+
+    assert stored_fields(command, [event]) == {}
+
+
+def stored_fields(command: AnyCommand, events: Sequence[object]) -> dict[str, Any]:
+    """Return what is stored of a command, beside its name."""
+    fields: dict[str, Any] = msgspec.msgpack.decode(cause_of(command, events))[1]
+    return fields
+
+
+def test_what_the_events_of_a_step_say_is_not_stored_again() -> None:
+    steps = told(
+        *STARTED,
+        receive("t1"),
+        finish(asks(LOOK, PAY, usage=USAGE, text="Well"), CAREFUL),
+        report("a", rules=CAREFUL),
+        approve("b", arguments={"amount": 2}),
+        report("b", turn_id="t7"),
+        finish(says("Hi", usage=USAGE), turn_id="t7"),
+    )
+
+    assert [stored_fields(step.command, step.events) for step in steps] == [
+        {},
+        {"session_id": "s", "at": AT},
+        {"agent_id": "a"},
+        {"results_id": "r1"},
+        {"at": AT, "results_id": "r-a"},
+        {"digest": None, "results_id": "r7"},
+        {},
+        {"results_id": "r1"},
+    ]
+
+
+def test_of_a_request_that_is_carried_out_once_its_id_is_stored() -> None:
+    once = Once("req_7", b"a digest of all that was asked")
+    command = CreateContainer(container_id="c", name=None, once=once)
+
+    read = read_cause(cause_of(command, [ContainerCreated("c", None)])).command([ContainerCreated("c", None)], FREE)
+    assert isinstance(read, CreateContainer)
+
+    assert read.once == Once("req_7", b"")
+    assert b"digest" not in cause_of(command, [ContainerCreated("c", None)])
+
+
+def test_a_message_says_its_request_once() -> None:
+    (step,) = told(*STARTED, msgspec.structs.replace(receive("t1"), request_id="req_7", once=Once("req_7", b"")))[2:]
+
+    assert stored_fields(step.command, step.events) == {"agent_id": "a"}
+    check_stored(step.command, step.events)
+
+
+@pytest.mark.parametrize(
+    ("cause", "error", "problem"),
+    [
+        (["receive:2", {}], LogTooNewError, "unknown form 'receive:2'"),
+        (["receive:1", {"content": 7}], LogUnusableError, "cannot be decoded"),
+        (["receive:1", {"more": 7}], LogUnusableError, "cannot be decoded"),
+        (["receive:1"], LogUnusableError, "cannot be decoded"),
+        ({}, LogUnusableError, "cannot be decoded"),
+    ],
+)
+def test_what_is_no_command_that_this_version_knows_is_refused(
+    cause: object, error: type[LogUnusableError], problem: str
+) -> None:
+    with pytest.raises(error, match=problem):
+        read_cause(msgspec.msgpack.encode(cause))
+
+
+def test_fields_that_nobody_says_are_missed() -> None:
+    with pytest.raises(LogUnusableError, match="nothing says the agent_id"):
+        read_cause(msgspec.msgpack.encode(["receive:1", {}])).command([], Rules())
+
+
+FIELDS = {
+    "create-container:1": "container_id name once",
+    "register-image:1": "image_id definition once",
+    "create-session:1": "session_id container_id image_id image_revision once",
+    "branch-session:1": (
+        "session_id container_id image_id image_revision origin version digest position at left_at edit ids "
+        "results_id once"
+    ),
+    "run:1": "session_id agent_id at turn_id results_id once runs_tools",
+    "receive:1": "agent_id turn_id message_id content at request_id once runs_tools",
+    "finish:1": f"turn_id at results_id runs_tools {ANSWER}",
+    "report:1": "turn_id call_id result is_error at results_id runs_tools",
+    "compress:1": "turn_id summary kept usage model at runs_tools",
+    "approve:1": "call_id turn_id at arguments digest by results_id once runs_tools",
+    "reject:1": "call_id turn_id at reason resume by results_id once runs_tools",
+    "respond:1": "call_id turn_id at value by results_id once runs_tools",
+    "resume:1": "turn_id at results_id runs_tools",
+    "interrupt:1": f"agent_id reason at results_id once runs_tools {ANSWER}",
+    "stop:1": f"agent_id reason at results_id once runs_tools {ANSWER}",
+    "delete:1": f"session_id at results_id once runs_tools {ANSWER}",
+}
+
+
+def test_no_stored_form_loses_its_name_or_a_field() -> None:
+    for name, fields in FIELDS.items():
+        known = read_cause(msgspec.msgpack.encode([name, {}])).fields.__struct_fields__
+        assert set(fields.split()) <= set(known), name
+
+
+def test_every_field_is_looked_for_where_there_is_one() -> None:
+    assert {kind for kind, _ in FORMS.values()} == {*get_args(SessionCommand), CreateContainer, RegisterImage}
+    for name, (_, places) in FORMS.items():
+        assert set(places) <= set(FIELDS[name].split())
+        for event, field, _ in chain.from_iterable(places.values()):
+            assert event in STORED.values()
+            assert field in event.__struct_fields__
+
+
+def test_what_was_stored_long_ago_is_read_as_it_was_meant() -> None:
+    said = MessageAccepted("t1", "m1", (TextBlock("Hello"),), 7, "req_1")
+    answer = AnswerRecorded("t1", "m2", (TextBlock("Hi"),), "end_turn", False, {"input_tokens": 1}, "small", 9)  # noqa: FBT003 - as stored
+    completed = TurnCompleted("t1", "completed", "end_turn", {"input_tokens": 1}, 2e-6, "responding")
+
+    receive = read_cause(msgspec.msgpack.encode(["receive:1", {"agent_id": "a"}])).command([said], FREE)
+    finish = read_cause(msgspec.msgpack.encode(["finish:1", {"runs_tools": False}])).command([answer, completed], FREE)
+
+    assert receive == Receive(
+        agent_id="a",
+        turn_id="t1",
+        message_id="m1",
+        content=(TextBlock("Hello"),),
+        at=7,
+        request_id="req_1",
+        once=Once("req_1", b""),
+        rules=FREE,
+    )
+    so_far = SoFar(
+        message_id="m2",
+        content=(TextBlock("Hi"),),
+        stop_reason="end_turn",
+        usage={"input_tokens": 1},
+        model="small",
+        responding=True,
+    )
+    assert finish == Finish(turn_id="t1", so_far=so_far, at=9, rules=NO_HANDS)

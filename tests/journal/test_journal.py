@@ -56,6 +56,28 @@ def test_events_come_back_with_their_versions_and_positions(journal: StoredJourn
     assert journal.head() == 4
 
 
+def test_the_cause_of_a_step_comes_back_with_its_first_event(log: Log) -> None:
+    with log.open() as journal:
+        commit(journal, Append("s1", 0, 1, (Added(1), Cleared()), cause=b"add"), step("s1", 2, Added(2)))
+        commit(journal, Append("s1", 3, 1, (Added(3),), cause=b""))
+
+        for rows in (journal.read("s1"), journal.read_all(), journal.find(stream="s1"), journal.read_until("s1", 9)):
+            assert [each.cause for each in rows] == [b"add", None, None, b""]
+        records = journal.select("SELECT originator_version, cause FROM stored_events ORDER BY rowid", ())
+    assert records == [(1, b"add"), (2, None), (3, None), (4, b"")]
+    assert log.verify() == []
+
+
+@pytest.mark.parametrize(("cause", "version"), [(b"sub", 1), (None, 1), (b"", 2)])
+def test_a_cause_that_was_changed_is_found(log: Log, cause: bytes | None, version: int) -> None:
+    with log.open() as journal:
+        commit(journal, Append("s1", 0, 1, (Added(1), Cleared()), cause=b"add"))
+    told, parameters = ("NULL", ()) if cause is None else ("?", (cause,))
+    log.tamper(f"UPDATE stored_events SET cause = {told} WHERE originator_version = {version}", *parameters)  # noqa: S608 - ours
+
+    assert [(found.name, found.at) for found in log.verify()] == [("s1", version)]
+
+
 def test_all_events_are_read_in_pages_by_position(journal: StoredJournal) -> None:
     commit(journal, step("s1", 0, Added(1)), step("s2", 0, Added(2)), step("s1", 1, Added(3)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 from msgspec import UNSET
 
@@ -157,7 +157,7 @@ class MemoryJournal:
     def write(self, stream: str, *events: object) -> None:
         """Add events, as another owner of the stream would."""
         with self._changed:
-            self._record(stream, 0, events)
+            self._record(Append(stream, None, 0, events))
 
     def _commit_all(self) -> None:
         while True:
@@ -179,7 +179,7 @@ class MemoryJournal:
             return ConflictError(step.stream, step.after, version)
         if step.remembered is not None and step.remembered.id in self._remembered:
             return RequestReusedError(step.remembered.id)
-        self._record(step.stream, step.recorded_at, step.events)
+        self._record(step)
         self._keep(step)
         if step.remembered is not None:
             self._remembered[step.remembered.id] = step.remembered
@@ -191,10 +191,13 @@ class MemoryJournal:
             self._due[step.stream] = step.due
         return Committed(version + len(step.events), len(self._log))
 
-    def _record(self, stream: str, recorded_at: int, events: tuple[Any, ...]) -> None:
-        for version, event in enumerate(events, self._version(stream) + 1):
+    def _record(self, step: Append) -> None:
+        stream, cause = step.stream, step.cause
+        for version, event in enumerate(step.events, self._version(stream) + 1):
             self._versions[stream] = version
-            self._log.append(Recorded(stream, version, len(self._log) + 1, recorded_at, event))
+            position = len(self._log) + 1
+            self._log.append(Recorded(stream, version, position, step.recorded_at, event, cause=cause))
+            cause = None
 
     def _keep(self, step: Append) -> None:
         if step.kept:

@@ -64,6 +64,25 @@ def test_a_reply_comes_after_the_events_are_recorded(system: ActorSystem, journa
     assert journal.read("a") == [Recorded("a", 1, 1, 1_000_000, Deposited(5))]
 
 
+class Explained(Account):
+    """An account whose log says what was asked for."""
+
+    def cause(self, command: Command, events: tuple[Event, ...]) -> bytes:
+        return f"{type(command).__name__} led to {len(events)}".encode()
+
+
+def test_a_class_may_say_how_its_commands_are_stored_with_what_follows_from_them(
+    system: ActorSystem, journal: MemoryJournal
+) -> None:
+    system.actor(Explained, "a").ask(Deposit(5))
+    with pytest.raises(OverdrawnError):
+        system.actor(Explained, "a").ask(Withdraw(7))
+    system.actor(Account, "b").ask(Deposit(5))
+
+    assert [recorded.cause for recorded in journal.read("a")] == [b"Deposit led to 1"]
+    assert [recorded.cause for recorded in journal.read("b")] == [None]
+
+
 def test_who_first_looks_for_the_reference_of_an_incarnation_that_has_ended_finds_it_dead(system: ActorSystem) -> None:
     made: list[Account] = []
 

@@ -45,7 +45,7 @@ def write(log: ListLog, path: Path, *, deltas: Sequence[str] = ()) -> None:
                 event = msgspec.structs.replace(event, digest=shared.hex())
             if said := () if deltas else tuple(_said(log.rows[: number + 1], log.rows[number:])):
                 commit(journal, Append(stream, None, row.recorded_at, (), said))
-            commit(journal, Append(stream, version, row.recorded_at, (event,), kept))
+            commit(journal, Append(stream, version, row.recorded_at, (event,), kept, cause=row.cause))
             if deltas and kept:
                 pieces = tuple(Entry("text_delta", row.recorded_at, {"text": text}) for text in deltas)
                 commit(journal, Append(stream, None, row.recorded_at, (), (Segment({"agent_id": "a"}, pieces),)))

@@ -118,6 +118,19 @@ def _say_another_state(lines: list[Line]) -> None:
     _events(lines)[4]["state"][1][1] = "msg_forged"
 
 
+def _say_another_cause(lines: list[Line]) -> None:
+    _events(lines)[4]["cause"][1]["agent_id"] = "agt_forged"
+
+
+def _say_no_cause(lines: list[Line]) -> None:
+    del _events(lines)[4]["cause"]
+
+
+def _say_two_causes(lines: list[Line]) -> None:
+    digest = _events(lines)[4].pop("digest")
+    _events(lines)[4].update(cause_bytes="AAAA", digest=digest)
+
+
 def _say_other_fields(lines: list[Line]) -> None:
     _events(lines)[4]["fields"]["message_id"] = "msg_forged"
 
@@ -148,8 +161,8 @@ def _say_neither(lines: list[Line]) -> None:
 
 
 def _say_bytes(line: Line, content: str) -> None:
-    digest = line.pop("digest")  # behind the bytes, as an export has it
-    line.update(bytes=content, digest=digest)
+    behind = {name: line.pop(name) for name in ("cause", "digest")}  # as an export has them
+    line.update(bytes=content, **behind)
 
 
 def _say_both(lines: list[Line]) -> None:
@@ -188,6 +201,9 @@ def _go_back(lines: list[Line]) -> None:
     ("change", "problem", "stream"),
     [
         (_say_another_state, "not as it was written", "session/a"),
+        (_say_another_cause, "not as it was written", "session/a"),
+        (_say_no_cause, "not as it was written", "session/a"),
+        (_say_two_causes, "or both", "session/a"),
         (_say_other_fields, "not what its bytes say", "session/a"),
         (_say_another_time, "its time", "session/a"),
         (_swap_versions, "version 2 of the stream is missing", "session/a"),

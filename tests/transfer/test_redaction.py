@@ -33,6 +33,7 @@ from reenact.domain.errors import ConfigurationError, RedactionError
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import Session, evolve
 from reenact.projections.audit.held import HeldLog
+from reenact.projections.audit.retrace import retrace
 from tests.projections.histories import World
 from tests.transfer.logs import write
 
@@ -309,8 +310,9 @@ def test_whatever_is_taken_out_what_is_left_says_the_same_everywhere(
 
     exported = export_log(busy, path, redaction=policy)
 
-    _is_whole(path, events=exported.events)
+    held = _is_whole(path, events=exported.events)
     assert verify_log(path.with_suffix(".imported.db")).findings == ()
+    assert [one for one in retrace(held) if one.divergence is not None] == []
 
 
 def test_the_digests_of_calls_leave_only_with_all_of_their_arguments(busy: Path, tmp_path: Path) -> None:
