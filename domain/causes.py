@@ -8,6 +8,7 @@ version in its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, Union
 
@@ -35,7 +36,7 @@ from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.image import ImageRegistered, RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules
-from reenact.domain.once import Asked, Once
+from reenact.domain.once import Once
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
@@ -73,10 +74,11 @@ class Reference(NamedTuple):
     field: str
     equals: str | None = None
 
-    def said(self, event: object) -> object:
-        """Return what the event says."""
-        value: object = getattr(event, self.field)
-        return value if self.equals is None else value == self.equals
+    @property
+    def reader(self) -> Callable[[object], object]:
+        """What reads it from the event."""
+        read, equals = attrgetter(self.field), self.equals
+        return read if equals is None else lambda event: read(event) == equals
 
 
 _Places: TypeAlias = Mapping[str, tuple[Reference, ...]]
@@ -207,11 +209,12 @@ class StoredCommand(msgspec.Struct, frozen=True):
         Raises:
             LogUnusableError: a field is neither stored nor said by the events.
         """
-        form, first = _FORMS[self.name], _first(events)
+        form, first = _form(self.name), _first(events)
         parts: dict[bool, dict[str, Any]] = {False: {}, True: {}}
         for field in form.fields:
-            stored: object = getattr(self.fields, field.name)
-            value = field.told(first) if stored is UNSET else stored
+            value: object = getattr(self.fields, field.name)
+            if value is UNSET:
+                value = next((said(first[event]) for event, said in field.places if event in first), field.default)
             if value is msgspec.NODEFAULT:
                 raise LogUnusableError(f"nothing says the {field.name} of the command {self.name!r}")
             parts[field.is_of_answer][field.name] = value
@@ -237,14 +240,19 @@ def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
     Raises:
         TypeError: it holds what cannot be encoded.
     """
-    form, first = _FORM_OF[type(command)], _first(events)
+    form, first = _form(_NAMES[type(command)]), _first(events)
     if isinstance(command, BranchSession):  # the messages that waited are accepted anew, the edited one last
         command = msgspec.structs.replace(command, ids=(), edit=None if command.edit is None else ())
     stored: dict[str, object] = {}
-    for field in form.fields:
-        value, told = field.of(command), field.told(first)
+    for (name, told, places, _), value in zip(form.fields, form.values(command), strict=True):
+        for event, said in places:
+            if event in first:
+                told = said(first[event])  # noqa: PLW2901 - else it is the default
+                break
         if value is not told and value != told:
-            stored[field.name] = value
+            given = value.id if isinstance(value, Once) else value
+            if given != told:
+                stored[name] = given
     return _encode((form.name, stored))
 
 
@@ -257,9 +265,8 @@ def read_cause(cause: bytes) -> StoredCommand:
     """
     try:
         name, fields = _decode(cause)
-        form = _FORMS.get(name)
-        if form is not None:
-            return StoredCommand(name, form.decode(fields))
+        if name in FORMS:
+            return StoredCommand(name, _form(name).decode(fields))
     except (ValueError, RecursionError) as error:  # also of text that is no UTF-8
         raise LogUnusableError(f"a command cannot be decoded ({error}); verify the log") from error
     raise LogTooNewError(f"the log holds a command of the unknown form {name!r}; upgrade to read it")
@@ -269,18 +276,10 @@ class _Field(NamedTuple):
     """A field of a stored form; it may be one of the answer so far."""
 
     name: str
-    of: Callable[[AnyCommand], object]
     default: object
-    references: tuple[Reference, ...]
+    places: tuple[tuple[type, Callable[[object], object]], ...]
+    """Types of events, and what reads the field from one."""
     is_of_answer: bool
-
-    def told(self, first: Mapping[type, object]) -> object:
-        """Return what the events say, or else the default."""
-        for reference in self.references:
-            event = first.get(reference.event)
-            if event is not None:
-                return reference.said(event)
-        return self.default
 
 
 class _Form:
@@ -292,12 +291,14 @@ class _Form:
         self.kind = kind
         self.has_rules = _RULES in own and kind is not BranchSession
         self.fields: list[_Field] = []
-        types: list[tuple[str, Any, Any]] = []
+        self._types: list[tuple[str, Any, Any]] = []
+        paths: list[str] = []
 
         def add(name: str, kind: Any, default: object, path: str = "") -> None:  # noqa: ANN401 - a type
-            of = _request_id if name == _ONCE else attrgetter(path or name)
-            self.fields.append(_Field(name, of, default, places.get(name, ()), path.startswith(_ANSWER)))
-            types.append((name, Union[kind, UnsetType], UNSET))  # noqa: UP007 - the type is a value
+            said = tuple((reference.event, reference.reader) for reference in places.get(name, ()))
+            self.fields.append(_Field(name, default, said, path.startswith(_ANSWER)))
+            self._types.append((name, Union[kind, UnsetType], UNSET))  # noqa: UP007 - the type is a value
+            paths.append(path or name)
 
         for field in own.values():
             if field.name not in (_ANSWER, _RULES, _ONCE):
@@ -309,13 +310,19 @@ class _Form:
         if _ANSWER in own and kind is not BranchSession:
             for field in msgspec.structs.fields(SoFar):
                 add(field.name, field.type, _default_of(field), f"{_ANSWER}.{field.name}")
-        fields = msgspec.defstruct(f"Stored{kind.__name__}", types, frozen=True, forbid_unknown_fields=True)
-        self.decode = msgspec.msgpack.Decoder(fields).decode
+        self.values: Callable[[AnyCommand], tuple[object, ...]] = attrgetter(*paths)
+
+    @cached_property
+    def decode(self) -> Callable[[msgspec.Raw], msgspec.Struct]:
+        """What reads the fields; made when it is needed, for only who looks back needs it."""
+        name = f"Stored{self.kind.__name__}"
+        fields = msgspec.defstruct(name, self._types, frozen=True, forbid_unknown_fields=True)
+        return msgspec.msgpack.Decoder(fields).decode
 
 
-def _request_id(command: AnyCommand) -> str | None:
-    asked = command.once if isinstance(command, Asked) else None
-    return None if asked is None else asked.id
+@cache
+def _form(name: str) -> _Form:
+    return _Form(name, *FORMS[name])
 
 
 def _default_of(field: msgspec.structs.FieldInfo) -> object:
@@ -328,5 +335,4 @@ def _first(events: Sequence[object]) -> dict[type, object]:
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw]).decode
-_FORMS: Final = {name: _Form(name, kind, places) for name, (kind, places) in FORMS.items()}
-_FORM_OF: Final = {form.kind: form for form in _FORMS.values()}
+_NAMES: Final = {kind: name for name, (kind, _) in FORMS.items()}

@@ -32,7 +32,7 @@ from reenact.testing.crash_points import Crash, CrashPoint
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_COLUMNS: Final = 6
+_COLUMNS: Final = 7
 _TOPIC: Final = 3
 """Where an event's topic stands among the values of its row, and how many there are."""
 
