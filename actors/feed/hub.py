@@ -12,7 +12,7 @@ from reenact.actors.feed.replay import Log
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.topic import Chunk
 from reenact.actors.feed.topics import Topics
-from reenact.actors.feed.waking import Waiter, Waker
+from reenact.actors.feed.waking import Waiter, Waker, wake
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.events import EventData
 
@@ -35,18 +35,16 @@ class Feed(Topics):
         woken: list[tuple[Waker, Collection[Waiter]]] = []
         for publication in publications:
             topic = None if publication.topic is None else topics.get(publication.topic)
-            is_wanted = line.wants(publication)
-            if topic is None and not is_wanted:
+            if topic is None and not line.is_followed:
                 continue
             chunk = Chunk(publication, self._new_id)
             if topic is not None:
                 woken += topic.append(chunk)
                 if not topic.is_followed:
                     self._drop(topic)
-            if is_wanted:
+            if line.wants(chunk):
                 woken += line.append(chunk)
-        for waker, waiters in woken:
-            waker.wake(waiters)
+        wake(woken)
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> Segment:
         """Publish one event that no session's feed keeps; `at` is microseconds since 1970-01-01 UTC."""
@@ -82,8 +80,7 @@ class Feed(Topics):
     def close(self) -> None:
         """Let all who follow end once they have had what was published; handlers are waited for. Idempotent."""
         woken = self.finish()
-        for waker, waiters in chain(*(topic.finish() for topic in self.topics), self.line.finish(), woken):
-            waker.wake(waiters)
+        wake(chain(*(topic.finish() for topic in self.topics), self.line.finish(), woken))
         if self._pool is not None:
             self._pool.shutdown()
         self.handlers.close()

@@ -67,15 +67,16 @@ class Line(Awaited):
         self._listeners: tuple[Hears, ...] = ()
         self._turn = 0
 
-    def wants(self, publication: Publication) -> bool:
-        """Return whether anybody who follows wants it, or may: a handler can ask for what comes behind its event."""
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody wants anything."""
+        return bool(self.handled or self._heard)
+
+    def wants(self, chunk: Chunk) -> bool:
+        """Return whether anybody wants it, or may: a handler can ask for what comes behind its event."""
         if self.handled and self.reached < self.tail.end:
             return True
-        wanted = self.handled or self._heard
-        if not wanted:
-            return False
-        types = [entry.type for entry in publication.segment.entries]
-        return not (self.handled.isdisjoint(types) and self._heard.isdisjoint(types))
+        return not (self.handled.isdisjoint(chunk.types) and self._heard.isdisjoint(chunk.types))
 
     def append(self, chunk: Chunk) -> Woken:
         """Add a publication; return who is to be woken."""

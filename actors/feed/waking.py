@@ -54,6 +54,15 @@ class Alarm:
             self._lock.release()
 
 
+def wake(woken: Iterable[tuple[Waker, Collection[Waiter]]]) -> None:
+    """Call the waiters, each place's all at once."""
+    places: dict[Waker, list[Waiter]] = {}
+    for waker, waiters in woken:
+        places.setdefault(waker, []).extend(waiters)
+    for waker, waiters in places.items():
+        waker.wake(waiters)
+
+
 class LoopWaker:
     """Calls waiters on an event loop, which is woken once however many they are; if it is closed, nothing is called."""
 
