@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from reenact._runtime import codec
+from reenact.actors.feed import handlers, replay, topic
 from reenact.actors.feed import line as lines
-from reenact.actors.feed import replay, topic
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.api import Append, Entry, Outcome, Publication, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
@@ -30,6 +30,7 @@ TOTAL = 1 + WRITERS * STEPS * PER_STEP
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "GRACE", 0.002)
     for module, name, size in (
         (topic, "MOST_EVENTS", 20),
         (topic, "FEW_EVENTS", 5),
@@ -116,6 +117,18 @@ def by_thread(feed: Feed, session: str, got: list[int | None]) -> None:
                 got.append(envelope.cursor)
 
 
+def by_handler(feed: Feed, got: dict[str, list[int | None]], every: int) -> None:
+    """Let a handler hear everything; each so many events it takes longer than the others wait for it."""
+
+    def handle(envelope: Envelope) -> None:
+        of_session = got[envelope.context.session_id or ""]
+        of_session.append(envelope.cursor)
+        if len(of_session) % every == 0:
+            threading.Event().wait(0.01)
+
+    feed.handlers.add(None, handle)
+
+
 def test_everybody_has_everything_once_and_in_order(tmp_path: Path) -> None:
     feeds: list[Feed] = []
 
@@ -129,6 +142,7 @@ def test_everybody_has_everything_once_and_in_order(tmp_path: Path) -> None:
     feeds.append(feed)
     got: list[list[int | None]] = []
     given: list[dict[str, list[int | None]]] = []
+    heard: list[dict[str, list[int | None]]] = []
 
     async def story() -> None:
         listens = asyncio.Event()
@@ -146,6 +160,9 @@ def test_everybody_has_everything_once_and_in_order(tmp_path: Path) -> None:
             got.append([])
             threads.append(threading.Thread(target=by_thread, args=(feed, session, got[-1])))
             threads[-1].start()
+        for every in (50, 83, 2 * TOTAL):
+            heard.append(defaultdict(list))
+            by_handler(feed, heard[-1], every)
         await listens.wait()
         threads += write(journal)
         await asyncio.gather(*following)
@@ -161,4 +178,5 @@ def test_everybody_has_everything_once_and_in_order(tmp_path: Path) -> None:
     whole = list(range(1, TOTAL + 1))
     assert all(cursors == whole for cursors in got)
     assert all(cursors == whole for by_session in given for cursors in by_session.values())
+    assert all(by_session == dict.fromkeys(SESSIONS, whole[1:]) for by_session in heard)
     assert feed.topics == ()
