@@ -1,4 +1,4 @@
-"""What `import reenact` costs a fresh process, and what it brings along."""
+"""What `import reenact` costs a fresh process, what it brings along, and when a session is ready for its next turn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from statistics import median
 from typing import Final
 
 from bench.measure import Goal, Line, Sample, Workload, at_most
+from bench.ours import Ours
 
 HEAVY: Final = ("anthropic", "eventsourcing", "hypothesis", "pykka", "rich", "sqlalchemy", "sqlite3", "typer")
 """What nobody waits for who has not asked for it."""
@@ -30,7 +31,28 @@ def workloads(*, quick: bool) -> list[Workload]:
         Workload((heavy,), lambda _directory, _number: (Sample(_said(_COUNTED)),)),
         _import("import ActorSystem", "from reenact import ActorSystem", None, tries),
         _import("import Runtime", "from reenact import Runtime", None, tries),
+        _import(
+            "import Runtime and open a log",
+            "from reenact import Runtime; runtime = Runtime.in_memory()",
+            at_most(250),
+            tries,
+        ),
+        _ready(200 if quick else 2000, at_most(30), tries),
+        _ready(2000 if quick else 20_000, at_most(60), tries),
     ]
+
+
+def _ready(turns: int, goal: Goal, tries: int) -> Workload:
+    def measure(directory: Path, _number: int) -> Sequence[Sample]:
+        path = directory / "ready.db"
+        before = Ours(path, "NORMAL")
+        session = before.run(before.create(0))
+        for number in range(turns):
+            before.turn(session, number)
+        before.close()
+        return (Sample(median(_run("-m", "bench.ready", str(path), str(turns + one)) for one in range(tries))),)
+
+    return Workload((Line(f"from opening to the first delta, after {turns:,} turns", "ms", goal=goal),), measure)
 
 
 def _import(name: str, statement: str, goal: Goal | None, tries: int) -> Workload:
@@ -42,7 +64,11 @@ def _import(name: str, statement: str, goal: Goal | None, tries: int) -> Workloa
 
 
 def _said(program: str) -> float:
-    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)  # noqa: S603 - ours
+    return _run("-c", program)
+
+
+def _run(*arguments: str) -> float:
+    ran = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True)  # noqa: S603 - ours
     return float(ran.stdout)
 
 
