@@ -46,8 +46,7 @@ def rebuild_runtime(path: str) -> None:
 
 def open_another_version(path: str) -> None:
     projection.BATCH = BATCH  # type: ignore[misc]  # likewise
-    for module in ("projection", "store"):
-        patch(f"reenact.projections.{module}.VERSION", ANOTHER).start()
+    patch("reenact.projections.compiled.VERSION", ANOTHER).start()
     advance = projection.Projection.advance
 
     def advance_and_tell(tables: projection.Projection) -> bool:

@@ -99,8 +99,7 @@ def test_tables_of_another_version_are_gone_on_with_where_it_was_killed(
     reached = kill_while_it_rebuilds("version", str(path), at_line=2)
     assert current(tables) == tables
 
-    for module in ("projection", "store"):
-        monkeypatch.setattr(f"reenact.projections.{module}.VERSION", ANOTHER)
+    monkeypatch.setattr("reenact.projections.compiled.VERSION", ANOTHER)
     begun = note_beginnings(monkeypatch)
     with Runtime.open(path) as runtime:
         assert len(runtime.containers.list()) == 20
