@@ -110,7 +110,7 @@ def start(environ: dict[str, str], command: list[str], tmp_path: Path) -> Run:
             capture_output=True,
             env={**environ, **variables},
             cwd=tmp_path,
-            timeout=30,
+            timeout=PATIENCE,
             check=False,
         )
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())

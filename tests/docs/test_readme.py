@@ -18,7 +18,7 @@ from tests.started.programs import Programs
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 COMMANDS = [line for block in blocks(README) if block.language == "sh" for line in block.text.splitlines()]
 SETTINGS = ("ANTHROPIC_", "CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "MOCK_", "REENACT_", "XDG_")
-SECONDS = 30
+SECONDS = 60
 LINKING = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
 
 
