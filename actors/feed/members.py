@@ -132,16 +132,11 @@ class Follower:
         self.place.leave()
 
     def _from_page(self, page: Page, room: int) -> list[bytes]:
-        given: list[bytes] = []
-        lines = page.encoded()
-        while room > 0 and self._given < len(lines):
-            line = lines[self._given]
-            self._given += 1
-            given.append(line)
-            room -= len(line)
+        given = _fitting(page.encoded(), self._given, room)
+        self._given += len(given)
         last = page.envelopes[self._given - 1]
         self.place.ahead = last.cursor or 0
-        if self._given == len(lines):
+        if self._given == len(page.envelopes):
             self._page = None
             self._is_deleted = last.type == _LAST
         return given
@@ -149,19 +144,16 @@ class Follower:
     def _from_topic(self, room: int) -> list[bytes]:
         given: list[bytes] = []
         place = self.place
-        ahead = place.ahead
-        for chunk in place.topic.since(ahead, AT_ONCE) or ():
-            for line in chunk.encoded()[ahead + 1 - chunk.first :]:
-                given.append(line)
-                room -= len(line)
-                ahead += 1
-                if room <= 0:
-                    break
-            if ahead == chunk.end:
-                self._is_deleted = chunk.is_last
-            if room <= 0:
+        for chunk in place.topic.since(place.ahead, AT_ONCE) or ():
+            lines, had = chunk.encoded(), place.ahead + 1 - chunk.first
+            if had or chunk.length > room:
+                lines = _fitting(lines, had, room)
+            given += lines
+            room -= chunk.length
+            place.ahead += len(lines)
+            self._is_deleted = place.ahead == place.topic.end and chunk.is_last
+            if place.ahead < chunk.end or room <= 0:
                 break
-        place.ahead = ahead
         return given
 
 
@@ -315,3 +307,12 @@ class Listener:
             for type_, line in islice(zip(chunk.types, chunk.encoded(), strict=True), had, None)
             if type_ in self.types
         ]
+
+
+def _fitting(lines: list[bytes], begin: int, room: int) -> list[bytes]:
+    """Return those from an index on, about so many bytes, but one at least."""
+    end = begin
+    while end < len(lines) and (room > 0 or end == begin):
+        room -= len(lines[end])
+        end += 1
+    return lines[begin:end]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from starlette.websockets import WebSocketDisconnect
@@ -47,7 +47,7 @@ class Wire:
         """Let messages of so many bytes come in."""
         self._protocol.conn.max_message_size = size
 
-    async def send(self, parts: Iterable[bytes]) -> None:
+    async def send(self, parts: Sequence[bytes]) -> None:
         """Send a text as fragments, each when the client has taken most of those before.
 
         Raises:
@@ -282,8 +282,11 @@ def socket_protocol(
     return SocketProtocol
 
 
-def _pieces_of(parts: Iterable[bytes]) -> Iterator[tuple[bytearray, bool]]:
+def _pieces_of(parts: Sequence[bytes]) -> Iterator[tuple[bytes | bytearray, bool]]:
     """Yield what the parts are together in pieces of about one size, each with whether it is the last."""
+    if sum(map(len, parts)) <= PIECE:
+        yield b"".join(parts), True
+        return
     piece = bytearray()
     for part in parts:
         for start in range(0, len(part), PIECE):
