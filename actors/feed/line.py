@@ -37,11 +37,8 @@ class Hears(Protocol):
 
     place: Node
     """The last publication that it was given, or has missed."""
-
-    @property
-    def types(self) -> frozenset[str]:
-        """The events that it wants."""
-        ...
+    types: frozenset[str]
+    """The events that it wants."""
 
     @property
     def is_behind(self) -> bool:

@@ -223,12 +223,7 @@ class Listener:
     def give(self, room: int) -> list[bytes]:
         given: list[bytes] = []
         while room > 0:
-            line = self._next_of_page()
-            if line is not None:
-                given.append(line)
-                room -= len(line)
-                continue
-            lines = self._next_published()
+            lines = self._from_page(room) if self.holds_page else self._next_published()
             if lines is None:
                 break
             given += lines
@@ -284,14 +279,12 @@ class Listener:
     def _follows(self, topic: str | None) -> bool:
         return self._topics is None or topic in self._topics
 
-    def _next_of_page(self) -> bytes | None:
-        if self._given == len(self._page):
-            return None
-        line = self._page[self._given]
-        self._given += 1
-        if self._given == len(self._page):
+    def _from_page(self, room: int) -> list[bytes]:
+        given = _fitting(self._page, self._given, room)
+        self._given += len(given)
+        if not self.holds_page:
             self._page, self._given = [], 0
-        return line
+        return given
 
     def _next_published(self) -> list[bytes] | None:
         """Return what is wanted of the next publication, unless something comes before it that is in the log."""
