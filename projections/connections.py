@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from reenact.projections import compiled
 from reenact.projections.errors import ReadModelError
@@ -17,12 +17,17 @@ CHECKPOINT_PAGES: Final = 4000
 class Store:
     """The tables in a file. Each connection belongs to who opened it, whatever thread that is on at the time."""
 
+    factory: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
+    """What makes the connections."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def connect(self) -> sqlite3.Connection:
         """Return a connection, to be closed."""
-        connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, factory=self.factory
+        )
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again

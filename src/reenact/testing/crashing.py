@@ -1,7 +1,7 @@
 """Killing the process at a point between a command and its last consequence, through seams that are there anyway.
 
 Nothing of this is in the runtime: while a `crash_at` is in force, writers that are opened have their store and their
-ways in wrapped, toolboxes their call, and the read model's engine is listened to.
+ways in wrapped, toolboxes their call, and what moves tables is listened to: connections of the read model, and engines.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import sqlite3
 import threading
-from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, overload
@@ -27,6 +28,7 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import Recovery, Request, Step
 from reenact.actors.journal.store import Changes, Store
 from reenact.actors.journal.writer import Writer
+from reenact.projections.connections import Store as Tables
 from reenact.testing.crash_points import Crash, CrashPoint
 
 P = ParamSpec("P")
@@ -100,7 +102,8 @@ def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: b
     with ExitStack() as undo:
         undo.enter_context(mock.patch.object(Writer, "__init__", _opening(fuse, Writer.__init__)))
         undo.enter_context(mock.patch.object(Toolbox, "call", _calling(fuse, Toolbox.call)))
-        _listen_to_projections(fuse, undo)
+        undo.enter_context(mock.patch.object(Tables, "factory", _counting(fuse)))
+        _listen_to_engines(fuse, undo)
         _in_force.append(fuse)
         undo.callback(_in_force.remove, fuse)
         undo.callback(fuse.disarm)
@@ -226,7 +229,22 @@ def _calling(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
 # The tables.
 
 
-def _listen_to_projections(fuse: Fuse, undo: ExitStack) -> None:
+def _counting(fuse: Fuse) -> type[sqlite3.Connection]:
+    class Counting(sqlite3.Connection):
+        def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:
+            if sql == _COMMIT:
+                fuse.reach(CrashPoint.IN_PROJECTION)
+            cursor = super().execute(sql, parameters)
+            if sql in _BEGIN:
+                fuse.reach(CrashPoint.BEFORE_PROJECTION)
+            elif sql == _COMMIT:
+                fuse.reach(CrashPoint.AFTER_PROJECTION)
+            return cursor
+
+    return Counting
+
+
+def _listen_to_engines(fuse: Fuse, undo: ExitStack) -> None:
     def before(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         if statement == _COMMIT:
             fuse.reach(CrashPoint.IN_PROJECTION)
