@@ -11,7 +11,7 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, overload
@@ -231,7 +231,12 @@ def _calling(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
 
 def _counting(fuse: Fuse) -> type[sqlite3.Connection]:
     class Counting(sqlite3.Connection):
-        def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> sqlite3.Cursor:
+        def execute(
+            self,
+            sql: str,
+            parameters: Any = (),  # noqa: ANN401 - passed on as it is
+            /,
+        ) -> sqlite3.Cursor:
             if sql == _COMMIT:
                 fuse.reach(CrashPoint.IN_PROJECTION)
             cursor = super().execute(sql, parameters)
