@@ -130,7 +130,7 @@ def is_blank(blocks: tuple[Block, ...]) -> bool:
 
 def instant(microseconds: int) -> datetime:
     """Return the time that is so many microseconds after 1970-01-01 UTC."""
-    return EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(0, 0, microseconds)
 
 
 def check_message(text: object) -> str:
