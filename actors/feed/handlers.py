@@ -118,8 +118,10 @@ class Handlers:
         self._by_type: dict[str, tuple[Registration, ...]] = {}
         self._threads: set[threading.Thread] = set()
         self._alarm = Alarm()
-        self._under_way: tuple[Registration, float] | None = None
-        """The call that the walk is at, and since when; whoever takes it away goes on with the walk."""
+        self._under_way: _Call | None = None
+        """The call that the walk is at; whoever takes it away goes on with the walk."""
+        self._since = 0.0
+        """When it began."""
         self._taking = threading.Lock()
         self._busy = threading.Event()
         self._done = threading.Event()
@@ -234,17 +236,21 @@ class Handlers:
     def _walk(self, calls: Iterator[_Call]) -> None:
         """Make the calls, until the line ends or a handler takes too long; then go on with that one alone."""
         for call in calls:
-            registration, node, index = call
-            under_way = self._under_way = (registration, time.monotonic())
+            self._since, self._under_way = time.monotonic(), call
             if not self._busy.is_set():
                 self._busy.set()
             self._make(call)
             with self._taking:
-                if self._under_way is under_way:
+                if self._under_way is call:
                     self._under_way = None
+                    del call  # it would keep all that comes behind it in the line
                     continue
-            for missed in self._calls(node, index + 1, registration):
-                self._make(missed)
+            alone, node, index = call
+            missed = self._calls(node, index + 1, alone)
+            del call, node
+            for late in missed:
+                self._make(late)
+                del late
             return
         self._done.set()
         self._busy.set()
@@ -265,7 +271,7 @@ class Handlers:
     def _take(self) -> bool:
         """Take the walk away from a thread that a handler holds up, and leave that to it."""
         with self._taking:
-            if self._under_way is None or time.monotonic() - self._under_way[1] < GRACE:
+            if self._under_way is None or time.monotonic() - self._since < GRACE:
                 return False
             self._under_way[0].alone = True
             self._under_way = None

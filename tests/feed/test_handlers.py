@@ -12,6 +12,7 @@ import pytest
 from reenact.actors.feed import handlers
 from reenact.actors.feed.handlers import Registration
 from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.members import Listener
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import ContainerCreated, Envelope, ImageRegistered, MessageStop, TextDelta
@@ -239,6 +240,23 @@ def test_events_that_nobody_wants_are_not_kept(feed: Feed, subscribed: bool) -> 
         feed.say(0, large, {})
 
     assert sys.getrefcount(large) == before
+
+
+def test_what_handlers_have_had_is_not_kept_while_listeners_hear_more(feed: Feed) -> None:
+    heard = threading.Event()
+    feed.handlers.add("message_stop", lambda _event: heard.set())
+    listener = Listener(feed.line, None, feed.pages)
+    feed.line.join(listener)
+    first = MessageStop()
+    before = sys.getrefcount(first)
+
+    feed.say(0, first, {})
+    assert heard.wait(PATIENCE)
+    say(feed, "a", "b")
+    while feed.line.take(listener) is not None:
+        pass
+
+    wait_until(lambda: sys.getrefcount(first) == before, PATIENCE, "what all have had to be let go of")
 
 
 def test_a_handler_can_subscribe_to_what_came_behind_its_event_though_nobody_wanted_it_then(feed: Feed) -> None:
