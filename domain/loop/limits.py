@@ -38,7 +38,8 @@ def cost_limit_of(value: object) -> CostLimit | None:
             return cost_limit_of(CostLimit(value))
         case _ if is_mapping(value):
             told: dict[str, Any] = {snake(str(name)): each for name, each in value.items()}
-            return CostLimit(told.get("max_total", told.get("max_total_cost", -1)), told.get("on_exceeded", "stop"))
+            most = told.get("max_total", told.get("max_total_cost", -1))
+            return cost_limit_of(CostLimit(most, told.get("on_exceeded", "stop")))
         case _:
             msg = f"a cost limit is a `CostLimit`, a mapping with `max_total`, or an amount; not {value!r}"
             raise InvalidInputError(msg)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -24,6 +25,11 @@ CALL = CallLLM({"model": "m"})
 def test_a_number_of_steps_is_a_number_of_one_or_more(max_steps: Any) -> None:  # noqa: ANN401
     with pytest.raises(ValueError, match="max_steps is a number of 1 or more"):
         AgentRuntime.create_initial_state(max_steps=max_steps)
+
+
+@pytest.mark.parametrize("endless", [math.inf, CostLimit(math.inf), {"max_total": math.inf}])
+def test_an_endless_cost_limit_is_none(endless: Any) -> None:  # noqa: ANN401
+    assert AgentRuntime.create_initial_state(cost_limit=endless).cost_limit is None
 
 
 def test_beyond_the_last_step_the_conversation_is_done() -> None:
