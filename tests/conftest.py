@@ -97,6 +97,16 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+REPEATING = ("tests/crashes/", "tests/properties/", "tests/reliability/")
+"""Where tests do, at each point of a crash and in any order, what others do once: it is those that cover the code."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Measure no coverage where it would only take time."""
+    if item.nodeid.startswith(REPEATING):
+        item.add_marker("no_cover")
+
+
 _TIMEOUT = pytest.StashKey[object]()
 _IS_TIMED = pytest.StashKey[bool]()
 
