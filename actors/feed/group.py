@@ -221,7 +221,8 @@ class Group:
             if lines:
                 before = given.get(seat.id)
                 given[seat.id] = lines if before is None else [*before, *lines]
-                room -= sum(map(len, lines))
+                for line in lines:  # one, mostly
+                    room -= len(line)
             if seat.has_page:
                 self._release_page(seat)
             if seat.member.wait(waker, seat.waiter):  # which is what most of them have to do now

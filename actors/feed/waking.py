@@ -134,7 +134,11 @@ class Awaited:
 
     def _await(self, waker: Waker, waiter: Waiter) -> None:
         """Have the waiter called next time."""
-        self._waiting.setdefault(waker, set()).add(waiter)
+        waiters = self._waiting.get(waker)
+        if waiters is None:
+            self._waiting[waker] = {waiter}
+        else:
+            waiters.add(waiter)
 
     def _wake(self) -> Woken:
         """Return those who are to be woken; they wait no more."""
