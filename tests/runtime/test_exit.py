@@ -126,7 +126,13 @@ begin(remote)
         1,
     ),
     "it has a thread that follows": (
-        BEGUN + "threading.Thread(target=lambda: list(runtime.events.stream('s')), daemon=True).start()\n1 / 0",
+        BEGUN
+        + """
+following = runtime.events.stream("s")
+following.take()
+threading.Thread(target=lambda: list(following), daemon=True).start()
+1 / 0
+""",
         1,
     ),
     "it has forked": (
