@@ -22,12 +22,12 @@ from bench.replay import fill
 from bench.workload import deltas, question
 from reenact._runtime import codec
 from reenact.actors.journal.api import Append, Entry, Outcome, Segment
-from reenact.actors.journal.chain import STREAM_GENESIS
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel.profile import StoredNames
 from reenact.audit import Verdict, verify_log
 from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.announce import announce, of_turn
+from reenact.domain.chain import GENESIS, Row
 from reenact.domain.events import AgentStateChanged, MessageDelta, MessageStart, MessageStop, TextDelta
 from reenact.domain.messages import TextBlock, Usage
 from reenact.domain.session import Session, SessionCreated, SessionEvent
@@ -38,12 +38,11 @@ TURNS: Final = 50
 """Of each session."""
 
 _START: Final = 1_700_000_000_000_000
-_ROWS: Final = """
-    SELECT originator_id, originator_version, topic, state, digest FROM stored_events
-    ORDER BY originator_id, originator_version
-"""
-_STREAM: Final = "SELECT state FROM stored_events WHERE originator_id = ? ORDER BY originator_version"
-_header: Final = Struct(">IqI").pack
+_COLUMNS: Final = ", ".join(Row.__struct_fields__)
+_ROWS: Final = f"SELECT {_COLUMNS} FROM steps ORDER BY stream, number"  # noqa: S608 - ours
+_STREAM: Final = "SELECT events FROM steps WHERE stream = ? ORDER BY version"
+_header: Final = Struct(">IIqqqqqq").pack
+_unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
 class Replayed(Account):
@@ -134,21 +133,25 @@ def _by_hand(path: Path) -> int:
     """Check the digests of all streams, and nothing else."""
     count = 0
     with closing(sqlite3.connect(path)) as connection:
-        for stream, rows in groupby(connection.execute(_ROWS), itemgetter(0)):
-            name, previous = stream.encode(), STREAM_GENESIS
-            for _, version, topic, state, digest in rows:
-                named = topic.encode()
-                content = b"".join((previous, _header(len(name), version, len(named)), name, named, state))
+        for stream, rows in groupby(connection.execute(_ROWS), itemgetter(1)):
+            name, previous = stream.encode(), GENESIS
+            for _, _, at, version, _, events, cursor, heard, _, epoch, digest, _, _, *parts in rows:
+                header = _header(
+                    len(name), 0, at, -1 if version is None else version, events, cursor or 0, heard, epoch
+                )
+                digests = [bytes(32) if one is None else blake2b(one, digest_size=32).digest() for one in parts]
+                content = b"".join((previous, *digests, header, name))
                 must(blake2b(content, digest_size=32).digest() == digest, "it is whole")
                 previous = digest
-                count += 1
+                count += events
     return count
 
 
 def _folded_by_hand(path: Path, streams: Sequence[str]) -> int:
     decode = msgspec.msgpack.Decoder(tuple[int, Deposited]).decode
     with closing(sqlite3.connect(path)) as connection:
-        return sum(decode(state)[1].amount for stream in streams for (state,) in connection.execute(_STREAM, (stream,)))
+        packed = (events for stream in streams for (events,) in connection.execute(_STREAM, (stream,)))
+        return sum(decode(state)[1].amount for events in packed for _, state in _unpack(events))
 
 
 def write_sessions(path: Path, sessions: int, turns: int) -> tuple[int, int]:

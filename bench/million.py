@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from bench.live import resident
 from bench.measure import must
-from bench.written import Written
+from bench.written import Written, events_in
 from reenact import Image, Runtime
 from reenact._runtime import codec
 from reenact.actors.ids import TimeOrderedIds
@@ -113,9 +113,9 @@ def _tenths(written: Written, seconds: Sequence[float]) -> list[float]:
     """Return the seconds that each tenth of the events took, given those of each transaction."""
     tenths = [0.0] * TENTHS
     done, total = 0, written.events
-    for (events, _), took in zip(written.transactions, seconds, strict=True):
+    for rows, took in zip(written.transactions, seconds, strict=True):
         tenths[done * TENTHS // total] += took
-        done += len(events)
+        done += events_in(rows)
     return tenths
 
 
@@ -141,7 +141,7 @@ def _raw(path: Path) -> Generator[None]:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        must(connection.execute("SELECT max(rowid) FROM stored_events").fetchone()[0] > 0, "the log is not empty")
+        must(connection.execute("SELECT max(position) FROM steps").fetchone()[0] > 0, "the log is not empty")
         yield
 
 

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import msgspec
+
 from bench.handwritten import Handwritten
 from bench.measure import Line, Sample, Workload, alone, must, ratio_of_at_least
 from bench.stock_view import stock_projection
@@ -27,7 +29,8 @@ Catching: TypeAlias = Callable[[Path, Path], float]
 """Brings tables in a file up to a log, and returns the seconds."""
 
 _START: Final = 1_700_000_000_000_000
-_PAGE: Final = "SELECT rowid, originator_id, topic, state FROM stored_events WHERE rowid > ? ORDER BY rowid LIMIT ?"
+_PAGE: Final = "SELECT position, stream, events FROM steps WHERE position > ? ORDER BY position LIMIT ?"
+_unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 _MOVE: Final = (
     "INSERT INTO progress VALUES ('reenact', ?, '', 1, 0) ON CONFLICT (name) DO UPDATE SET position = excluded.position"
 )
@@ -121,9 +124,10 @@ def by_hand(log: Path, tables: Path) -> float:
         begun = time.perf_counter()
         while page := source.execute(_PAGE, (position, BATCH)).fetchall():
             target.execute("BEGIN IMMEDIATE")
-            for position, stream, topic, state in page:
-                recorded_at, event = decode(topic, state)
-                projector.project(target.execute, stream, position, recorded_at, event)
+            for first, stream, events in page:
+                for position, (topic, state) in enumerate(_unpack(events), first):
+                    recorded_at, event = decode(topic, state)
+                    projector.project(target.execute, stream, position, recorded_at, event)
             target.execute(_MOVE, (position,))
             target.execute("COMMIT")
         return time.perf_counter() - begun

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, insert, select
 
 from bench.measure import Line, Sample, Workload, alone, must
@@ -20,7 +21,8 @@ from reenact.projections import Projection, Projections, Row, on
 from reenact.projections.opening import KeptReadModel, open_read_model
 from reenact.projections.own.generation import BATCH
 
-_PAGE: Final = "SELECT rowid, originator_id, topic, state FROM stored_events WHERE rowid > ? ORDER BY rowid LIMIT ?"
+_PAGE: Final = "SELECT position, stream, events FROM steps WHERE position > ? ORDER BY position LIMIT ?"
+_unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
 class Questions(Projection):
@@ -103,11 +105,12 @@ def _by_hand(log: Path, tables: Path, found: list[list[tuple[object, ...]]]) -> 
         target.execute("INSERT INTO progress VALUES (0)")
         while page := source.execute(_PAGE, (position, BATCH)).fetchall():
             target.execute("BEGIN IMMEDIATE")
-            for position, stream, topic, state in page:
-                _, event = decode(topic, state)
-                if isinstance(event, MessageAccepted):
-                    length = sum(len(getattr(block, "text", "")) for block in event.content)
-                    target.execute("INSERT INTO questions VALUES (?, ?, ?)", (position, stream, length))
+            for first, stream, events in page:
+                for position, (topic, state) in enumerate(_unpack(events), first):
+                    _, event = decode(topic, state)
+                    if isinstance(event, MessageAccepted):
+                        length = sum(len(getattr(block, "text", "")) for block in event.content)
+                        target.execute("INSERT INTO questions VALUES (?, ?, ?)", (position, stream, length))
             target.execute("UPDATE progress SET position = ?", (position,))
             target.execute("COMMIT")
         took = time.perf_counter() - begun

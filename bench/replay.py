@@ -24,9 +24,9 @@ HISTORY: Final = 100
 
 PAGE: Final = 1_000
 
-_EVENTS: Final = "SELECT originator_id, originator_version, rowid, topic, state FROM stored_events"
-_STREAM: Final = f"{_EVENTS} WHERE originator_id = ? ORDER BY originator_version"
-_LOG: Final = f"{_EVENTS} ORDER BY rowid"
+_EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
+_STREAM: Final = f"{_EVENTS} WHERE stream = ? ORDER BY version"
+_LOG: Final = f"{_EVENTS} WHERE position > 0 ORDER BY position"
 _SNAPSHOT: Final = """
     SELECT * FROM stored_snapshots WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
 """

@@ -20,6 +20,7 @@ from bench.handwritten import Handwritten, Value
 from bench.measure import must
 from reenact.actors.journal.codec import StoredForm
 from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
+from reenact.actors.journal.packed import cells_of
 from reenact.domain.stored import STORED
 
 
@@ -80,9 +81,9 @@ def stock_projection(log: Path, tables: Path, synchronous: str) -> float:
     }
     with closing(sqlite3.connect(log)) as connection:
         rows = connection.execute(
-            "SELECT originator_id, originator_version, topic, state FROM stored_events ORDER BY rowid"
+            "SELECT stream, version, position, cause, events FROM steps WHERE position > 0 ORDER BY position"
         )
-        stored = [StoredEvent(*row) for row in rows]
+        stored = [StoredEvent(stream, version, topic, state) for stream, version, _, topic, state, _ in cells_of(rows)]
     SessionsProjection.last = len(stored)
     SessionsProjection.done.clear()
     with ProjectionRunner(

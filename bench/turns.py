@@ -89,4 +89,4 @@ def run_turns(directory: Path, actors: int, turns: int) -> tuple[float, Written]
             waiting = [reference.ask_future(one) for reference in references]
             must(len({future.get() for future in waiting}) == 1, "every actor has had as many turns")
         took = time.perf_counter() - begun
-    return took, Written.found_in(path, before=before, commits=commits, feed_per_event=0.5)
+    return took, Written.found_in(path, before=before, commits=commits)

@@ -7,18 +7,20 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from bench.measure import Sample, alone, must
 from reenact.actors.journal.api import Synchronous
+from reenact.domain.chain import Row
 
-SqlRow: TypeAlias = tuple[int | str | bytes, ...]
-Transaction: TypeAlias = tuple[list[SqlRow], list[SqlRow]]
-"""Rows of `stored_events` and rows of `feed`."""
+SqlRow: TypeAlias = tuple[int | str | bytes | None, ...]
+Transaction: TypeAlias = list[SqlRow]
+"""Rows of `steps`."""
 
-_TABLES: Final = "SELECT sql FROM sqlite_master WHERE tbl_name IN ('stored_events', 'feed') AND sql IS NOT NULL"
+_ROWS: Final = f"SELECT {', '.join(Row.__struct_fields__)} FROM steps ORDER BY number"  # noqa: S608 - ours
+_INSERT: Final = f"INSERT INTO steps VALUES ({', '.join('?' * len(Row.__struct_fields__))})"  # noqa: S608 - likewise
+_TABLES: Final = "SELECT sql FROM sqlite_master WHERE tbl_name = 'steps' AND sql IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -32,55 +34,39 @@ class Written:
     @property
     def events(self) -> int:
         """How many events were written."""
-        return sum(len(events) for events, _ in self.transactions)
+        return sum(events_in(rows) for rows in self.transactions)
 
     @classmethod
-    def found_in(cls, path: Path, *, before: int, commits: Sequence[int], feed_per_event: float = 0) -> Written:
-        """Read what a log has got since position `before`; `commits` are the positions after each transaction.
-
-        A step of each workload has as many feed rows as events, or half as many, or none.
-        """
-        with closing(sqlite3.connect(path)) as connection:
-            tables = connection.execute(_TABLES).fetchall()
-            events: list[SqlRow] = connection.execute("SELECT * FROM stored_events ORDER BY rowid").fetchall()
-            feed: list[SqlRow] = connection.execute("SELECT * FROM feed ORDER BY rowid").fetchall()
-        must(len(events) == commits[-1], "the log holds what was committed and no more")
-        must(len(feed) == round(feed_per_event * len(events)), "each step has its feed rows")
-        bounds = pairwise([0, before, *commits])
-        parts = [
-            (events[first:last], feed[round(first * feed_per_event) : round(last * feed_per_event)])
-            for first, last in bounds
-        ]
-        return cls(tuple(sql for (sql,) in tables), parts[0], tuple(parts[1:]))
+    def found_in(cls, path: Path, *, before: int, commits: Sequence[int]) -> Written:
+        """Read what a log has got since position `before`; `commits` are the positions after each transaction."""
+        tables, rows = _read(path)
+        must(events_in(rows) == commits[-1], "the log holds what was committed and no more")
+        parts: list[Transaction] = []
+        place = events = 0
+        for bound in (before, *commits):
+            first = place
+            while events < bound:
+                events += events_in(rows[place : place + 1])
+                place += 1
+            parts.append(rows[first:place])
+        return cls(tables, parts[0], tuple(parts[1:]))
 
     @classmethod
     def guessed_from(cls, path: Path) -> Written:
         """Read a log whose commits nobody has counted, as if there had been no more than there must have been.
 
-        A transaction has one row at most in the feed of a topic, so one ends where a topic comes again. Which of them
-        an event was in does not stand there: the events are spread evenly.
+        A transaction ends where a stream comes again.
         """
-        with closing(sqlite3.connect(path)) as connection:
-            tables = connection.execute(_TABLES).fetchall()
-            events: list[SqlRow] = connection.execute("SELECT * FROM stored_events ORDER BY rowid").fetchall()
-            feed: list[SqlRow] = connection.execute("SELECT * FROM feed ORDER BY rowid").fetchall()
-        starts = [0]
-        topics: set[object] = set()
-        for number, (topic, *_) in enumerate(feed):
-            if topic in topics:
-                starts.append(number)
-                topics.clear()
-            topics.add(topic)
-        bounds = list(pairwise([*starts, len(feed)]))
-        share = len(events) / len(bounds)
-        return cls(
-            tuple(sql for (sql,) in tables),
-            ([], []),
-            tuple(
-                (events[round(number * share) : round((number + 1) * share)], feed[first:last])
-                for number, (first, last) in enumerate(bounds)
-            ),
-        )
+        tables, rows = _read(path)
+        parts: list[Transaction] = [[]]
+        streams: set[object] = set()
+        for row in rows:
+            if row[1] in streams:
+                parts.append([])
+                streams.clear()
+            streams.add(row[1])
+            parts[-1].append(row)
+        return cls(tables, [], tuple(parts))
 
     def write_again(self, directory: Path, synchronous: Synchronous = "FULL") -> list[float]:
         """Write the same rows in the same transactions into tables of the same form; return the seconds of each."""
@@ -91,27 +77,29 @@ class Written:
                 connection.execute(sql)
             self._write(connection, [self.before])
             took = self._write(connection, self.transactions)
-            (count,) = connection.execute("SELECT count(*) FROM stored_events").fetchone()
-            must(count == self.events + len(self.before[0]), "every row is there")
+            (count,) = connection.execute("SELECT total(count) FROM steps").fetchone()
+            must(count == self.events + events_in(self.before), "every event is there")
         return took
 
     def _write(self, connection: sqlite3.Connection, transactions: Sequence[Transaction]) -> list[float]:
-        into_events, into_feed = (_insert(table, connection) for table in ("stored_events", "feed"))
         took: list[float] = []
-        for events, feed in transactions:
+        for rows in transactions:
             begun = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(into_events, events)
-            if feed:
-                connection.executemany(into_feed, feed)
+            connection.executemany(_INSERT, rows)
             connection.execute("COMMIT")
             took.append(time.perf_counter() - begun)
         return took
 
 
-def _insert(table: str, connection: sqlite3.Connection) -> str:
-    columns = len(connection.execute(f"SELECT * FROM {table} LIMIT 0").description)  # noqa: S608 - one of two names
-    return f"INSERT INTO {table} VALUES ({', '.join('?' * columns)})"  # noqa: S608 - likewise
+def _read(path: Path) -> tuple[tuple[str, ...], Transaction]:
+    with closing(sqlite3.connect(path)) as connection:
+        return tuple(sql for (sql,) in connection.execute(_TABLES)), connection.execute(_ROWS).fetchall()
+
+
+def events_in(rows: Transaction) -> int:
+    """Return how many events rows hold."""
+    return sum(int(row[5] or 0) for row in rows)
 
 
 class Rewritten:

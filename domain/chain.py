@@ -1,88 +1,68 @@
-"""The hash chain: each record carries a digest of itself and of the record before it, so no history changes unseen."""
+"""The hash chain: each row carries a digest of itself and of the row before it, so that no history changes unseen."""
 
 from __future__ import annotations
 
+import struct
 from hashlib import blake2b
-from struct import Struct
+from typing import TypeAlias
 
 import msgspec
 
 DIGEST_SIZE = 32
 
-STREAM_GENESIS = blake2b(b"reenact: the first event of a stream", digest_size=DIGEST_SIZE).digest()
-"""What stands for the record before the first event of a stream."""
+GENESIS = blake2b(b"reenact: the first row of a stream", digest_size=DIGEST_SIZE).digest()
+"""What stands for the row before the first one of a stream."""
 
-FEED_GENESIS = blake2b(b"reenact: the first row of a feed", digest_size=DIGEST_SIZE).digest()
-"""What stands for the row before the first one of a topic's feed."""
+NOTHING = bytes(DIGEST_SIZE)
+"""What stands for the digest of a part that a row does not have."""
 
-# The lengths of two of three byte strings and the fixed size of the rest leave one way to cut the input into its parts.
-_EVENT_HEADER = Struct(">IqI").pack
-_CAUSE_HEADER = Struct(">IqII").pack
-_FEED_HEADER = Struct(">Iqq").pack
-_SEAL_HEADER = Struct(">IIIqq").pack
-_RECORD_SEAL_HEADER = Struct(">IIIqI").pack
-_REQUEST_HEADER = Struct(">IIIq").pack
-_LENGTH = Struct(">I").pack
+Parts: TypeAlias = tuple[bytes, bytes, bytes]
+"""The digests of a row's cause, events and feed, as they are stored."""
 
-# What is digested for a seal is never what is digested for a row, or for a record, with a cause or without.
-_CAUSE = b"reenact: a cause"
-_CAUSE_SEAL = b"reenact: cleared"
+# The lengths of the two texts and the fixed size of the rest leave one way to cut the input into its parts.
+_HEADER = struct.Struct(">IIqqqqqq").pack
+_ORIGINAL = struct.Struct(f">{DIGEST_SIZE}s{DIGEST_SIZE}s{DIGEST_SIZE}s{DIGEST_SIZE}sqq")
+ORIGINAL_SIZE = _ORIGINAL.size
+_REQUEST_HEADER = struct.Struct(">IIIq").pack
+
+# What is digested for a seal is never what is digested for a row.
 _SEAL = b"reenact: a seal"
-_RECORD_SEAL = b"reenact: redact"
 _REQUEST = b"reenact: request"
 
 
-def event_digest(
-    previous: bytes, stream: bytes, version: int, topic: bytes, state: bytes, *, cause: bytes | None = None
-) -> bytes:
-    """Return the digest of an event that follows the record with the digest `previous` in its stream."""
-    if cause is None:
-        header = _EVENT_HEADER(len(stream), version, len(topic))
-        return blake2b(b"".join((previous, header, stream, topic, state)), digest_size=DIGEST_SIZE).digest()
-    header = _CAUSE_HEADER(len(stream), version, len(topic), len(cause))
-    content = b"".join((previous, header, stream, topic, cause, state))
-    return blake2b(content, digest_size=DIGEST_SIZE, person=_CAUSE).digest()
+def part_digest(part: bytes | None) -> bytes:
+    """Return the digest of a part of a row."""
+    return NOTHING if part is None else blake2b(part, digest_size=DIGEST_SIZE).digest()
 
 
-def feed_digest(previous: bytes, topic: bytes, first_cursor: int, count: int, segments: bytes) -> bytes:
-    """Return the digest of a feed row that follows the row with the digest `previous` in its topic."""
-    header = _FEED_HEADER(len(topic), first_cursor, count)
-    return blake2b(b"".join((previous, header, topic, segments)), digest_size=DIGEST_SIZE).digest()
-
-
-def seal_digest(
-    previous: bytes, topic: bytes, first_cursor: int, count: int, segments: bytes, *, digest: bytes
-) -> bytes:
-    """Return the seal of a feed row that stands in place of others and keeps the `digest` of the last one of them.
-
-    It follows the row with the digest `previous` in its topic; the row behind it follows `digest`, as it always has.
-    """
-    header = _SEAL_HEADER(len(previous), len(digest), len(topic), first_cursor, count)
-    content = b"".join((header, previous, digest, topic, segments))
-    return blake2b(content, digest_size=DIGEST_SIZE, person=_SEAL).digest()
-
-
-def record_seal(
-    previous: bytes,
+def header_of(
     stream: bytes,
-    version: int,
-    topic: bytes,
-    state: bytes,
+    recorded_at: int,
     *,
-    digest: bytes,
-    cause: bytes | None = None,
+    version: int | None,
+    count: int,
+    cursor: int | None,
+    heard: int,
+    key: bytes = b"",
+    epoch: int = 0,
 ) -> bytes:
-    """Return the seal of a redacted event, whose state or cause is no longer the one that its `digest` is of.
+    """Return what is digested of a row beside its parts.
 
-    It follows the record with the digest `previous` in its stream; the record behind it follows `digest`, as it always
-    has.
+    Neither its number nor its position is: both are the log's, and a stream can go to another log.
     """
-    header = _RECORD_SEAL_HEADER(len(previous), len(digest), len(stream), version, len(topic))
-    if cause is None:
-        content = b"".join((header, previous, digest, stream, topic, state))
-        return blake2b(content, digest_size=DIGEST_SIZE, person=_RECORD_SEAL).digest()
-    content = b"".join((header, _LENGTH(len(cause)), previous, digest, stream, topic, cause, state))
-    return blake2b(content, digest_size=DIGEST_SIZE, person=_CAUSE_SEAL).digest()
+    place, first = -1 if version is None else version, 0 if cursor is None else cursor
+    return _HEADER(len(stream), len(key), recorded_at, place, count, first, heard, epoch) + stream + key
+
+
+def row_digest(previous: bytes, parts: Parts, header: bytes) -> bytes:
+    """Return the digest of a row that follows the one with the digest `previous` in its stream."""
+    return blake2b(b"".join((previous, *parts, header)), digest_size=DIGEST_SIZE).digest()
+
+
+def seal_digest(previous: bytes, parts: Parts, header: bytes, *, digest: bytes, original: bytes) -> bytes:
+    """Return the seal of a row that keeps its `digest`, which is of its `original`, and says something else now."""
+    content = b"".join((previous, *parts, digest, original, header))
+    return blake2b(content, digest_size=DIGEST_SIZE, person=_SEAL).digest()
 
 
 def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> bytes:
@@ -92,59 +72,120 @@ def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> byt
     return blake2b(content, digest_size=DIGEST_SIZE, person=_REQUEST).digest()
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """An event as its bytes stand in a log; with a `seal` if it was redacted, and a `cause` if it begins a step."""
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """A row of a log as its bytes stand there: what became durable of a stream together.
 
+    It holds `count` events from `version` and `position` on, `heard` announcements from `cursor` on, or both. What
+    stands in it may be less than what was written: announcements in the place of its own and those of rows before it,
+    or events out of which something was taken. Then it keeps its digest; `original` is what that is of, beside what
+    never changes, and `seal` is over what it says now.
+    """
+
+    number: int
     stream: str
-    version: int
-    position: int
-    topic: str
-    state: bytes
-    digest: bytes
-    seal: bytes | None = None
-    cause: bytes | None = None
-
-    def follows(self, previous: bytes) -> bool:
-        """Return whether it is as it was written, behind the record of its stream with the digest `previous`."""
-        content = (previous, self.stream.encode(), self.version, self.topic.encode(), self.state)
-        if self.seal is None:
-            return self.digest == event_digest(*content, cause=self.cause)
-        return self.seal == record_seal(*content, digest=self.digest, cause=self.cause)
-
-    def redacted(self, previous: bytes, topic: str, state: bytes, cause: bytes | None = None) -> Record:
-        """Return the record with another state and cause, sealed; `previous` is as above."""
-        content = (previous, self.stream.encode(), self.version, topic.encode(), state)
-        seal = record_seal(*content, digest=self.digest, cause=cause)
-        return Record(self.stream, self.version, self.position, topic, state, self.digest, seal, cause)
-
-
-class FeedRecord(msgspec.Struct, frozen=True, gc=False):
-    """A row of a topic's feed as its bytes stand in a log; with a `seal` if it stands in place of others."""
-
-    topic: str
-    first_cursor: int
+    recorded_at: int
+    version: int | None
+    position: int | None
     count: int
-    segments: bytes
+    cursor: int | None
+    heard: int
+    key: str | None
+    epoch: int
     digest: bytes
-    seal: bytes | None = None
+    original: bytes | None
+    seal: bytes | None
+    cause: bytes | None
+    events: bytes | None
+    feed: bytes | None
 
     @property
-    def last_cursor(self) -> int:
-        """The last of its cursors."""
-        return self.first_cursor + self.count - 1
+    def last_version(self) -> int | None:
+        """The version of its last event, None if it has none."""
+        return None if self.version is None else self.version + self.count - 1
+
+    @property
+    def last_cursor(self) -> int | None:
+        """The cursor of its last announcement, None if it has none."""
+        return None if self.cursor is None else self.cursor + self.heard - 1
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether something was taken out of its events, or of what caused them."""
+        return self.original is not None and _ORIGINAL.unpack(self.original)[1:3] != self._parts()[:2]
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its announcements stand in the place of others."""
+        if self.original is None:
+            return False
+        *_, feed, cursor, heard = _ORIGINAL.unpack(self.original)
+        return (feed, cursor, heard) != (part_digest(self.feed), self.cursor or 0, self.heard)
 
     def follows(self, previous: bytes) -> bool:
-        """Return whether it is as it was written, behind the row of its topic with the digest `previous`."""
-        topic, first, count = self.topic.encode(), self.first_cursor, self.count
-        if self.seal is None:
-            return self.digest == feed_digest(previous, topic, first, count, self.segments)
-        return self.seal == seal_digest(previous, topic, first, count, self.segments, digest=self.digest)
+        """Return whether it is as it was written, or sealed, behind the row of its stream with the digest `previous`.
 
-    def redacted(self, previous: bytes, segments: bytes) -> FeedRecord:
-        """Return the row with other segments, sealed; `previous` is as above."""
-        topic, first, count = self.topic.encode(), self.first_cursor, self.count
-        seal = seal_digest(previous, topic, first, count, segments, digest=self.digest)
-        return FeedRecord(self.topic, first, count, segments, self.digest, seal)
+        A file can hold anything in its cells.
+        """
+        try:
+            return self._follows(previous)
+        except (TypeError, struct.error):
+            return False
+
+    def replaced(
+        self,
+        previous: bytes,
+        *,
+        cause: bytes | None,
+        events: bytes | None,
+        feed: bytes | None,
+        cursor: int | None,
+        heard: int,
+        behind: bytes | None = None,
+    ) -> Row:
+        """Return the row with other parts, sealed.
+
+        `previous` is the digest of the row before it. It is to come `behind` another one if it takes the place of
+        those between them, too.
+        """
+        original = self.original or _ORIGINAL.pack(previous, *self._parts(), self.cursor or 0, self.heard)
+        changed = msgspec.structs.replace(
+            self,
+            cause=cause,
+            events=events,
+            feed=feed,
+            cursor=cursor,
+            heard=heard,
+            original=original,
+        )
+        seal = changed._seal(previous if behind is None else behind, original)  # noqa: SLF001 - one of its own
+        return msgspec.structs.replace(changed, seal=seal)
+
+    def _follows(self, previous: bytes) -> bool:
+        header = self._header(self.cursor, self.heard)
+        if self.seal is None or self.original is None:
+            return self.seal is self.original and self.digest == row_digest(previous, self._parts(), header)
+        before, cause, events, feed, cursor, heard = _ORIGINAL.unpack(self.original)
+        written = row_digest(before, (cause, events, feed), self._header(cursor, heard))
+        return self.digest == written and self.seal == self._seal(previous, self.original)
+
+    def _parts(self) -> Parts:
+        return part_digest(self.cause), part_digest(self.events), part_digest(self.feed)
+
+    def _header(self, cursor: int | None, heard: int) -> bytes:
+        return header_of(
+            self.stream.encode(),
+            self.recorded_at,
+            version=self.version,
+            count=self.count,
+            cursor=cursor,
+            heard=heard,
+            key=(self.key or "").encode(),
+            epoch=self.epoch,
+        )
+
+    def _seal(self, previous: bytes, original: bytes) -> bytes:
+        header = self._header(self.cursor, self.heard)
+        return seal_digest(previous, self._parts(), header, digest=self.digest, original=original)
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):

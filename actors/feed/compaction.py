@@ -92,6 +92,9 @@ class Compaction:
                     merged = Merged()
                 if not _is_compacted(finished):
                     merged.add(finished)
+                if finished.has_events:  # they stay in their row, and nothing behind it comes into it
+                    count += self._write(topic, merged)
+                    merged = Merged()
             end = end_of(row, end)
             pending = []
         count += self._write(topic, merged)

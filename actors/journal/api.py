@@ -56,11 +56,15 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 
 
 class FeedRow(msgspec.Struct, frozen=True, gc=False):
-    """One packed row of a topic's feed: the cursors `first_cursor` … `first_cursor + count - 1`."""
+    """What a row of the log holds of a topic's feed: the cursors `first_cursor` … `first_cursor + count - 1`.
+
+    The row may hold events, too, which the last of these announce.
+    """
 
     topic: str
     first_cursor: int
     segments: tuple[Segment, ...]
+    has_events: bool = False
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -101,9 +105,9 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """A record of a stream in the chain: where it stands, when it was recorded, and its digest.
+    """An event of a stream in the chain: where it stands, when it was recorded, and the digest of the row it is in.
 
-    The digest says what the record and all before it in the stream are.
+    The digest says what the row and all before it in the stream are.
     """
 
     version: int
@@ -133,7 +137,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     are heard after them, and kept nowhere. `snapshot` takes the place of earlier ones of the stream. `due` is when the
     stream is to be woken next, in microseconds since 1970-01-01 UTC: None for never, UNSET for what stands already.
     `remembered` is the request that the step carries out, if one is to be carried out once only. `cause` is the command
-    that the events follow from, in its stored form; it is stored with the first of them.
+    that the events follow from, in its stored form; it is stored beside them.
     """
 
     stream: str
@@ -264,12 +268,12 @@ class FeedJournal(Protocol):
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
         """Put one row in place of the rows that hold exactly these cursors; returns when that is durable.
 
-        Its segments say less than those of the rows, under the same cursors. The new row is sealed: `verify` finds it
-        changed, removed or moved, as any other.
+        Its segments say less than those of the rows, under the same cursors. Only the last of the rows may hold events,
+        which stay. The new row is sealed: `verify` finds it changed, removed or moved, as any other.
 
         Raises:
             RuntimeClosedError: the journal is closed.
-            ValueError: no rows hold exactly these cursors.
+            ValueError: no rows hold exactly these cursors, or one of them has events and is not the last.
             StorageError: the log cannot be written, or the rows are not as they were written.
         """
         ...
@@ -277,8 +281,8 @@ class FeedJournal(Protocol):
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
         """Return up to `limit` feed rows behind a place, in the order in which they were written, the oldest first.
 
-        Each as its place, its topic and the time of its last entry in microseconds since 1970-01-01 UTC. Those that are
-        sealed are left out. Places are good for as long as the journal is open.
+        Each as its place, its topic and when it was recorded, in microseconds since 1970-01-01 UTC. Those that are
+        sealed are left out.
         """
         ...
 
@@ -288,11 +292,11 @@ class ChainedJournal(Protocol):
     """A journal whose records are chained, so that a stream can name the history of another one and go on with it."""
 
     def link(self, stream: str, version: int) -> Link | None:
-        """Return the record of this version, None if there is none."""
+        """Return the event of this version, None if there is none."""
         ...
 
     def link_at(self, stream: str, position: int) -> Link | None:
-        """Return the stream's last record up to the position of the log, None if there is none."""
+        """Return the stream's last event up to the position of the log, None if there is none."""
         ...
 
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 import msgspec
 
 from reenact.actors.journal.api import Append, Committed, Entry, Outcome, Publication, Remembered, Segment, Snapshot
 from reenact.actors.journal.aside import Aside
-from reenact.actors.journal.chain import STREAM_GENESIS, event_digest, feed_digest
+from reenact.actors.journal.chain import Row, header_of, part_digest, row_digest
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.heads import Heads
-from reenact.actors.journal.intake import refusal_of
+from reenact.actors.journal.intake import end_of, refusal_of
 from reenact.actors.journal.replacement import replace
 from reenact.actors.journal.requests import (
     UNDER_WAY,
     Deleted,
+    Encoded,
+    Foreign,
     Intake,
     MarkDeletion,
     Marking,
@@ -26,17 +30,15 @@ from reenact.actors.journal.requests import (
     Replacement,
     Request,
     RequestDeletion,
-    Row,
-    Rows,
     Step,
 )
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
 
 MOST_PACKED: Final = 500
-"""A row of a feed that holds so many entries takes no more: whoever reads one has all of it in memory."""
+"""Announcements without events that are so many are a row: whoever reads one has all of it in memory."""
 MOST_BYTES: Final = 256 * 1024
-"""A row that would be longer becomes several, as long as each has more than one entry."""
+"""Those that would be longer become several rows, as long as each has more than one of them."""
 _encode = msgspec.msgpack.Encoder().encode
 _Open: TypeAlias = list[tuple[dict[str, str], list[Entry]]]
 """Laid out as segments are, but open at the end."""
@@ -51,14 +53,18 @@ class Batch:
         heads: Heads,
         codec: EventCodec,
         *,
+        number: int,
         position: int,
         refused: dict[str, StorageError],
     ) -> None:
-        """Begin behind `position`, in the store's open transaction.
+        """Begin behind the row with the number and the event at the position, in the store's open transaction.
 
         `refused` holds the streams of which no step is accepted, and why.
         """
+        self.number = number
         self.position = position
+        self.has_events = False
+        """Whether the log's position moves."""
         self.refused = dict(refused)
         self.publications: list[Publication] = []
         self.outcomes: list[Outcome] = []
@@ -66,23 +72,16 @@ class Batch:
         self._store = store
         self._heads = heads
         self._encode = codec.encode
-        self._events: Values = []
+        self._steps: Values = []
         self._packings: dict[str, _Packing] = {}
-        self._feed: Values = []
-        self._sealed: Values = []
-        self._seals: Values = []
-        self._snapshots: dict[tuple[str, int], Row] = {}
+        self._rows: list[Row] = []
+        self._snapshots: dict[tuple[str, int], Encoded] = {}
         self._tracking: dict[str, int] = {}
         self._latest: dict[str, Snapshot] = {}
         self._due: dict[str, int | None] = {}
         self._purges = False
         self._requests: Sequence[Request] = ()
         self._aside: Aside | None = None
-
-    @property
-    def has_events(self) -> bool:
-        """Whether the log's position moves."""
-        return bool(self._events)
 
     def take_in(self, requests: Sequence[Request]) -> None:
         """Take requests in, or refuse them; whatever is raised here leaves the batch and the heads unusable."""
@@ -99,25 +98,23 @@ class Batch:
     def changes(self) -> Changes:
         """Return what is to be written."""
         latest = self._latest
-        feed = self._feed
-        for topic, packing in self._packings.items():
-            feed += self._seal(topic, packing)
+        for stream in tuple(self._packings):
+            self._write_packed(stream)
         snapshots: Values = []
         for row in self._snapshots.values():
             snapshots += (row.stream, row.version, row.topic, row.state)
         for snapshot in latest.values():
             snapshots += (snapshot.stream, snapshot.version, snapshot.topic, snapshot.state)
         changes = Changes(
+            number=self.number,
             position=self.position,
-            events=self._events,
-            feed=feed,
+            steps=self._steps,
+            rows=self._rows,
             purges=self._purges,
             replaced=list(latest),
             snapshots=snapshots,
             due=self._due,
             tracking=self._tracking,
-            seals=self._seals,
-            sealed=self._sealed,
         )
         if self._aside is not None:
             self._aside.fill(changes)
@@ -131,13 +128,13 @@ class Batch:
 
     def _add_other(self, request: Other) -> Outcome:
         match request:
-            case Rows():
-                return self._add_rows(request)
+            case Foreign():
+                return self._add_foreign(request)
             case Intake():
                 return self._take_in(request)
             case Recovery(stream=stream):
                 self.refused.pop(stream, None)
-                return Committed(self._heads.streams.get(stream)[0], self.position)
+                return Committed(max(0, self._heads.get(stream)[0]), self.position)
             case Purge():
                 self._purges = True
                 self._latest.clear()
@@ -167,28 +164,19 @@ class Batch:
         stream = step.stream
         if self.refused and stream in self.refused:
             return refused_again(self.refused[stream])
-        version, digest = self._heads.streams.get(stream)
+        version = max(0, self._heads.get(stream)[0])
         if step.after is not None and step.after != version:
             conflict = self.refused[stream] = ConflictError(stream, step.after, version)
             return conflict
         if step.events:
-            encoded_stream, position, cause = stream.encode(), self.position, step.cause
-            for event in step.events:
-                topic, state = self._encode(event, step.recorded_at)
-                version += 1
-                position += 1
-                digest = event_digest(digest, encoded_stream, version, topic.encode(), state, cause=cause)
-                self._events += (position, stream, version, topic, state, digest, cause)
-                cause = None
-            self.position = position
-            self._heads.streams.move(stream, (version, digest))
+            version = self._add_events(step)
+        else:
+            for segment in step.kept:
+                self._keep(stream, segment, step.recorded_at)
         if step.snapshot is not None:
             self._replace_snapshots(step.snapshot)
         if step.due is not msgspec.UNSET:
             self._due[stream] = step.due
-        for segment in step.kept:
-            if segment.entries:
-                self._keep(stream, segment)
         for segment in step.passing:
             if segment.entries:
                 self.publications.append(Publication(None, None, segment))
@@ -199,100 +187,144 @@ class Batch:
         for key in [key for key in self._snapshots if key[0] == snapshot.stream]:
             del self._snapshots[key]
 
-    def _keep(self, topic: str, segment: Segment) -> None:
-        packing = self._packings.get(topic)
+    def _add_events(self, step: Append) -> int:
+        """Write a row of the events and of all that is announced until then; return the version of the last event."""
+        stream, recorded_at, encode = step.stream, step.recorded_at, self._encode
+        events = _encode([encode(event, recorded_at) for event in step.events])
+        packing = self._packings.pop(stream, None) or _Packing(self._heads.get(stream)[1])
+        before = packing.count
+        for segment in step.kept:
+            self._pack(stream, packing, segment)
+        segments, count = packing.segments, packing.count
+        feed = _encode(segments) if count else None
+        if before and feed is not None and len(feed) > MOST_BYTES:
+            deltas, segments = _parted(segments, before)
+            self._write_announced(stream, packing.recorded_at, deltas, before)
+            count -= before
+            feed = _encode(segments) if count else None
+        return self._write(
+            stream, recorded_at, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
+        )
+
+    def _keep(self, stream: str, segment: Segment, recorded_at: int) -> None:
+        packing = self._packings.get(stream)
         if packing is None:
-            packing = self._packings[topic] = _Packing(*self._heads.topics.get(topic))
-        self.publications.append(Publication(topic, packing.add(segment), segment))
+            packing = self._packings[stream] = _Packing(self._heads.get(stream)[1])
+        packing.recorded_at = recorded_at
+        self._pack(stream, packing, segment)
         if packing.count >= MOST_PACKED:
-            self._feed += self._seal(topic, self._packings.pop(topic))
+            self._write_packed(stream)
 
-    def _seal(self, topic: str, packing: _Packing) -> Values:
-        rows: Values = []
-        cursor, digest = packing.first_cursor, packing.previous
-        for count, segments in _rows_of(packing.segments, packing.count):
-            digest = feed_digest(digest, topic.encode(), cursor, count, segments)
-            rows += (topic, cursor, count, segments, digest)
-            cursor += count
-        self._heads.topics.move(topic, (cursor - 1, digest))
-        return rows
+    def _pack(self, stream: str, packing: _Packing, segment: Segment) -> None:
+        if segment.entries:
+            self.publications.append(Publication(stream, packing.add(segment), segment))
 
-    def _add_rows(self, rows: Rows) -> Outcome:
-        conflict = self._find_conflict(rows)
+    def _write_packed(self, stream: str) -> None:
+        """Write what is packed of the stream, if anything is."""
+        packing = self._packings.pop(stream, None)
+        if packing is not None and packing.count:
+            self._write_announced(stream, packing.recorded_at, packing.segments, packing.count)
+
+    def _write_announced(self, stream: str, recorded_at: int, segments: _Open, count: int) -> None:
+        for heard, feed in _rows_of(segments, count):
+            self._write(stream, recorded_at, heard=heard, feed=feed)
+
+    def _write(
+        self,
+        stream: str,
+        recorded_at: int,
+        *,
+        count: int = 0,
+        events: bytes | None = None,
+        heard: int = 0,
+        feed: bytes | None = None,
+        cause: bytes | None = None,
+        version: int | None = None,
+    ) -> int:
+        """Write a row, and return the version of the stream's last event.
+
+        Its first event has the `version`, or the one behind the last.
+        """
+        last, last_cursor, previous = self._heads.get(stream)
+        position: int | None = None
+        cursor: int | None = None
+        if count:
+            version = max(0, last) + 1 if version is None else version
+            position, last = self.position + 1, version + count - 1
+            self.position += count
+            self.has_events = True
+        if heard:
+            cursor, last_cursor = last_cursor + 1, last_cursor + heard
+        header = header_of(stream.encode(), recorded_at, version=version, count=count, cursor=cursor, heard=heard)
+        digest = row_digest(previous, (part_digest(cause), part_digest(events), part_digest(feed)), header)
+        self.number += 1
+        self._steps += (self.number, stream, recorded_at, version, position, count, cursor, heard, digest)
+        self._steps += (cause, events, feed)
+        self._heads.move(stream, (last, last_cursor, digest))
+        return last
+
+    def _add_foreign(self, request: Foreign) -> Outcome:
+        conflict = self._find_conflict(request)
         if conflict is not None:
             return conflict
-        streams = self._heads.streams
         version = 0
-        for row in rows.events:
-            version = row.version
-            self.position += 1
-            _, digest = streams.get(row.stream)
-            digest = event_digest(digest, row.stream.encode(), version, row.topic.encode(), row.state)
-            self._events += (self.position, row.stream, version, row.topic, row.state, digest, None)
-            streams.move(row.stream, (version, digest))
-        self._snapshots.update({(row.stream, row.version): row for row in rows.snapshots})
-        if rows.tracking is not None:
-            name, seen = rows.tracking
+        for stream, group in groupby(request.events, attrgetter("stream")):
+            events = list(group)
+            self._write_packed(stream)
+            states = _encode([(event.topic, event.state) for event in events])
+            version = self._write(stream, 0, count=len(events), events=states, version=events[0].version)
+        self._snapshots.update({(each.stream, each.version): each for each in request.snapshots})
+        if request.tracking is not None:
+            name, seen = request.tracking
             self._tracking[name] = seen
         return Committed(version, self.position)
 
     def _take_in(self, intake: Intake) -> Outcome:
-        for topic in {row.topic for row in intake.rows} & self._packings.keys():
-            self._feed += self._seal(topic, self._packings.pop(topic))
+        for stream in {row.stream for row in intake.rows} & self._packings.keys():
+            self._write_packed(stream)
         refusal = refusal_of(intake, self._heads)
         if refusal is not None:
             return refusal
-        for record in intake.events:
-            self.position += 1
-            content = (record.stream, record.version, record.topic, record.state, record.digest, record.cause)
-            self._events += (self.position, *content)
-            if record.seal is not None:
-                self._seals += (record.stream, record.version, record.seal)
-            self._heads.streams.move(record.stream, (record.version, record.digest))
         for row in intake.rows:
-            cells = (row.topic, row.first_cursor, row.count, row.segments, row.digest)
-            if row.seal is None:
-                self._feed += cells
-            else:
-                self._sealed += (*cells, row.seal)
-            self._heads.topics.move(row.topic, (row.last_cursor, row.digest))
+            self.number += 1
+            position = self.position + 1 if row.count else None
+            self.position += row.count
+            self.has_events = self.has_events or position is not None
+            self._rows.append(msgspec.structs.replace(row, number=self.number, position=position))
+            self._heads.move(row.stream, end_of(row, self._heads.get(row.stream)))
         self._due.update({timer.stream: timer.due for timer in intake.timers})
         if intake.more or self._store.tracked(UNDER_WAY):
             self._tracking[UNDER_WAY] = int(intake.more)
         return Committed(0, self.position)
 
-    def _find_conflict(self, rows: Rows) -> ConflictError | None:
-        """Return what forbids the rows; all of them are looked at before any is taken in."""
-        ends: dict[str, int | None] = {}
-        for row in rows.events:
-            end = ends[row.stream] if row.stream in ends else self._end(row.stream)
-            if row.version not in ((0, 1) if end is None else (end + 1,)):
-                return ConflictError(row.stream, row.version - 1, end or 0)
-            ends[row.stream] = row.version
+    def _find_conflict(self, request: Foreign) -> ConflictError | None:
+        """Return what forbids the events and snapshots; all of them are looked at before any is taken in."""
+        ends: dict[str, int] = {}
+        for event in request.events:
+            end = ends[event.stream] if event.stream in ends else self._heads.get(event.stream)[0]
+            # A stream that another library has begun may start at 0.
+            if event.version != end + 1 and (end, event.version) != (-1, 1):
+                return ConflictError(event.stream, event.version - 1, max(0, end))
+            ends[event.stream] = event.version
         taken: set[tuple[str, int]] = set()
-        for row in rows.snapshots:
-            key = (row.stream, row.version)
-            if key in taken or key in self._snapshots or self._stands(row):
-                return ConflictError(row.stream, row.version - 1, row.version)
+        for each in request.snapshots:
+            key = (each.stream, each.version)
+            if key in taken or key in self._snapshots or self._stands(each):
+                return ConflictError(each.stream, each.version - 1, each.version)
             taken.add(key)
-        if rows.tracking is not None:
-            name, position = rows.tracking
+        if request.tracking is not None:
+            name, position = request.tracking
             seen = self._tracking[name] if name in self._tracking else self._store.tracked(name)
             if seen is not None and position <= seen:
                 return ConflictError(name, position - 1, seen)
         return None
 
-    def _end(self, stream: str) -> int | None:
-        """Return the version of the last event, which may be 0, or None if there is no event."""
-        version, digest = self._heads.streams.get(stream)
-        return None if digest == STREAM_GENESIS else version
-
-    def _stands(self, row: Row) -> bool:
+    def _stands(self, snapshot: Encoded) -> bool:
         """Return whether there is a snapshot at this version of the stream already."""
-        latest = self._latest.get(row.stream)
+        latest = self._latest.get(snapshot.stream)
         if latest is not None:
-            return latest.version == row.version
-        return not self._purges and self._store.has_snapshot(row.stream, row.version)
+            return latest.version == snapshot.version
+        return not self._purges and self._store.has_snapshot(snapshot.stream, snapshot.version)
 
 
 def refused_again(error: StorageError) -> StorageError:
@@ -303,13 +335,13 @@ def refused_again(error: StorageError) -> StorageError:
 
 
 class _Packing:
-    """The row of a topic's feed that a batch is filling."""
+    """Announcements of a stream that a batch has not written yet."""
 
-    __slots__ = ("count", "first_cursor", "previous", "segments")
+    __slots__ = ("count", "first_cursor", "recorded_at", "segments")
 
-    def __init__(self, cursor: int, previous: bytes) -> None:
+    def __init__(self, cursor: int) -> None:
         self.first_cursor = cursor + 1
-        self.previous = previous
+        self.recorded_at = 0
         self.count = 0
         self.segments: _Open = []
 
@@ -326,19 +358,25 @@ class _Packing:
 
 
 def _rows_of(segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the rows that hold the segments, each with the number of its entries."""
+    """Yield what rows hold the segments, each with the number of its entries."""
     encoded = _encode(segments)
     if len(encoded) <= MOST_BYTES or count == 1:
         yield count, encoded
         return
+    first, rest = _parted(segments, count // 2)
+    yield from _rows_of(first, count // 2)
+    yield from _rows_of(rest, count - count // 2)
+
+
+def _parted(segments: _Open, count: int) -> tuple[_Open, _Open]:
+    """Return the segments with the first entries, so many of them, and those with the others."""
     first: _Open = []
     rest: _Open = []
-    left = count // 2
+    left = count
     for context, entries in segments:
         if left > 0:
             first.append((context, entries[:left]))
         if len(entries) > left:
             rest.append((context, entries[max(left, 0) :]))
         left -= len(entries)
-    yield from _rows_of(first, count // 2)
-    yield from _rows_of(rest, count - count // 2)
+    return first, rest

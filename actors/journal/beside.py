@@ -39,14 +39,14 @@ def check_beside(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_counts(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the first position without a record: positions are given without holes, so what is removed leaves one."""
+    """Yield the first position without an event: positions are given without holes, so what is removed leaves one."""
     counts = evidence.counts()
-    if counts.events != counts.last or counts.first != min(1, counts.events):
-        hole = evidence.first_hole(counts.first) if counts.events else 1
-        there = f"{counts.events} of {max(counts.last, counts.said)} records are there"
+    hole = evidence.first_hole(counts.first) if counts.last else counts.events and 1
+    if hole and hole != counts.last + 1:
+        there = f"{counts.events} of {max(counts.last, counts.said)} events are there"
         yield Finding("log", "", hole, f"position {hole} is missing: {there}")
     elif counts.said != counts.last:
-        problem = f"the log says that it ends at position {counts.said}, and its last record stands at {counts.last}"
+        problem = f"the log says that it ends at position {counts.said}, and its last event stands at {counts.last}"
         yield Finding("log", "", min(counts.said, counts.last) + 1, problem)
 
 

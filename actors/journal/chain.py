@@ -1,31 +1,25 @@
-"""The hash chain and its records, where the journal looks for them."""
+"""The hash chain and its rows, where the journal looks for them."""
 
 from __future__ import annotations
 
 from reenact.domain.chain import (
     DIGEST_SIZE,
-    FEED_GENESIS,
-    STREAM_GENESIS,
-    FeedRecord,
-    Record,
+    GENESIS,
+    Row,
     Timer,
-    event_digest,
-    feed_digest,
-    record_seal,
+    header_of,
+    part_digest,
     request_proof,
-    seal_digest,
+    row_digest,
 )
 
 __all__ = [
     "DIGEST_SIZE",
-    "FEED_GENESIS",
-    "STREAM_GENESIS",
-    "FeedRecord",
-    "Record",
+    "GENESIS",
+    "Row",
     "Timer",
-    "event_digest",
-    "feed_digest",
-    "record_seal",
+    "header_of",
+    "part_digest",
     "request_proof",
-    "seal_digest",
+    "row_digest",
 ]

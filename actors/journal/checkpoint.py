@@ -1,4 +1,4 @@
-"""Where every stream and feed of a log ended, in a file that is kept elsewhere: JSON Lines, with a digest over them."""
+"""Where every stream of a log ended, in a file that is kept elsewhere: JSON Lines, with a digest over them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from reenact.actors.journal.chain import DIGEST_SIZE
-from reenact.actors.journal.ends import End, FeedEnd, StreamEnd
+from reenact.actors.journal.ends import End
 from reenact.actors.journal.evidence import Evidence
 from reenact.actors.journal.examination import Examination, Report
 from reenact.domain.errors import CheckpointError, LogUnusableError
@@ -40,8 +40,12 @@ class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 
 class _Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="end"):
     name: str
-    stream: tuple[int, str, str] | None
-    feed: tuple[int, str, int, str] | None
+    version: int
+    cursor: int
+    digest: str
+    places: str
+    sealed_to: int
+    sealed: str
 
 
 class _Foot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="digest"):
@@ -96,7 +100,7 @@ class CheckpointFile:
         self.summary = self._check()
 
     def ends(self) -> Iterator[End]:
-        """Yield where streams and feeds ended, by their names."""
+        """Yield where streams ended, by their names."""
         with closing(self._read()) as lines:
             for _, line in lines:
                 if isinstance(line, _Ended):
@@ -113,10 +117,9 @@ class CheckpointFile:
         """
         is_lost = False
         for end in self.ends():
-            if end.stream is not None:
-                if evidence.digest_at(end.name, end.stream.version) == end.stream.digest:
-                    return
-                is_lost = is_lost or not evidence.of_stream(end.name, -1, 1)
+            if evidence.holds(end.name, end.version, end.cursor, end.digest):
+                return
+            is_lost = is_lost or (end.version >= 0 and not evidence.has(end.name))
         if is_lost and evidence.counts().events:
             raise CheckpointError(f"{self._path} is a checkpoint of another log; name one that was made of this")
 
@@ -159,13 +162,10 @@ class CheckpointFile:
 
     def _end_of(self, line: _Ended) -> End:
         try:
-            stream = None if line.stream is None else StreamEnd(line.stream[0], *map(bytes.fromhex, line.stream[1:]))
-            if line.feed is None:
-                return End(line.name, stream, None)
-            cursor, digest, sealed, seals = line.feed
-            return End(line.name, stream, FeedEnd(cursor, bytes.fromhex(digest), sealed, bytes.fromhex(seals)))
+            digest, places, sealed = map(bytes.fromhex, (line.digest, line.places, line.sealed))
         except ValueError as error:
             raise self._damaged() from error
+        return End(line.name, line.version, line.cursor, digest, places, line.sealed_to, sealed)
 
     def _damaged(self) -> CheckpointError:
         return CheckpointError(f"{self._path} is no checkpoint, or was changed since it was made; take a copy of it")
@@ -183,8 +183,8 @@ class _Lines:
         encoded = _line(line)
         self._digest.update(encoded)
         if isinstance(line, _Ended):
-            self._streams += line.stream is not None
-            self._feeds += line.feed is not None
+            self._streams += line.version >= 0
+            self._feeds += line.cursor > 0
         return encoded
 
     def foot(self) -> _Foot:
@@ -197,9 +197,5 @@ def _line(line: _Line) -> bytes:
 
 
 def _ended(end: End) -> _Ended:
-    stream, feed = end.stream, end.feed
-    return _Ended(
-        end.name,
-        None if stream is None else (stream.version, stream.digest.hex(), stream.places.hex()),
-        None if feed is None else (feed.cursor, feed.digest.hex(), feed.sealed, feed.seals.hex()),
-    )
+    digest, places, sealed = end.digest.hex(), end.places.hex(), end.sealed.hex()
+    return _Ended(end.name, end.version, end.cursor, digest, places, end.sealed_to, sealed)

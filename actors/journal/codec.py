@@ -125,15 +125,14 @@ class EventCodec:
             raise LogUnusableError(self._why_not(topic, state, error)) from error
 
     def recorded(self, cells: tuple[Any, ...]) -> Recorded:
-        """Return the event of a row: stream, version, position, topic, state, cause; a file can hold anything in them.
+        """Return an event: stream, version, position, topic, state and cause, which can be anything in a file.
 
         Raises:
             LogTooNewError: a later version of the event was stored than the table knows.
             LogUnusableError: it cannot be decoded, or is in no stream.
         """
         stream, version, position, topic, state, cause = cells
-        is_typed = type(stream) is str and type(version) is int and type(topic) is str and type(state) is bytes
-        if not (is_typed and (cause is None or type(cause) is bytes)):
+        if not (type(stream) is str and type(version) is int and (cause is None or type(cause) is bytes)):
             message = f"the row at position {position!r} is no event (stream {stream!r:.100}, version {version!r:.100})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it")
         try:

@@ -1,4 +1,4 @@
-"""Where streams and feeds end, and what can be said in few bytes of all that comes before."""
+"""Where streams end, and what can be said in few bytes of all that comes before."""
 
 from __future__ import annotations
 
@@ -15,36 +15,28 @@ from reenact.actors.journal.chain import DIGEST_SIZE
 _TOGETHER: Final = 4096
 """So many positions are digested at once."""
 
-_SEAL: Final = Struct(">qqI").pack
-
-
-class StreamEnd(msgspec.Struct, frozen=True, gc=False):
-    """Where a stream ends: version and digest of its last record, and what the places of all of them come to."""
-
-    version: int
-    digest: bytes
-    places: bytes
-
-
-class FeedEnd(msgspec.Struct, frozen=True, gc=False):
-    """Where a feed ends: its last cursor, the digest of that row, and what the seals up to a cursor come to."""
-
-    cursor: int
-    digest: bytes
-    sealed: int
-    seals: bytes
+_PART: Final = Struct(">qqI").pack
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """Where a stream and the feed of the same name end, as far as there are such."""
+    """Where a stream ends: the version of its last event, its last cursor, and the digest of its last row.
+
+    The version is -1 if it has no events, the cursor 0 if nobody has heard of any. `places` is what the positions of
+    its events come to, and `sealed` what its announcements up to the cursor `sealed_to` do that stand in place of
+    others.
+    """
 
     name: str
-    stream: StreamEnd | None
-    feed: FeedEnd | None
+    version: int
+    cursor: int
+    digest: bytes
+    places: bytes
+    sealed_to: int
+    sealed: bytes
 
 
 class Places:
-    """What no digest of a stream's records covers, in their order: their positions, and the seals of redacted ones."""
+    """What no digest of a stream's rows covers, in their order: positions, and what stands in redacted ones."""
 
     __slots__ = ("_digest", "_last")
 
@@ -54,16 +46,16 @@ class Places:
         self._last = array("q")
 
     def add(self, position: int) -> None:
-        """Take in the next one."""
+        """Take in that of the next row with events."""
         self._last.append(position)
         if len(self._last) == _TOGETHER:
             self._take_in()
 
-    def seal(self, seal: bytes) -> None:
-        """Take in the seal of the next one."""
+    def redacted(self, part: bytes) -> None:
+        """Take in the digest of what stands in it, if it was redacted."""
         self._take_in()
-        self._digest.update(_SEAL(0, 0, len(seal)))
-        self._digest.update(seal)
+        self._digest.update(_PART(0, 0, len(part)))
+        self._digest.update(part)
 
     def digest(self) -> bytes:
         """Return what they come to."""
@@ -77,8 +69,8 @@ class Places:
         self._last = array("q")
 
 
-class Seals:
-    """The seals of a feed in their order."""
+class Sealed:
+    """The announcements of a stream that stand in place of others, in their order."""
 
     __slots__ = ("_digest", "_last")
 
@@ -87,12 +79,12 @@ class Seals:
         self._digest = blake2b(digest_size=DIGEST_SIZE)
         self._last = 0
 
-    def add(self, first_cursor: int, last_cursor: int, seal: bytes) -> None:
-        """Take in the seal of the next row that has one."""
-        self._digest.update(_SEAL(first_cursor, last_cursor, len(seal)))
-        self._digest.update(seal)
+    def add(self, first_cursor: int, last_cursor: int, part: bytes) -> None:
+        """Take in the digest of those of the next row that has such."""
+        self._digest.update(_PART(first_cursor, last_cursor, len(part)))
+        self._digest.update(part)
         self._last = last_cursor
 
     def end(self) -> tuple[int, bytes]:
-        """Return the last cursor under a seal, 0 if there is none, and what the seals come to."""
+        """Return the last cursor of such, 0 if there are none, and what they come to."""
         return self._last, self._digest.digest()

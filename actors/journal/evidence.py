@@ -4,73 +4,77 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Final, TypeAlias
 
 import msgspec
 
 from reenact.actors.journal.api import Recorded
+from reenact.actors.journal.chain import Row
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.feed_walk import Row
+from reenact.actors.journal.packed import Cells as Packed
+from reenact.actors.journal.packed import cells_of
 from reenact.actors.journal.schema import FORMAT_VERSION, refuse_from_before_release
+from reenact.actors.journal.seeking import rows_of, seek
 from reenact.actors.journal.structure import structure_of
-from reenact.actors.journal.walk import Event, Text, text_of
-from reenact.domain.errors import LogTooNewError
+from reenact.actors.journal.walk import Cells, Text, text_of
+from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 Fault: TypeAlias = tuple[str, str]
 """What something is wrong with, "" for all of it, and what."""
 
-Cells: TypeAlias = tuple[Any, ...]
-"""A row of a table; a file can hold anything in it."""
-
-EVENTS: Final = """
-    SELECT originator_id, originator_version, topic, state, digest, rowid, cause FROM stored_events
-    ORDER BY originator_id, originator_version
-"""
-_FEED: Final = "SELECT topic, first_cursor, count, segments, digest, sealed FROM feed ORDER BY topic, first_cursor"
+_COLUMNS: Final = ", ".join(name for name in Row.__struct_fields__ if name != "stream")
+ROWS: Final = f"SELECT stream, {_COLUMNS} FROM steps ORDER BY stream, number"  # noqa: S608 - ours
+"""The rows by stream, in the order in which they were written."""
+# The keys alone are put in order, without what is long. The limit keeps SQLite from taking the two queries for one.
+_ROWS_BY_KEY: Final = f"""
+    SELECT stream, {_COLUMNS} FROM (SELECT number AS next FROM steps ORDER BY stream, number LIMIT -1)
+    CROSS JOIN steps ON number = next
+"""  # noqa: S608 - ours
 _ASIDE: Final = {
     "stored_snapshots": """
         SELECT originator_id, originator_version, topic, state FROM stored_snapshots
         ORDER BY originator_id, originator_version
     """,
     "timers": "SELECT stream, due FROM timers ORDER BY stream",
-    "redactions": "SELECT stream, version, seal FROM redactions ORDER BY stream, version",
     "requests": "SELECT id, digest, note, at, proof FROM requests ORDER BY id",
     "tracking": "SELECT application_name, notification_id FROM tracking ORDER BY application_name",
     "consumers": "SELECT topic, client_id, cursor, seen_at, {end} FROM consumers ORDER BY topic, client_id",
 }
-"""What stands beside streams and feeds, each in the order of its key; consumers with where their topic ends."""
+"""What stands beside the rows, each in the order of its key; consumers with where their topic ends."""
 _END: Final = """
-    (SELECT first_cursor + count - 1 FROM feed WHERE feed.topic = consumers.topic ORDER BY first_cursor DESC LIMIT 1)
+    (
+        SELECT cursor + heard - 1 FROM steps
+        WHERE steps.stream = consumers.topic AND steps.cursor IS NOT NULL ORDER BY steps.cursor DESC LIMIT 1
+    )
 """
-
+_ROW_OF: Final = """
+    SELECT version + count - 1, digest FROM steps WHERE stream = ? AND version <= ? ORDER BY version DESC LIMIT 1
+"""
+_ANY: Final = "SELECT 1 FROM steps WHERE stream = ? AND version >= 0 LIMIT 1"
+_SAME: Final = """
+    SELECT 1 FROM steps WHERE digest = ? AND number IN (
+        (SELECT number FROM steps WHERE stream = ? AND version <= ? ORDER BY version DESC LIMIT 1),
+        (SELECT number FROM steps WHERE stream = ? AND cursor <= ? ORDER BY cursor DESC LIMIT 1)
+    )
+"""
 _FIRST_HOLE: Final = """
-    SELECT rowid + 1 FROM stored_events AS one
-    WHERE NOT EXISTS (SELECT 1 FROM stored_events WHERE rowid = one.rowid + 1) ORDER BY rowid LIMIT 1
-"""
-_BY_POSITION: Final = """
-    SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events
-    WHERE rowid > ? ORDER BY rowid LIMIT ?
-"""
-_RECORD: Final = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
-_STREAM: Final = """
-    SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events
-    WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version LIMIT ?
+    SELECT position + count FROM steps AS one
+    WHERE position IS NOT NULL AND NOT EXISTS (SELECT 1 FROM steps WHERE position = one.position + one.count)
+    ORDER BY position LIMIT 1
 """
 _COUNTS: Final = """
-    SELECT (SELECT count(*) FROM stored_events NOT INDEXED), (SELECT min(rowid) FROM stored_events),
-        (SELECT max(rowid) FROM stored_events), {said}
-"""
-_SAID: Final = """
-    (SELECT CAST(total(seq) AS INTEGER) FROM sqlite_sequence WHERE name = 'stored_events' AND typeof(seq) = 'integer')
+    SELECT count(*), CAST(total(count) AS INTEGER), min(position), max(position + count - 1), NULL
+    FROM steps NOT INDEXED
 """
 _MOST_FAULTS: Final = 10
-_PAGE: Final = 1000
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many events there are, the first and the last position, and where the log says that it ends."""
+    """How many rows and events there are, the first and the last position, and where the log says that it ends."""
 
+    rows: int
     events: int
     first: int
     last: int
@@ -83,8 +87,9 @@ class Evidence:
     def __init__(
         self,
         walk: Callable[[str], Iterator[Cells]],
-        ask: Callable[[str, Sequence[str | int]], list[Cells]],
+        ask: Callable[[str, Sequence[str | int | bytes]], list[Cells]],
         *,
+        rows: str,
         counts: str,
         tables: Mapping[str, bool],
         text: type[Text],
@@ -100,23 +105,20 @@ class Evidence:
         self.faults = faults
         self._walk = walk
         self._ask = ask
+        self._rows = rows
         self._counts = counts
         self._tables = tables
-        self._has_events = tables.get("stored_events", False)
+        self._has_rows = tables.get("steps", False)
 
-    def events(self) -> Iterator[Event]:
-        """Yield the records by stream and version; none, if they cannot be read."""
-        return self._walk(EVENTS) if self._has_events else iter(())
-
-    def feed(self) -> Iterator[Row]:
-        """Yield the rows of feeds by topic and cursor, likewise."""
-        return self._walk(_FEED) if self._tables.get("feed") else iter(())
+    def rows(self) -> Iterator[Cells]:
+        """Yield the rows by stream, in the order in which they were written; none, if they cannot be read."""
+        return self._walk(self._rows) if self._has_rows else iter(())
 
     def aside(self, table: str) -> Iterator[Cells]:
         """Yield the rows of a table beside them by its key; none, if it is not there."""
         if not self._tables.get(table):
             return iter(())
-        end = _END if self._tables.get("feed") else "cursor"
+        end = _END if self._has_rows else "cursor"
         return self._walk(_ASIDE[table].format(end=end))
 
     def missing(self) -> list[str]:
@@ -125,30 +127,42 @@ class Evidence:
 
     def counts(self) -> Counts:
         """Return what must agree if no position is missing."""
-        if not self._has_events:
-            return Counts(0, 0, 0, 0)
-        ((events, first, last, said),) = self._ask(self._counts, ())
-        return Counts(events, first or 0, last or 0, said or 0)
+        if not self._has_rows:
+            return Counts(0, 0, 0, 0, 0)
+        ((rows, events, first, last, said),) = self._ask(self._counts, ())
+        return Counts(rows, events, first or 0, last or 0, last or 0 if said is None else said)
 
     def first_hole(self, first: int) -> int:
-        """Return the first position without a record, if the first with one is this."""
+        """Return the first position behind a row at which no other one begins, if this is the first position of all."""
         if first != 1:
             return 1
         ((hole,),) = self._ask(_FIRST_HOLE, ())
         return int(hole)
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of a record, None if it is not there."""
-        found = self._ask(_RECORD, (stream, version)) if self._has_events else []
-        return bytes(found[0][0]) if found and isinstance(found[0][0], bytes) else None
+        """Return the digest of the row that holds an event, None if it is not there."""
+        found = self._ask(_ROW_OF, (stream, version)) if self._has_rows else []
+        is_there = bool(found) and isinstance(found[0][1], bytes) and found[0][0] >= version
+        return bytes(found[0][1]) if is_there else None
 
-    def by_position(self, after: int, limit: int) -> list[Cells]:
-        """Return stream, version, position, topic, state and cause of up to `limit` records behind a position."""
-        return self._ask(_BY_POSITION, (after, limit)) if self._has_events else []
+    def holds(self, stream: str, version: int, cursor: int, digest: bytes) -> bool:
+        """Return whether a row that holds this version, or this cursor, has the digest."""
+        return self._has_rows and bool(self._ask(_SAME, (digest, stream, version, stream, cursor)))
 
-    def of_stream(self, stream: str, after: int, limit: int) -> list[Cells]:
-        """Return the same of up to `limit` records of a stream behind a version."""
-        return self._ask(_STREAM, (stream, after, limit)) if self._has_events else []
+    def has(self, stream: str) -> bool:
+        """Return whether the stream has events."""
+        return self._has_rows and bool(self._ask(_ANY, (stream,)))
+
+    def events(self, after: int, stream: str | None = None) -> Iterator[Packed]:
+        """Yield the events behind a position, or behind a version of the stream; raises as `seek` does."""
+        return seek(self._named, after=after, stream=stream) if self._has_rows else iter(())
+
+    def first_events(self, count: int) -> list[Cells]:
+        """Return the first rows that hold events, for `packed.cells_of`."""
+        return self._named(*rows_of(after=-(2**62), limit=count)) if self._has_rows else []
+
+    def _named(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+        return [(text_of(stream), *others) for stream, *others in self._ask(query, parameters)]
 
 
 class EvidenceLog:
@@ -165,7 +179,7 @@ class EvidenceLog:
         Raises:
             LogUnusableError: one of them cannot be decoded.
         """
-        return list(map(self._recorded, self._evidence.by_position(after, limit)))
+        return list(map(self._codec.recorded, islice(self._evidence.events(after), limit)))
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
         """Return the stream's events with a version above `after`; raises likewise."""
@@ -173,25 +187,23 @@ class EvidenceLog:
 
     def records(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
         """Yield the stream's events with a version above `after`, a few at a time; raises likewise."""
-        while page := self._evidence.of_stream(stream, after, _PAGE):
-            yield from map(self._recorded, page)
-            after = page[-1][1]
+        return map(self._codec.recorded, self._evidence.events(after, stream))
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of a record, None if it is not there."""
+        """Return the digest of the row that holds an event, None if it is not there."""
         return self._evidence.digest_at(stream, version)
 
     def topics(self, count: int) -> list[str]:
         """Return the stored names of the first events, so many of them."""
-        return [text_of(topic) for _, _, _, topic, _, _ in self._evidence.by_position(-(2**62), count)]
+        found: list[str] = []
+        for row in self._evidence.first_events(count):
+            with suppress(LogUnusableError):
+                found += (topic for _, _, _, topic, _, _ in cells_of([row]))
+        return found[:count]
 
     def head(self) -> int:
         """Return the position of the last event, 0 if there is none."""
         return self._evidence.counts().last
-
-    def _recorded(self, cells: Cells) -> Recorded:
-        stream, version, position, topic, state, cause = cells
-        return self._codec.recorded((text_of(stream), version, position, text_of(topic), state, cause))
 
 
 @contextmanager
@@ -209,7 +221,8 @@ def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
         yield Evidence(
             connection.execute,
             lambda query, parameters: connection.execute(query, parameters).fetchall(),
-            counts=_COUNTS.format(said="0" if structure.counted is None else _SAID),
+            rows=_ROWS_BY_KEY,
+            counts=_COUNTS,
             tables=structure.tables(),
             text=bytearray,
             faults=lambda: [*structure.problems(), *_faults(connection)],

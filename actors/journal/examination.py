@@ -11,10 +11,9 @@ from reenact.actors.journal.api import Snapshot
 from reenact.actors.journal.beside import check_beside, check_counts, check_faults, check_tables
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.ends import End
-from reenact.actors.journal.evidence import Cells, Evidence
-from reenact.actors.journal.feed_walk import FeedWalk
+from reenact.actors.journal.evidence import Evidence
 from reenact.actors.journal.inspection import Inspection
-from reenact.actors.journal.walk import Finding, Kind, StreamWalk, Text, text_of
+from reenact.actors.journal.walk import Cells, Finding, Kind, StreamWalk, Text, text_of
 
 Report: TypeAlias = Callable[[str, int, int | None], None]
 """Told of the phase, and how much of how much of it is done."""
@@ -43,12 +42,12 @@ class Examination:
             evidence: the log.
             codec: all events that the log may hold, or those that the inspection knows; None: whatever they are.
             inspection: what knows what they mean.
-            ends: where streams and feeds once ended, by their names.
-            passed: is told where each stream and feed ends, if nothing is wrong with it.
+            ends: where streams once ended, by their names.
+            passed: is told where each stream ends, if nothing is wrong with it.
             report: is told of progress.
         """
         self.streams = self.events = self.redacted = self.feeds = self.rows = 0
-        """How many there were; rows are those of feeds, and `redacted` are some of the events."""
+        """How many there were; feeds are streams of which something is heard, and `redacted` are some of the events."""
         self._evidence = evidence
         self._decode = None if codec is None else codec.decode
         self._inspection = inspection
@@ -84,7 +83,7 @@ class Examination:
             return rows
 
         def counted() -> Iterator[Any]:
-            total = self._evidence.counts().events
+            total = self._evidence.counts().rows
             number = 0
             report("streams", number, total)
             for number, row in enumerate(rows, 1):
@@ -100,27 +99,26 @@ class Examination:
         inspection, found = self._inspection, list[Finding]()
         is_known = inspection is not None and inspection.knows(shown)
         decode = self._decode if is_known or inspection is None else None
-        stream = StreamWalk(name, sources.events.of(name), decode, sources.seals.of(name), text=text)
-        topic = FeedWalk(name, sources.feed.of(name), text=text)
+        stream = StreamWalk(name, sources.rows.of(name), decode, text=text)
         for _, end in sources.ends.of(name):
-            stream.expect(end.stream)
-            topic.expect(end.feed)
+            stream.expect(end)
         aside = _Aside(name, text, sources)
         if is_known and inspection is not None:
-            deviations = inspection.inspect(shown, stream.events, topic.rows, aside.snapshots, aside.due)
+            deviations = inspection.inspect(shown, stream.events, stream.feed, aside.snapshots, aside.due)
             for kind, at, problem, position in deviations:
-                if stream.finding is None and topic.finding is None:  # else it is no wonder
+                if stream.finding is None:  # else it is no wonder
                     found.append(Finding(kind, shown, at, problem, position))
-        of_stream, of_topic = stream.pass_by(), topic.pass_by()
-        yield from (one for one in (of_stream, of_topic) if one is not None)
+        finding = stream.pass_by()
+        if finding is not None:
+            yield finding
         yield from aside.findings(stream, found, is_foreign=inspection is not None and not is_known)
         self.streams += stream.count > 0
         self.events += stream.count
         self.redacted += stream.redacted
-        self.feeds += topic.count > 0
-        self.rows += topic.count
-        if self._passed is not None and of_stream is None and of_topic is None and (stream.count or topic.count):
-            self._passed(End(shown, stream.end, topic.end))
+        self.rows += stream.rows
+        self.feeds += stream.is_heard_of
+        if self._passed is not None and stream.end is not None:
+            self._passed(stream.end)
 
 
 class _Aside:
@@ -169,13 +167,11 @@ class _Sources:
 
     def __init__(self, evidence: Evidence, counted: _Counted, ends: Iterable[End]) -> None:
         text = evidence.text
-        self.events = _Groups(counted(evidence.events()), "stream", text)
-        self.feed = _Groups(evidence.feed(), "feed", text)
+        self.rows = _Groups(counted(evidence.rows()), "stream", text)
         self.snapshots = _Groups(evidence.aside("stored_snapshots"), "snapshot", text)
         self.timers = _Groups(evidence.aside("timers"), "timer", text)
-        self.seals = _Groups(evidence.aside("redactions"), "stream", text)
         self.ends = _Groups(((end.name.encode(), end) for end in ends), "stream", bytes)
-        self._all = (self.events, self.feed, self.snapshots, self.timers, self.seals, self.ends)
+        self._all = (self.rows, self.snapshots, self.timers, self.ends)
 
     def next(self) -> bytes | None:
         """Return the name that is next, None if there is none."""

@@ -7,7 +7,7 @@ import sqlite3
 from reenact.actors.journal.store import Values
 
 # At each statement sqlite3 lets other threads run, and one that is busy may keep the interpreter for 5 ms:
-# `executemany`, a statement for each row, was four times slower beside such a thread. 128 rows of 6 values stay far
+# `executemany`, a statement for each row, was four times slower beside such a thread. 128 rows of 16 values stay far
 # below the number of parameters that SQLite takes.
 _SIZES = (128, 16, 4, 1)
 

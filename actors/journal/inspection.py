@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 
 from reenact.actors.journal.api import Recorded, Snapshot
-from reenact.actors.journal.feed_walk import Stretch
-from reenact.actors.journal.walk import Kind
+from reenact.actors.journal.walk import Kind, Stretch
 
 Deviation: TypeAlias = tuple[Kind, int, str, int | None]
 """Kind, version or cursor, problem, and position in the log, as in a `Finding` about the stream."""

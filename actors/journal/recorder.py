@@ -9,6 +9,7 @@ recorders, and POSTGRES_SYNCHRONOUS how durable a commit is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import UUID
@@ -31,7 +32,8 @@ from eventsourcing.utils import Environment, EnvType, resolve_topic
 from reenact.actors.journal.api import Committed, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.postgres.driver import require_driver
-from reenact.actors.journal.requests import Row, Rows
+from reenact.actors.journal.requests import Encoded, Foreign
+from reenact.actors.journal.seeking import MOST, seek
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, ReenactError
@@ -41,8 +43,11 @@ Purpose: TypeAlias = Literal["events", "snapshots"]
 
 _AnyRecorder = TypeVar("_AnyRecorder", bound="_Recorder")
 
-_NO_LIMIT = 2**63 - 1
-_COLUMNS = "originator_id, originator_version, topic, state"
+_SNAPSHOTS = """
+    SELECT originator_version, topic, state FROM stored_snapshots
+    WHERE originator_id = ? AND originator_version > ? AND originator_version <= ?
+    ORDER BY originator_version
+"""
 
 
 class _Recorder:
@@ -57,14 +62,14 @@ class _Recorder:
     def _insert(self, stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> list[int]:
         """Make all of it durable and return the positions of the events."""
         rows = tuple(
-            Row(_stored_id(event.originator_id), event.originator_version, event.topic, event.state)
+            Encoded(_stored_id(event.originator_id), event.originator_version, event.topic, event.state)
             for event in stored_events
         )
         events, snapshots = (rows, ()) if self._purpose == "events" else ((), rows)
         progress = (tracking.application_name, tracking.notification_id) if tracking else None
         try:
             outcome = self._journal.writer.wait(
-                lambda done: Rows(done, events=events, snapshots=snapshots, tracking=progress)
+                lambda done: Foreign(done, events=events, snapshots=snapshots, tracking=progress)
             )
         except ReenactError as error:
             raise OperationalError(str(error)) from error
@@ -76,7 +81,7 @@ class _Recorder:
             case _:
                 raise OperationalError(str(outcome)) from outcome
 
-    def _select(self, query: str, parameters: Sequence[str | int]) -> list[Any]:
+    def _select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
         try:
             return self._journal.select(query, parameters)
         except ReenactError as error:
@@ -109,18 +114,16 @@ class JournalAggregateRecorder(_Recorder, AggregateRecorder):
         limit: int | None = None,
     ) -> Sequence[StoredEvent]:
         """Return the records of the aggregate within the bounds."""
-        query = f"SELECT {_COLUMNS} FROM stored_{self._purpose} WHERE originator_id = ?"  # noqa: S608 - ours
-        parameters: list[str | int] = [_stored_id(originator_id)]
-        if gt is not None:
-            query += " AND originator_version > ?"
-            parameters.append(gt)
-        if lte is not None:
-            query += " AND originator_version <= ?"
-            parameters.append(lte)
-        query += f" ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
-        parameters.append(_NO_LIMIT if limit is None else limit)
-        rows: list[tuple[str, int, str, bytes]] = self._select(query, parameters)
-        return [StoredEvent(self._given_id(stored), version, topic, state) for stored, version, topic, state in rows]
+        stream, above, until = _stored_id(originator_id), -1 if gt is None else gt, MOST if lte is None else lte
+        found: list[tuple[int, str, bytes]]
+        if self._purpose == "snapshots":
+            found = self._select(_SNAPSHOTS, (stream, above, until))
+        else:
+            events = seek(self._select, after=above, until=until, stream=stream)
+            found = [(version, topic, state) for _, version, _, topic, state, _ in events]
+        if desc:
+            found.reverse()
+        return [StoredEvent(self._given_id(stream), *each) for each in found[:limit]]
 
 
 class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
@@ -141,21 +144,13 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
     ) -> Sequence[Notification]:
         """Return events in the order of their positions, within the bounds."""
         first = 0 if start is None else start if inclusive_of_start else start + 1
-        query = f"SELECT rowid, {_COLUMNS} FROM stored_events WHERE rowid >= ?"  # noqa: S608 - ours
-        parameters: list[str | int] = [first]
-        if stop is not None:
-            query += " AND rowid <= ?"
-            parameters.append(stop)
-        if topics:
-            query += f" AND topic IN ({', '.join('?' * len(topics))})"
-            parameters += topics
-        query += " ORDER BY rowid LIMIT ?"
-        parameters.append(limit)
-        rows: list[tuple[int, str, int, str, bytes]] = self._select(query, parameters)
-        return [
+        events = seek(self._select, after=max(0, first - 1), until=MOST if stop is None else stop)
+        found = (
             Notification(self._given_id(stored), version, topic, state, position)
-            for position, stored, version, topic, state in rows
-        ]
+            for stored, version, position, topic, state, _ in events
+            if not topics or topic in topics
+        )
+        return list(islice(found, limit))
 
     def max_notification_id(self) -> int | None:
         """Return the position of the last event, None if there is none."""

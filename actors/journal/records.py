@@ -9,34 +9,23 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
-from reenact.actors.journal.chain import FeedRecord, Record, Timer
+from reenact.actors.journal.chain import Row, Timer
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
-from reenact.actors.journal.schema import check_file, check_format
+from reenact.actors.journal.schema import CELLS, check_file, check_format
 from reenact.actors.journal.sqlite_reader import connect_to_read
 from reenact.domain.errors import LogUnusableError
 
-# Damaged text need not be text any more, nor a number one.
-_EVENTS = """
-    SELECT CAST(originator_id AS TEXT), CAST(originator_version AS INTEGER), rowid, CAST(topic AS TEXT),
-        CAST(state AS BLOB), CAST(digest AS BLOB),
-        (SELECT CAST(seal AS BLOB) FROM redactions WHERE stream = originator_id AND version = originator_version),
-        CAST(cause AS BLOB)
-    FROM stored_events {which} ORDER BY rowid
-"""
-_ROWS = """
-    SELECT CAST(topic AS TEXT), CAST(first_cursor AS INTEGER), CAST(count AS INTEGER), CAST(segments AS BLOB),
-        CAST(digest AS BLOB), CAST(sealed AS BLOB)
-    FROM feed {which} ORDER BY topic, first_cursor
-"""
+_ROWS = f"SELECT {CELLS} FROM steps {{which}} ORDER BY number"  # noqa: S608 - ours
+_EVENTS = "SELECT CAST(total(count) AS INTEGER) FROM steps {which}"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
-_THESE = "WHERE {column} IN (SELECT value FROM json_each(?))"
-_HEAD = "SELECT coalesce(max(rowid), 0) FROM stored_events"
+_THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
+_HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps"
 
 
 class Records(Protocol):
-    """A log at one moment. `streams` are those that are asked for, None for all; topics of feeds are named likewise."""
+    """A log at one moment. `streams` are those that are asked for, None for all."""
 
     @property
     def name(self) -> str:
@@ -51,16 +40,12 @@ class Records(Protocol):
         """Return how many events there are."""
         ...
 
-    def count_rows(self, topics: Sequence[str] | None = None) -> int:
-        """Return how many rows of feeds there are."""
+    def count_rows(self, streams: Sequence[str] | None = None) -> int:
+        """Return how many rows there are."""
         ...
 
-    def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
-        """Yield the events in the order of their positions, a few of them in memory."""
-        ...
-
-    def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
-        """Yield the rows of feeds by topic and cursor, likewise."""
+    def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
+        """Yield the rows in the order in which they were written, a few of them in memory."""
         ...
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
@@ -104,32 +89,28 @@ class _SqliteRecords:
         self._connection = connection
 
     def head(self) -> int:
-        return self._number(_HEAD, "", None)
+        return self._number(_HEAD, None)
 
     def count_events(self, streams: Sequence[str] | None = None) -> int:
-        return self._number("SELECT count(*) FROM stored_events {which}", "originator_id", streams)
+        return self._number(_EVENTS, streams)
 
-    def count_rows(self, topics: Sequence[str] | None = None) -> int:
-        return self._number("SELECT count(*) FROM feed {which}", "topic", topics)
+    def count_rows(self, streams: Sequence[str] | None = None) -> int:
+        return self._number("SELECT count(*) FROM steps {which}", streams)
 
-    def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
-        for row in self._select(_EVENTS, "originator_id", streams):
-            yield Record(*row)
-
-    def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
-        for row in self._select(_ROWS, "topic", topics):
-            yield FeedRecord(*row)
+    def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
+        for row in self._select(_ROWS, streams):
+            yield Row(*row)
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
-        for row in self._select(_TIMERS, "stream", streams):
+        for row in self._select(_TIMERS, streams):
             yield Timer(*row)
 
-    def _number(self, query: str, column: str, names: Sequence[str] | None) -> int:
-        ((number,),) = self._select(query, column, names)
+    def _number(self, query: str, streams: Sequence[str] | None) -> int:
+        ((number,),) = self._select(query, streams)
         return int(number)
 
-    def _select(self, query: str, column: str, names: Sequence[str] | None) -> Iterator[Any]:
-        which = "" if names is None else _THESE.format(column=column)
-        parameters = () if names is None else (json.dumps(list(names)),)
+    def _select(self, query: str, streams: Sequence[str] | None) -> Iterator[Any]:
+        which = "" if streams is None else _THESE
+        parameters = () if streams is None else (json.dumps(list(streams)),)
         with translated(self.name):
             yield from self._connection.execute(query.format(which=which), parameters)

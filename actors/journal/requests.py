@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Append, Committed, Done, Mark
-from reenact.actors.journal.chain import FeedRecord, Record, Timer
+from reenact.actors.journal.chain import Row, Timer
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -23,8 +23,8 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return self.append.stream
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A record of a stream that somebody else has encoded."""
+class Encoded(msgspec.Struct, frozen=True):
+    """An event, or a snapshot, that somebody else has encoded."""
 
     stream: str
     version: int
@@ -32,8 +32,8 @@ class Row(msgspec.Struct, frozen=True):
     state: bytes
 
 
-class Rows(msgspec.Struct, frozen=True):
-    """Rows that become durable together; the outcome's position is that of the last event.
+class Foreign(msgspec.Struct, frozen=True):
+    """Events and snapshots that become durable together; the outcome's position is that of the last event.
 
     `events` continue their streams, from version 0 or 1 on; `snapshots` stand at any version that is still free;
     `tracking` names a reader and the position that it has now seen, above the one it had seen before.
@@ -41,8 +41,8 @@ class Rows(msgspec.Struct, frozen=True):
 
     stream: ClassVar[None] = None  # it may be any
     done: Done
-    events: tuple[Row, ...] = ()
-    snapshots: tuple[Row, ...] = ()
+    events: tuple[Encoded, ...] = ()
+    snapshots: tuple[Encoded, ...] = ()
     tracking: tuple[str, int] | None = None
 
 
@@ -118,22 +118,21 @@ UNDER_WAY = "reenact: an import"
 
 
 class Intake(msgspec.Struct, frozen=True):
-    """Records of another log become part of this one together, as they are, each behind the one that it follows.
+    """Rows of another log become part of this one together, as they are, each behind the one that it follows.
 
-    Events get new positions, in the order given. The outcome is a ConflictError if a stream or a feed does not end
-    where its first one here begins, and a LogUnusableError if one is not as it was written. If there is `more` to come,
-    the log says so until there is none.
+    They get new numbers, and their events new positions, in the order given. The outcome is a ConflictError if a stream
+    does not end where its first one here begins, and a LogUnusableError if one is not as it was written. If there is
+    `more` to come, the log says so until there is none.
     """
 
     stream: ClassVar[None] = None  # they may be of any
     done: Done
-    events: tuple[Record, ...] = ()
-    rows: tuple[FeedRecord, ...] = ()
+    rows: tuple[Row, ...] = ()
     timers: tuple[Timer, ...] = ()
     more: bool = False
 
 
-Other: TypeAlias = Intake | Rows | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
+Other: TypeAlias = Intake | Foreign | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
 """Whatever is not a step."""
 
 Request: TypeAlias = Step | Other
@@ -147,12 +146,12 @@ def streams_of(requests: Iterable[Request]) -> Iterator[str]:
                 yield append.stream
             case Recovery(stream=stream):
                 yield stream
-            case Rows(events=rows):
+            case Foreign(events=events):
+                for event in events:
+                    yield event.stream
+            case Intake(rows=rows):
                 for row in rows:
                     yield row.stream
-            case Intake(events=records):
-                for record in records:
-                    yield record.stream
             case Purge() | Marking() | MarkDeletion() | RequestDeletion() | Replacement():
                 pass
 
@@ -162,13 +161,3 @@ def remembered_of(requests: Iterable[Request]) -> Iterator[str]:
     for request in requests:
         if isinstance(request, Step) and request.append.remembered is not None:
             yield request.append.remembered.id
-
-
-def topics_of(requests: Iterable[Request]) -> Iterator[str]:
-    """Yield the topics whose feeds the requests continue, each as often as it is named."""
-    for request in requests:
-        if isinstance(request, Step) and request.append.kept:
-            yield request.append.stream
-        elif isinstance(request, Intake):
-            for row in request.rows:
-                yield row.topic

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from reenact.actors.journal.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 APPLICATION_ID = 0x524E4354
@@ -20,43 +21,33 @@ BEFORE_RELEASE = "before the first release of Reenact; read it with the version 
 
 _ID_BEFORE_RELEASE = 0x52454E41
 
-# The key of stored_events is declared, so that no VACUUM renumbers it, and named as the eventsourcing library's own
-# SQLite recorder asks for it. AUTOINCREMENT: the position of a removed record is never given to another one. Rows of
-# the feed are long: a table keyed by their topics would put each on pages of its own. Requests have no index by time:
-# each would pay for it, and what is old is looked for by a reader, once in a while. The seals of redacted events have
-# a table of their own: an event has nothing to say of it, and few of them are redacted.
+# The key of `steps` is declared, so that no VACUUM renumbers it. Its long columns come last: whoever looks for a row
+# reads none of their pages. Each index costs time at each step; where a stream ends is found by the first two. Requests
+# have no index by time: what is old is looked for by a reader, once in a while.
 _TABLES = (
     """
-    CREATE TABLE stored_events (
-        rowid INTEGER PRIMARY KEY AUTOINCREMENT,
-        originator_id TEXT NOT NULL,
-        originator_version INTEGER NOT NULL,
-        topic TEXT NOT NULL,
-        state BLOB NOT NULL,
-        digest BLOB NOT NULL,
-        cause BLOB,
-        UNIQUE (originator_id, originator_version)
-    )
-    """,
-    """
-    CREATE TABLE feed (
-        topic TEXT NOT NULL,
-        first_cursor INTEGER NOT NULL,
-        count INTEGER NOT NULL,
-        segments BLOB NOT NULL,
-        digest BLOB NOT NULL,
-        sealed BLOB,
-        UNIQUE (topic, first_cursor)
-    )
-    """,
-    """
-    CREATE TABLE redactions (
+    CREATE TABLE steps (
+        number INTEGER PRIMARY KEY,
         stream TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        seal BLOB NOT NULL,
-        PRIMARY KEY (stream, version)
-    ) WITHOUT ROWID
+        recorded_at INTEGER NOT NULL,
+        version INTEGER,
+        position INTEGER,
+        count INTEGER NOT NULL,
+        cursor INTEGER,
+        heard INTEGER NOT NULL,
+        key TEXT,
+        epoch INTEGER NOT NULL DEFAULT 0,
+        digest BLOB NOT NULL,
+        original BLOB,
+        seal BLOB,
+        cause BLOB,
+        events BLOB,
+        feed BLOB
+    )
     """,
+    "CREATE UNIQUE INDEX steps_by_version ON steps (stream, version) WHERE version IS NOT NULL",
+    "CREATE UNIQUE INDEX steps_by_cursor ON steps (stream, cursor) WHERE cursor IS NOT NULL",
+    "CREATE UNIQUE INDEX steps_by_position ON steps (position) WHERE position IS NOT NULL",
     """
     CREATE TABLE stored_snapshots (
         originator_id TEXT NOT NULL,
@@ -98,6 +89,15 @@ _TABLES = (
     ) WITHOUT ROWID
     """,
 )
+
+_BLOBS = frozenset({"digest", "original", "seal", "cause", "events", "feed"})
+_TEXTS = frozenset({"stream", "key"})
+# Damaged text need not be text any more, nor a number one.
+CELLS = ", ".join(
+    f"CAST({name} AS {'BLOB' if name in _BLOBS else 'TEXT' if name in _TEXTS else 'INTEGER'})"
+    for name in Row.__struct_fields__
+)
+"""What a `Row` is made of, each cell of the type that it should have."""
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_SIZE = 100

@@ -1,48 +1,65 @@
-"""The query for events that fit conditions, so that no others need be read, let alone decoded."""
+"""Finds the events of rows: the query for rows that may hold them, and their way through page after page."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from reenact.actors.journal.packed import EVENTS, Cells, cells_of
 
 Parameters: TypeAlias = tuple[str | int | bytes, ...]
-_EVENTS: Final = "SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events WHERE "
+Select: TypeAlias = Callable[[str, Parameters], list[Any]]
+"""Returns the rows of a query in SQLite's words."""
+
+PAGE: Final = 256
+"""So many rows are read at a time."""
+MOST: Final = 2**63 - 1
+_AFTER: Final = "{place} >= coalesce((SELECT max({place}) FROM steps WHERE {of}{place} <= ?), 0)"
 
 
 def seek(
+    select: Select,
     *,
     after: int,
-    until: int | None,
-    stream: str | None,
-    after_version: int,
-    until_version: int | None,
-    names: Collection[str],
-    since: bytes | None,
-    before: bytes | None,
-    backwards: bool,
-    limit: int,
-) -> tuple[str, Parameters]:
-    """Return the query, in SQLite's words, and its parameters.
+    until: int = MOST,
+    stream: str | None = None,
+    backwards: bool = False,
+    page: int = PAGE,
+) -> Iterator[Cells]:
+    """Yield events in their order, or backwards: with versions of the stream, or with positions if none is named.
 
-    `since` and `before` are what the bytes of events begin with that were recorded then: such beginnings are in order.
+    These are above `after`, `until` included. Rows are read as far as events are taken, so many at a time, at least 2.
+
+    Raises:
+        LogUnusableError: a row cannot be decoded.
     """
-    # The plus keeps the database from looking for a stream's few events by their positions.
-    position = "rowid" if stream is None else "+rowid"
-    conditions: list[tuple[str, str | int | bytes | None]] = [
-        (f"{position} > ?", after),
-        (f"{position} <= ?", until),
-        ("originator_id = ?", stream),
-        ("originator_version > ?", after_version if stream is not None else after_version or None),
-        ("originator_version <= ?", until_version),
-        ("state >= ?", since),
-        ("state < ?", before),
-    ]
-    told = [condition for condition, value in conditions if value is not None]
-    values = tuple(value for _, value in conditions if value is not None)
-    if names:  # a topic is a name with a version
-        prefixes = [f"{name}:" for name in sorted(names)]
-        told.append(f"({' OR '.join(f'substr(topic, 1, {len(prefix)}) = ?' for prefix in prefixes)})")
-        values = (*values, *prefixes)
-    place = "rowid" if stream is None else "originator_version"
-    order = f" ORDER BY {place}{' DESC' if backwards else ''} LIMIT ?"
-    return f"{_EVENTS}{' AND '.join(told)}{order}", (*values, limit)
+    while after < until:
+        rows = select(*rows_of(after=after, until=until, stream=stream, backwards=backwards, limit=page))
+        if backwards:
+            rows.reverse()
+        cells = list(cells_of(rows))
+        found = (each for each in (reversed(cells) if backwards else cells) if after < _place(each, stream) <= until)
+        yield from found
+        if len(rows) < page:
+            return
+        # Where a row is missing, the first one read ends before what is looked for; the second does not.
+        if backwards:
+            until = _place(cells[0], stream) - 1
+        else:
+            after = max(after, _place(cells[-1], stream))
+
+
+def rows_of(
+    *, after: int, until: int = MOST, stream: str | None = None, backwards: bool = False, limit: int
+) -> tuple[str, Parameters]:
+    """Return the query, and its parameters, for up to `limit` rows that may hold such events, for `packed.cells_of`."""
+    place, of = ("position", "") if stream is None else ("version", "stream = ? AND ")
+    name = () if stream is None else (stream,)
+    order = f"ORDER BY {place}{' DESC' if backwards else ''} LIMIT ?"
+    query = f"{EVENTS} WHERE {of}{_AFTER.format(place=place, of=of)} AND {place} <= ? {order}"
+    return query, (*name, *name, after + 1, until, limit)
+
+
+def _place(cells: Cells, stream: str | None) -> int:
+    _, version, position, *_ = cells
+    return position if stream is None else version

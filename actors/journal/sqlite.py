@@ -15,6 +15,7 @@ from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import WriterLock
+from reenact.actors.journal.packed import unpack
 from reenact.actors.journal.schema import check_file, check_format, create_tables
 from reenact.actors.journal.sqlite_reader import BUSY_TIMEOUT, SqliteReader
 from reenact.actors.journal.sqlite_store import SqliteStore
@@ -22,7 +23,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
-_FIRST_EVENT = "SELECT topic FROM stored_events ORDER BY rowid LIMIT 1"
+_FIRST_EVENTS = "SELECT events FROM steps WHERE position IS NOT NULL ORDER BY position LIMIT 1"
 _WAL_SIZE_LIMIT = 64 * 1024 * 1024
 
 _logger = logging.getLogger("reenact.journal")
@@ -30,8 +31,6 @@ _logger = logging.getLogger("reenact.journal")
 
 class SqliteJournal(StoredJournal):
     """An append-only history for each stream in one SQLite file; one process writes it, or several that share it."""
-
-    _PLACE = "rowid"
 
     @classmethod
     def open(
@@ -109,14 +108,22 @@ def _open_store(
 
 
 def _check_owner(connection: sqlite3.Connection, path: str, codec: EventCodec) -> None:
-    # Damaged text need not be text any more; it is for those to complain of who read the events.
-    first: tuple[object] | None = connection.execute(_FIRST_EVENT).fetchone()
-    if first is not None and isinstance(first[0], str) and not codec.knows(first[0]):
+    topic = _first_topic(connection)
+    if topic is not None and not codec.knows(topic):
         message = (
-            f"{path} is the log of other actors: it begins with an event of type {first[0]!r}; open it with the "
+            f"{path} is the log of other actors: it begins with an event of type {topic!r}; open it with the "
             "program that wrote it, or choose another file"
         )
         raise LogUnusableError(message)
+
+
+def _first_topic(connection: sqlite3.Connection) -> str | None:
+    """Return the stored name of the log's first event, if it has one that can be read."""
+    row: tuple[bytes] | None = connection.execute(_FIRST_EVENTS).fetchone()
+    try:
+        return unpack(row[0])[0][0] if row else None
+    except (ValueError, TypeError, IndexError):  # it is for those to complain of who read the events
+        return None
 
 
 def _take_home(connection: sqlite3.Connection) -> None:

@@ -7,40 +7,43 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import astuple
+
+from reenact.actors.journal.chain import Row
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.insertion import Insertion
-from reenact.actors.journal.store import Changes, End, FeedCells, Values
+from reenact.actors.journal.schema import CELLS
+from reenact.actors.journal.store import STEP, Changes, End, Values, end_of
 from reenact.domain.errors import LogUnusableError, StorageError
 
-_LAST_POSITION = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'stored_events'"
-_LAST_EVENT = """
-    SELECT originator_version, digest FROM stored_events
-    WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
+_LAST_NUMBER = "SELECT max(number) FROM steps"
+_LAST_POSITION = """
+    SELECT position + count - 1 FROM steps WHERE position IS NOT NULL ORDER BY position DESC LIMIT 1
 """
-_LAST_ROW = """
-    SELECT first_cursor + count - 1, digest FROM feed
-    WHERE topic = ? ORDER BY first_cursor DESC LIMIT 1
+_LAST_EVENT = """
+    SELECT number, version + count - 1, digest FROM steps
+    WHERE stream = ? AND version IS NOT NULL ORDER BY version DESC LIMIT 1
+"""
+_LAST_ANNOUNCED = """
+    SELECT number, cursor + heard - 1, digest FROM steps
+    WHERE stream = ? AND cursor IS NOT NULL ORDER BY cursor DESC LIMIT 1
 """
 _SNAPSHOT = "SELECT 1 FROM stored_snapshots WHERE originator_id = ? AND originator_version = ?"
 _REMEMBERED = "SELECT 1 FROM requests WHERE id = ?"
-# Damaged text need not be text any more.
-_FEED_ROWS = """
-    SELECT first_cursor, count, CAST(segments AS BLOB), CAST(digest AS BLOB), CAST(sealed AS BLOB) FROM feed
-    WHERE topic = ? AND first_cursor <= ? AND first_cursor >= (
-        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor < ?
+_ROWS = f"""
+    SELECT {CELLS} FROM steps
+    WHERE stream = :stream AND number >= coalesce((
+        SELECT number FROM steps WHERE stream = :stream AND cursor < :first ORDER BY cursor DESC LIMIT 1
+    ), 0) AND number <= (
+        SELECT number FROM steps WHERE stream = :stream AND cursor <= :last ORDER BY cursor DESC LIMIT 1
     )
-    ORDER BY first_cursor
-"""
+    ORDER BY number
+"""  # noqa: S608 - ours
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
-_INSERT_EVENTS = Insertion("stored_events", columns=7)
-_INSERT_FEED = Insertion("feed (topic, first_cursor, count, segments, digest)", columns=5)
-_INSERT_SEALED = Insertion("feed", columns=6)
-_INSERT_SEALS = Insertion("redactions", columns=3)
-_DELETE_ROWS = "DELETE FROM feed WHERE topic = ? AND first_cursor >= ? AND first_cursor < ?"
-_REPLACE_ROW = """
-    UPDATE feed SET first_cursor = ?, count = ?, segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?
-"""
+_INSERT_STEPS = Insertion(f"steps ({', '.join(STEP)})", columns=len(STEP))
+_INSERT_ROWS = Insertion(f"steps ({', '.join(Row.__struct_fields__)})", columns=len(Row.__struct_fields__))
+_DELETE_ROW = "DELETE FROM steps WHERE number = ?"
 _INSERT_SNAPSHOTS = Insertion("stored_snapshots", columns=4)
 _DELETE_SNAPSHOTS = "DELETE FROM stored_snapshots"
 _DELETE_SNAPSHOT = f"{_DELETE_SNAPSHOTS} WHERE originator_id = ?"
@@ -86,7 +89,7 @@ class SqliteStore:
         """Write over the connection, which must be in autocommit mode."""
         self.connection = connection
         self._path = path
-        self._position: int | None = None
+        self._end: tuple[int, int] | None = None
         self._is_shared = is_shared
         self._data_version: int | None = None
         self._file = _file_at(path)
@@ -97,7 +100,7 @@ class SqliteStore:
         """Where the file is."""
         return self._path
 
-    def begin(self) -> tuple[int, bool]:
+    def begin(self) -> tuple[int, int, bool]:
         """Enter a transaction, as `store.Store` promises."""
         self._leave_transaction()
         now = time.monotonic()
@@ -109,20 +112,22 @@ class SqliteStore:
             # It changes when another connection has written, and with nothing that this one writes.
             version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
             if version != self._data_version:
-                self._data_version, self._position = version, None
-        position = self._position
-        if position is not None:
-            return position, True
-        last: int | None = self.connection.execute(_LAST_POSITION).fetchone()[0]
-        return last or 0, False
+                self._data_version, self._end = version, None
+        if self._end is not None:
+            return *self._end, True
+        number: int | None = self.connection.execute(_LAST_NUMBER).fetchone()[0]
+        row: tuple[int] | None = self.connection.execute(_LAST_POSITION).fetchone()
+        return number or 0, row[0] if row else 0, False
 
     def stream_ends(self, streams: Sequence[str]) -> Iterator[End]:
         """Yield where the streams end."""
-        return self._ends(_LAST_EVENT, streams)
-
-    def feed_ends(self, topics: Sequence[str]) -> Iterator[End]:
-        """Yield where the feeds of the topics end."""
-        return self._ends(_LAST_ROW, topics)
+        execute = self.connection.execute
+        for stream in streams:
+            of_events: tuple[int, int, bytes] | None = execute(_LAST_EVENT, (stream,)).fetchone()
+            announced: tuple[int, int, bytes] | None = execute(_LAST_ANNOUNCED, (stream,)).fetchone()
+            end = end_of(stream, of_events, announced)
+            if end is not None:
+                yield end
 
     def has_snapshot(self, stream: str, version: int) -> bool:
         """Return whether a snapshot of the stream stands at this version."""
@@ -139,16 +144,15 @@ class SqliteStore:
             if self.connection.execute(_REMEMBERED, (request_id,)).fetchone() is not None:
                 yield request_id
 
-    def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> list[FeedCells]:
-        """Return the topic's rows that begin between these cursors, and the one before."""
-        return self.connection.execute(_FEED_ROWS, (topic, last_cursor, topic, first_cursor)).fetchall()
+    def rows(self, stream: str, first_cursor: int, last_cursor: int) -> list[Row]:
+        """Return the stream's rows between these cursors, and the one before."""
+        cells = {"stream": stream, "first": first_cursor, "last": last_cursor}
+        return [Row(*row) for row in self.connection.execute(_ROWS, cells)]
 
-    def replace_rows(
-        self, topic: str, first_cursor: int, last_row: int, *, count: int, segments: bytes, sealed: bytes
-    ) -> None:
-        """Delete rows of the topic but for the last one of them, which takes their place."""
-        self.connection.execute(_DELETE_ROWS, (topic, first_cursor, last_row))
-        self.connection.execute(_REPLACE_ROW, (first_cursor, count, segments, sealed, topic, last_row))
+    def replace(self, gone: Sequence[Row], row: Row) -> None:
+        """Delete rows, and put the row in the place of the one with its number."""
+        self.connection.executemany(_DELETE_ROW, [(each.number,) for each in (*gone, row)])
+        _INSERT_ROWS.run(self.connection, list(astuple(row)))
 
     def write_marks(self, marks: Values) -> None:
         """Let consumers have come as far as these say."""
@@ -165,14 +169,10 @@ class SqliteStore:
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""
         connection = self.connection
-        if changes.events:
-            _INSERT_EVENTS.run(connection, changes.events)
-        if changes.feed:
-            _INSERT_FEED.run(connection, changes.feed)
-        if changes.seals:
-            _INSERT_SEALS.run(connection, changes.seals)
-        if changes.sealed:
-            _INSERT_SEALED.run(connection, changes.sealed)
+        if changes.steps:
+            _INSERT_STEPS.run(connection, changes.steps)
+        for row in changes.rows:
+            _INSERT_ROWS.run(connection, list(astuple(row)))
         if changes.purges:
             connection.execute(_DELETE_SNAPSHOTS)
         if changes.replaced:
@@ -189,11 +189,11 @@ class SqliteStore:
             _INSERT_REQUESTS.run(connection, changes.remembered)
         meanwhile()
         connection.execute("COMMIT")
-        self._position = changes.position
+        self._end = (changes.number, changes.position)
 
     def roll_back(self) -> bool:
         """Leave the transaction; a file is always in reach."""
-        self._position = None
+        self._end = None
         self._leave_transaction()
         return True
 
@@ -209,12 +209,6 @@ class SqliteStore:
                 "put the file back, or begin another log"
             )
             raise LogUnusableError(message)
-
-    def _ends(self, query: str, names: Sequence[str]) -> Iterator[End]:
-        for name in names:
-            row: tuple[int, bytes] | None = self.connection.execute(query, (name,)).fetchone()
-            if row is not None:
-                yield name, *row
 
     def _set_timers(self, due: dict[str, int | None]) -> None:
         set_to = [(stream, at) for stream, at in due.items() if at is not None]

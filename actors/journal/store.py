@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from reenact.actors.journal.chain import Row
 from reenact.domain.errors import StorageError
 
 Values: TypeAlias = list[int | str | bytes | None]
@@ -15,21 +16,31 @@ Values: TypeAlias = list[int | str | bytes | None]
 A row of its own for each record, a tuple, would be one more thing for the garbage collector to look after.
 """
 
-FeedCells: TypeAlias = tuple[int, int, bytes, bytes, bytes | None]
-"""Of a row of a feed the first cursor, count, segments, digest and seal."""
+End: TypeAlias = tuple[str, int, int, bytes]
+"""A stream with the version of its last event, or -1, its last cursor, or 0, and the digest of its last row."""
 
-End: TypeAlias = tuple[str, int, bytes]
-"""A stream with its last version, or a topic with its last cursor, and the digest of the record that holds it."""
+Last: TypeAlias = tuple[int, int, bytes]
+"""The number of a row, the last version, or the last cursor, in it, and its digest."""
+
+STEP: Final = (
+    *("number", "stream", "recorded_at", "version", "position", "count", "cursor", "heard", "digest"),
+    *("cause", "events", "feed"),
+)
+"""What is written of a row that nothing was taken out of, in this order."""
 
 
 class Changes(msgspec.Struct):
-    """What one transaction does to a log, in this order. `position` is that of the last event after it."""
+    """What one transaction does to a log, in this order.
 
+    `number` is that of the last row after it, and `position` that of the last event.
+    """
+
+    number: int
     position: int
-    events: Values
-    """Position, stream, version, topic, state, digest, cause."""
-    feed: Values
-    """Topic, first cursor, count, segments, digest."""
+    steps: Values
+    """Rows, each as `STEP` says."""
+    rows: Sequence[Row]
+    """Rows that come from another log."""
     purges: bool
     """Whether all snapshots are deleted first."""
     replaced: list[str]
@@ -41,10 +52,6 @@ class Changes(msgspec.Struct):
     tracking: dict[str, int]
     marks: Values = []
     """Topic, client id, cursor, time; each consumer once."""
-    seals: Values = []
-    """Stream, version, seal; of redacted events."""
-    sealed: Values = []
-    """Topic, first cursor, count, segments, digest, seal; of rows of feeds that come sealed."""
     remembered: Values = []
     """Id, digest, note, time, proof; of requests that do not stand in the log."""
 
@@ -60,19 +67,16 @@ class Store(Protocol):
         """What messages call the log."""
         ...
 
-    def begin(self) -> tuple[int, bool]:
+    def begin(self) -> tuple[int, int, bool]:
         """Enter a transaction.
 
-        Return the position of the last event, and whether the log is as the last `commit` has left it.
+        Return the number of the last row, the position of the last event, and whether the log is as the last `commit`
+        has left it.
         """
         ...
 
     def stream_ends(self, streams: Sequence[str]) -> Iterable[End]:
-        """Return where the streams end; without those that have no events."""
-        ...
-
-    def feed_ends(self, topics: Sequence[str]) -> Iterable[End]:
-        """Return where the feeds of the topics end; without those that have no rows."""
+        """Return where the streams end; without those that have no rows."""
         ...
 
     def has_snapshot(self, stream: str, version: int) -> bool:
@@ -87,19 +91,17 @@ class Store(Protocol):
         """Return those of the requests that have taken effect and have not been forgotten."""
         ...
 
-    def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> Sequence[FeedCells]:
-        """Return the topic's rows that begin between these cursors, in their order, and before them the one before."""
+    def rows(self, stream: str, first_cursor: int, last_cursor: int) -> Sequence[Row]:
+        """Return the stream's rows up to the one that begins at the last cursor or before, in their order.
+
+        The first is the one with the last announcement before the first cursor, if there is one.
+        """
         ...
 
     # What the following do is part of the transaction, and done before what `commit` writes.
 
-    def replace_rows(
-        self, topic: str, first_cursor: int, last_row: int, *, count: int, segments: bytes, sealed: bytes
-    ) -> None:
-        """Delete the topic's rows from `first_cursor` on, to the one that begins at `last_row`: it takes their place.
-
-        It keeps its digest, and its place among the rows that were written.
-        """
+    def replace(self, gone: Sequence[Row], row: Row) -> None:
+        """Delete rows, and let the row, which has the number of one that stays, say what it says now."""
         ...
 
     def write_marks(self, marks: Values) -> None:
@@ -128,3 +130,11 @@ class Store(Protocol):
     def fault(self, error: Exception) -> StorageError:
         """Return our error for what was raised; the original is its cause."""
         ...
+
+
+def end_of(stream: str, of_events: Last | None, announced: Last | None) -> End | None:
+    """Return where a stream ends of which these are the last row with events, and the last with announcements."""
+    last = max((each for each in (of_events, announced) if each is not None), default=None)
+    if last is None:
+        return None
+    return stream, -1 if of_events is None else of_events[1], 0 if announced is None else announced[1], last[2]

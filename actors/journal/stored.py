@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from typing import Any, Self
 
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
-from reenact.actors.journal.chain import FeedRecord, Record, Timer
+from reenact.actors.journal.chain import Row, Timer
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.packed import Cells, cells_of
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import UNDER_WAY, Intake, Purge, Recovery, Step
-from reenact.actors.journal.seeking import seek
+from reenact.actors.journal.seeking import MOST, PAGE, seek
+from reenact.actors.journal.store import end_of
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
-_EVENTS = "SELECT originator_id, originator_version, rowid, topic, state, cause FROM stored_events"
-_READ_STREAM = f"{_EVENTS} WHERE originator_id = ? AND originator_version > ? ORDER BY originator_version"
-_READ_UNTIL = f"{_EVENTS} WHERE originator_id = ? AND originator_version BETWEEN ? AND ? ORDER BY originator_version"
-_LINK = "SELECT originator_version, rowid, topic, state, digest FROM stored_events WHERE originator_id = ?"
-_READ_LINK = f"{_LINK} AND originator_version = ?"
-_READ_LINK_AT = f"{_LINK} AND rowid <= ? ORDER BY originator_version DESC LIMIT 1"
+_ROW = "SELECT version, position, events, digest FROM steps WHERE stream = ?"
+_READ_LINK = f"{_ROW} AND version <= ? ORDER BY version DESC LIMIT 1"
+_READ_LINK_AT = f"{_ROW} AND position <= ? ORDER BY version DESC LIMIT 1"
 _READ_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
-_READ_ALL = f"{_EVENTS} WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
 _READ_SNAPSHOTS = """
@@ -36,16 +35,16 @@ _READ_SNAPSHOTS = """
 """
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
-_READ_HEAD = "SELECT max(rowid) FROM stored_events"
-_READ_NEXT = "SELECT min(rowid) FROM stored_events WHERE rowid > ?"
-_READ_LAST = "SELECT max(rowid) FROM stored_events WHERE rowid <= ?"
-_READ_END = """
-    SELECT originator_version, digest FROM stored_events
-    WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
+_READ_LAST = "SELECT position + count - 1 FROM steps WHERE position <= ? ORDER BY position DESC LIMIT 1"
+_READ_NEXT = "SELECT min(position) FROM steps WHERE position > ?"
+_READ_LAST_EVENT = """
+    SELECT number, version + count - 1, digest FROM steps
+    WHERE stream = ? AND version <= ? ORDER BY version DESC LIMIT 1
 """
-_READ_DIGEST = "SELECT digest FROM stored_events WHERE originator_id = ? AND originator_version = ?"
-_READ_FEED_END = "SELECT first_cursor + count - 1, digest FROM feed WHERE topic = ? ORDER BY first_cursor DESC LIMIT 1"
-_READ_ROW_DIGEST = "SELECT digest FROM feed WHERE topic = ? AND first_cursor <= ? AND first_cursor + count - 1 = ?"
+_READ_LAST_ANNOUNCED = """
+    SELECT number, cursor + heard - 1, digest FROM steps
+    WHERE stream = ? AND cursor <= ? ORDER BY cursor DESC LIMIT 1
+"""
 
 
 class StoredJournal(StoredFeeds):
@@ -107,11 +106,11 @@ class StoredJournal(StoredFeeds):
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
         """Return the stream's events with a version above `after`."""
-        return self._read_events(_READ_STREAM, (stream, after))
+        return list(self._read(after, stream))
 
     def read_all(self, *, after: int = 0, limit: int = 1000) -> list[Recorded]:
         """Return up to `limit` events of all streams with a position above `after`, in the order of their positions."""
-        return self._read_events(_READ_ALL, (after, limit))
+        return list(islice(self._read(after), limit))
 
     def find(
         self,
@@ -138,36 +137,48 @@ class StoredJournal(StoredFeeds):
             LogTooNewError, LogUnusableError: an event that fits cannot be decoded.
         """
         codec = self._codec
-        query, parameters = seek(
-            after=after,
-            until=until,
+        first = b"" if since is None else codec.beginning(since)
+        last = None if before is None else codec.beginning(before)
+        until, until_version = MOST if until is None else until, MOST if until_version is None else until_version
+        low, high = (after, until) if stream is None else (after_version, until_version)
+        events = seek(
+            self._reader.select,
+            after=low,
+            until=high,
             stream=stream,
-            after_version=after_version,
-            until_version=until_version,
-            names=names,
-            since=None if since is None else codec.beginning(since),
-            before=None if before is None else codec.beginning(before),
             backwards=backwards,
-            limit=limit,
+            page=min(max(limit, 2), PAGE),
         )
-        return self._read_events(query, parameters)
+        fitting = (
+            cells
+            for cells in events
+            if after < cells[2] <= until
+            and after_version < cells[1] <= until_version
+            and (not names or cells[3].rpartition(":")[0] in names)
+            and first <= cells[4]
+            and (last is None or cells[4] < last)
+        )
+        return list(map(codec.recorded, islice(fitting, min(limit, MOST))))
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
         """Return the next position above this one that has an event, or the last one up to it; None if none has."""
-        rows: list[tuple[int | None]] = self._reader.select(_READ_LAST if backwards else _READ_NEXT, (position,))
-        return rows[0][0]
+        last = self._number(_READ_LAST, position if backwards else min(position + 1, MOST))
+        if backwards:
+            return None if last is None else min(position, last)
+        return position + 1 if last is not None and last > position else self._number(_READ_NEXT, position)
 
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
         """Return the stream's events with a version above `after` and up to `version`, which is included."""
-        return self._read_events(_READ_UNTIL, (stream, after + 1, version))
+        return list(self._read(after, stream, version))
 
     def link(self, stream: str, version: int) -> Link | None:
-        """Return the record of this version, None if there is none."""
-        return self._link(_READ_LINK, stream, version)
+        """Return the event of this version, None if there is none."""
+        link = self._link(_READ_LINK, stream, lambda cells: cells[1] <= version, version)
+        return link if link is not None and link.version == version else None
 
     def link_at(self, stream: str, position: int) -> Link | None:
-        """Return the stream's last record up to the position of the log, None if there is none."""
-        return self._link(_READ_LINK_AT, stream, position)
+        """Return the stream's last event up to the position of the log, None if there is none."""
+        return self._link(_READ_LINK_AT, stream, lambda cells: cells[2] <= position, position)
 
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, if it has one; one without a version is none."""
@@ -191,23 +202,22 @@ class StoredJournal(StoredFeeds):
     def take_in(
         self,
         *,
-        events: Sequence[Record] = (),
-        rows: Sequence[FeedRecord] = (),
+        rows: Sequence[Row] = (),
         timers: Sequence[Timer] = (),
         more: bool = False,
     ) -> int:
-        """Take records of another log in as they are, together; returns the log's position once that is durable.
+        """Take rows of another log in as they are, together; returns the log's position once that is durable.
 
-        Each must continue its stream or its feed; events get new positions, in this order. Nobody hears of them. If
-        there is `more` to come, the log is unfinished until it has.
+        Each must continue its stream; events get new positions, in this order. Nobody hears of them. If there is `more`
+        to come, the log is unfinished until it has.
 
         Raises:
             RuntimeClosedError: the journal is closed.
-            ConflictError: a stream or a feed ends elsewhere.
-            LogUnusableError: a record is not as it was written.
+            ConflictError: a stream ends elsewhere.
+            LogUnusableError: a row is not as it was written.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        outcome = self.writer.wait(lambda done: Intake(done, tuple(events), tuple(rows), tuple(timers), more))
+        outcome = self.writer.wait(lambda done: Intake(done, tuple(rows), tuple(timers), more))
         if isinstance(outcome, Exception):
             raise outcome
         return outcome.position
@@ -228,28 +238,28 @@ class StoredJournal(StoredFeeds):
 
     def head(self) -> int:
         """Return the position of the last durable event, 0 if there is none."""
-        rows: list[tuple[int | None]] = self._reader.select(_READ_HEAD, ())
-        return rows[0][0] or 0
+        return self._number(_READ_LAST, MOST) or 0
 
-    def stream_end(self, stream: str) -> tuple[int, bytes] | None:
-        """Return the version and the digest of the stream's last event, if it has one."""
-        rows: list[tuple[int, bytes]] = self._reader.select(_READ_END, (stream,))
-        return rows[0] if rows else None
+    def stream_end(self, stream: str) -> tuple[int, int, bytes] | None:
+        """Return the version of the stream's last event, or -1, its last cursor, and the digest of its last row.
+
+        None if it has no rows.
+        """
+        (of_events,), (announced,) = (
+            self._reader.select(query, (stream, MOST)) or [None] for query in (_READ_LAST_EVENT, _READ_LAST_ANNOUNCED)
+        )
+        end = end_of(stream, of_events, announced)
+        return None if end is None else end[1:]
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of the stream's event of that version, if it is there."""
-        rows: list[tuple[bytes]] = self._reader.select(_READ_DIGEST, (stream, version))
-        return rows[0][0] if rows else None
+        """Return the digest of the stream's row that holds the event of that version, if it is there."""
+        rows: list[tuple[int, int, bytes]] = self._reader.select(_READ_LAST_EVENT, (stream, version))
+        return rows[0][2] if rows and rows[0][1] >= version else None
 
-    def topic_end(self, topic: str) -> tuple[int, bytes] | None:
-        """Return the last cursor of the topic's feed and the digest of the row that holds it, if it has one."""
-        rows: list[tuple[int, bytes]] = self._reader.select(_READ_FEED_END, (topic,))
-        return rows[0] if rows else None
-
-    def row_digest_at(self, topic: str, cursor: int) -> bytes | None:
-        """Return the digest of the row of the topic's feed that ends with the cursor, if one does."""
-        rows: list[tuple[bytes]] = self._reader.select(_READ_ROW_DIGEST, (topic, cursor, cursor))
-        return rows[0][0] if rows else None
+    def digest_at_cursor(self, stream: str, cursor: int) -> bytes | None:
+        """Return the digest of the stream's row whose last announcement has the cursor, if there is one."""
+        rows: list[tuple[int, int, bytes]] = self._reader.select(_READ_LAST_ANNOUNCED, (stream, cursor))
+        return rows[0][2] if rows and rows[0][1] == cursor else None
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after commits of events; it must return at once.
@@ -278,18 +288,26 @@ class StoredJournal(StoredFeeds):
         with self._closing:
             self._cleanup.close()
 
-    def _link(self, query: str, stream: str, number: int) -> Link | None:
-        rows: list[tuple[int, int, str, bytes, bytes]] = self._reader.select(query, (stream, number))
+    def _read(self, after: int, stream: str | None = None, until: int = MOST) -> Iterator[Recorded]:
+        return map(self._codec.recorded, seek(self._reader.select, after=after, until=until, stream=stream))
+
+    def _link(self, query: str, stream: str, fits: Callable[[Cells], bool], number: int) -> Link | None:
+        rows: list[tuple[Any, Any, Any, Any]] = self._reader.select(query, (stream, number))
         if not rows:
             return None
-        version, position, topic, state, digest = rows[0]
-        recorded = self._codec.recorded((stream, version, position, topic, state, None))
+        version, position, events, digest = rows[0]
+        *_, last = filter(fits, cells_of([(stream, version, position, None, events)]))
+        recorded = self._codec.recorded(last)
         if type(digest) is not bytes:
-            raise LogUnusableError(f"event {version} of {stream!r} has no digest; verify the log")
-        return Link(version, position, recorded.recorded_at, digest)
+            raise LogUnusableError(f"event {recorded.version} of {stream!r} has no digest; verify the log")
+        return Link(recorded.version, recorded.position, recorded.recorded_at, digest)
 
-    def _read_events(self, query: str, parameters: tuple[str | int | bytes, ...]) -> list[Recorded]:
-        return list(map(self._codec.recorded, self._reader.select(query, parameters)))
+    def _number(self, query: str, number: int) -> int | None:
+        rows: list[tuple[int | None]] = self._reader.select(query, (number,))
+        found = rows[0][0] if rows else None
+        if not isinstance(found, int | None):
+            raise LogUnusableError(f"{self.name}: there is no position {found!r} in a log; verify it")
+        return found
 
 
 def _check(step: Append) -> None:

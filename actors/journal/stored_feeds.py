@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -15,20 +15,21 @@ from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
 
 _READ_FEED = """
-    SELECT topic, first_cursor, segments FROM feed
-    WHERE topic = ? AND first_cursor + count > ? AND first_cursor >= (
-        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor <= ?
+    SELECT stream, cursor, feed, count FROM steps
+    WHERE stream = ? AND cursor + heard > ? AND cursor >= (
+        SELECT coalesce(max(cursor), 0) FROM steps WHERE stream = ? AND cursor <= ?
     )
-    ORDER BY first_cursor LIMIT ?
+    ORDER BY cursor LIMIT ?
 """
 _READ_FEED_BACKWARDS = """
-    SELECT topic, first_cursor, segments FROM feed
-    WHERE topic = ? AND first_cursor < ? ORDER BY first_cursor DESC LIMIT ?
+    SELECT stream, cursor, feed, count FROM steps WHERE stream = ? AND cursor < ? ORDER BY cursor DESC LIMIT ?
 """
-_READ_FEED_END = "SELECT first_cursor + count - 1 FROM feed WHERE topic = ? ORDER BY first_cursor DESC LIMIT 1"
+_READ_FEED_END = """
+    SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND cursor IS NOT NULL ORDER BY cursor DESC LIMIT 1
+"""
 _READ_STALE = """
-    SELECT {place}, topic, segments FROM feed
-    WHERE sealed IS NULL AND {place} > ? ORDER BY {place} LIMIT ?
+    SELECT number, stream, recorded_at FROM steps
+    WHERE number > ? AND cursor IS NOT NULL AND seal IS NULL ORDER BY number LIMIT ?
 """
 _MARKS = "SELECT topic, client_id, cursor, seen_at FROM consumers"
 _READ_MARK = f"{_MARKS} WHERE topic = ? AND client_id = ?"
@@ -47,21 +48,8 @@ _decode_segments = msgspec.msgpack.Decoder(tuple[Segment, ...]).decode
 _encode_segments = msgspec.msgpack.Encoder().encode
 
 
-class _Dated(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An entry of which only the time is of interest."""
-
-    type: msgspec.Raw
-    at: int
-
-
-_decode_times = msgspec.msgpack.Decoder(list[tuple[msgspec.Raw, list[_Dated]]]).decode
-
-
 class StoredFeeds:
     """The feeds of a stored journal; it keeps the promise of `api.FeedJournal`."""
-
-    _PLACE: ClassVar[str]
-    """What the column is called that says in which order the rows of feeds were written."""
 
     def __init__(self, reader: Reader, writer: Writer | None) -> None:
         """Take what the opening has prepared; without a writer the log can only be read."""
@@ -176,21 +164,17 @@ class StoredFeeds:
 
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
         """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
-        rows = self._reader.select(_READ_STALE.format(place=self._PLACE), (after, limit))
-        try:
-            return [(place, topic, _decode_times(segments)[-1][1][-1].at) for place, topic, segments in rows]
-        except (ValueError, TypeError, IndexError) as error:
-            raise self._damaged(error) from error
+        return self._reader.select(_READ_STALE, (after, limit))
 
     def _read_rows(self, query: str, parameters: tuple[str | int, ...]) -> list[FeedRow]:
         return list(map(self._row, self._reader.select(query, parameters)))
 
     def _row(self, cells: tuple[Any, ...]) -> FeedRow:
-        topic, first_cursor, segments = cells
+        topic, first_cursor, segments, count = cells
         with reading(f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"):
             if type(first_cursor) is not int:
                 raise TypeError("its cursor is no number")
-            return FeedRow(topic, first_cursor, _decode_segments(segments))
+            return FeedRow(topic, first_cursor, _decode_segments(segments), has_events=count != 0)
 
     def _mark(self, row: tuple[object, ...]) -> Mark:
         try:
@@ -209,9 +193,6 @@ class StoredFeeds:
 
     def _damaged_row(self, what: str, error: Exception) -> LogUnusableError:
         return LogUnusableError(f"{self.name}: {what} is damaged ({error}); restore a copy of the log")
-
-    def _damaged(self, error: Exception) -> LogUnusableError:
-        return LogUnusableError(f"{self.name}: a row of a feed cannot be decoded ({error}); restore a copy of the log")
 
 
 def must(outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from reenact.actors.journal.chain import Row
 from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION, format_of, table_forms
 from reenact.actors.journal.walk import text_of
 
@@ -15,35 +16,34 @@ Problem: TypeAlias = tuple[str, str]
 """A table, or whatever else it is, "" for the file, and what is wrong with it."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "stored_events": ("rowid", "originator_id", "originator_version", "topic", "state", "digest", "cause"),
-    "feed": ("topic", "first_cursor", "count", "segments", "digest", "sealed"),
+    "steps": Row.__struct_fields__,
     "stored_snapshots": ("originator_id", "originator_version", "topic", "state"),
     "tracking": ("application_name", "notification_id"),
     "timers": ("stream", "due"),
     "consumers": ("topic", "client_id", "cursor", "seen_at"),
     "requests": ("id", "digest", "note", "at", "proof"),
-    "redactions": ("stream", "version", "seal"),
 }
 """What is read of each table."""
 _BY_SQLITE: Final = "sqlite_"
 """What the names of SQLite's own tables and indexes begin with."""
-_INDEXED: Final = {"timers_by_due": "timers"}
+_INDEXED: Final = {
+    "timers_by_due": "timers",
+    **dict.fromkeys(("steps_by_version", "steps_by_cursor", "steps_by_position"), "steps"),
+}
 """What has a name of its own, and goes with a table."""
 
 
 class Structure(msgspec.Struct, frozen=True):
     """What a file consists of.
 
-    `version` is the format that it says it has. `columns` are those of each table, or of what is in its place, `forms`
-    how each part of it was made, without blanks, and `counted` how often it says where the log ends, None if not as it
-    should.
+    `version` is the format that it says it has. `columns` are those of each table, or of what is in its place, and
+    `forms` how each part of it was made, without blanks.
     """
 
     version: int
     application: int
     columns: Mapping[str, frozenset[str]]
     forms: Mapping[str, str]
-    counted: int | None
 
     def tables(self) -> dict[str, bool]:
         """Return the tables that a log has, and whether they are there; none that lacks a column."""
@@ -69,8 +69,6 @@ class Structure(msgspec.Struct, frozen=True):
         for name in expected:
             if name not in self.forms and not name.startswith(_BY_SQLITE) and _INDEXED.get(name, name) not in missing:
                 yield name, "the index is missing"
-        if self.counted is None:
-            yield "sqlite_sequence", "it does not say once where the log ends"
 
 
 def structure_of(connection: sqlite3.Connection) -> Structure:
@@ -91,17 +89,7 @@ def structure_of(connection: sqlite3.Connection) -> Structure:
         if name in COLUMNS
     }
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    return Structure(format_of(connection), application, columns, forms, _counted(connection))
-
-
-def _counted(connection: sqlite3.Connection) -> int | None:
-    """Return how often it is said where the log ends, None if that is more than once, or said of something else."""
-    try:
-        rows = connection.execute("SELECT name, typeof(seq) FROM sqlite_sequence").fetchall()
-    except sqlite3.OperationalError:
-        return None
-    wrong = [row for row in _texts(rows) if row != ("stored_events", "integer")]
-    return len(rows) if len(rows) <= 1 and not wrong else None
+    return Structure(format_of(connection), application, columns, forms)
 
 
 def _texts(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[str, ...]]:

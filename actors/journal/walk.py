@@ -1,8 +1,7 @@
-"""Walks the records of a stream in their order, and names the first that is not as it was written."""
+"""Walks the rows of a stream in their order, and names the first that is not as it was written."""
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Literal, TypeAlias
@@ -10,22 +9,16 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.chain import (
-    STREAM_GENESIS,
-    event_digest,
-    record_seal,
-)
-from reenact.actors.journal.ends import Places, StreamEnd
+from reenact.actors.journal.chain import GENESIS, Row, part_digest
+from reenact.actors.journal.ends import End, Places, Sealed
+from reenact.actors.journal.packed import unpack
 from reenact.domain.errors import LogUnusableError
 
 Text: TypeAlias = bytes | bytearray
 """Text as it is stored; whoever has damaged it need not have left text."""
 
-Event: TypeAlias = tuple[Any, Any, Any, Any, Any, int, Any]
-"""Stream, version, topic, state, digest, position and cause; a file can hold anything in place of all but position."""
-
-Seal: TypeAlias = tuple[Any, Any, Any]
-"""Stream, version and seal of a record that was redacted; likewise."""
+Cells: TypeAlias = tuple[Any, ...]
+"""The name of a stream, and the cells of a row, in the order of `Row`; a file can hold anything in place of them."""
 
 Kind: TypeAlias = Literal[
     "stream", "feed", "snapshot", "timer", "request", "consumer", "reader", "log", "file", "read model"
@@ -34,17 +27,15 @@ Kind: TypeAlias = Literal[
 Decode: TypeAlias = Callable[[str, bytes], tuple[int, Any]]
 """Returns when an event was recorded, and the event, or raises `LogUnusableError`."""
 
-_NO_RECORD: Final = "the record holds what no record holds"
-_NONE: Final = (None, None, None)
-CANNOT_BE: Final = (TypeError, struct.error)
-"""What digesting raises if a cell is not of the kind that it should be."""
+_NO_ROW: Final = "the row holds what no row holds"
+_CHANGED: Final = "the row or the one before it was changed"
 
 
 class Finding(msgspec.Struct, frozen=True):
     """Something in the log that is not as it was written.
 
-    `name` is the stream or the topic, `at` the version or the first cursor of the record where it shows; or they are a
-    table and the key of a row. `position` is where an event stands in the log, if it is about one.
+    `name` is the stream, `at` the version or the first cursor of the row where it shows; or they are a table and the
+    key of a row. `position` is where an event stands in the log, if it is about one.
     """
 
     kind: Kind
@@ -54,134 +45,220 @@ class Finding(msgspec.Struct, frozen=True):
     position: int | None = None
 
 
+class Stretch(msgspec.Struct, frozen=True, gc=False):
+    """The announcements of a row, still encoded; they are sealed if they stand in place of others."""
+
+    first_cursor: int
+    count: int
+    segments: bytes
+    is_sealed: bool
+
+
 class StreamWalk:
-    """A stream on its way past: its records are checked while somebody takes the events, or passes over them."""
+    """A stream on its way past: its rows are checked while somebody takes what they hold, or passes over it."""
 
     def __init__(
-        self,
-        stream: bytes,
-        rows: Iterable[Event],
-        decode: Decode | None = None,
-        seals: Iterable[Seal] = (),
-        *,
-        text: type[Text] = bytes,
+        self, stream: bytes, rows: Iterable[Cells], decode: Decode | None = None, *, text: type[Text] = bytes
     ) -> None:
-        """Walk over the rows of the stream, which come by version, as do the seals of those that were redacted.
-
-        `text` is what text comes as.
-        """
-        self._text = text
+        """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as."""
         self.name = text_of(stream)
         self.finding: Finding | None = None
         self.first = 0
-        self.last = 0
-        """The versions of the first and the last record that is as it was written."""
-        self.count = 0
-        self.redacted = 0
-        """How many of them something was taken out of."""
-        self.end: StreamEnd | None = None
+        self.last = -1
+        """The versions of the first and the last event that is as it was written."""
+        self.count = self.redacted = self.rows = 0
+        """How many events there were, how many of them in rows that were redacted, and how many rows."""
+        self.is_heard_of = False
+        """Whether there are announcements."""
+        self.end: End | None = None
         """Where the stream ends, once all of it has passed."""
-        self.events: Iterator[Recorded] = self._walk(stream, iter(rows), iter(seals), decode)
-        """The events up to the first that is not as it was written; none, if they are not decoded."""
-        self._expected: StreamEnd | None = None
+        self.events: Iterator[Recorded] = self._take_events()
+        """The events up to the first row that is not as it was written; none, if they are not decoded."""
+        self.feed: Iterator[Stretch] = self._take_feed()
+        """The announcements likewise; they are kept for whoever has asked for the first of them."""
+        self._text = text
+        self._decode = decode
+        self._known: End | None = None
+        self._is_heard = False
+        self._events: deque[Recorded] = deque()
+        self._feed: deque[Stretch] = deque()
+        self._rows = iter(rows)
+        self._cursor = 0
+        self._position = 0
+        self._previous = GENESIS
+        self._places = Places()
+        self._sealed = Sealed()
+        self._is_over = self._is_reached = False
 
-    def expect(self, end: StreamEnd | None) -> None:
-        """Take note of how the stream once ended: it must still be like that at that version."""
-        self._expected = end
+    def expect(self, end: End) -> None:
+        """Take note of how the stream once ended; rows may have been put in place of others since."""
+        self._known = end
 
     def pass_by(self) -> Finding | None:
         """Let what is left of the stream pass; return what is wrong with it."""
-        deque(self.events, maxlen=0)
+        self._is_heard = False
+        while self._step():
+            self._events.clear()
+            self._feed.clear()
+        self.events, self.feed = iter(()), iter(())  # they hold the walk, and it them
         return self.finding
 
-    def _walk(
-        self, stream: bytes, rows: Iterator[Event], seals: Iterator[Seal], decode: Decode | None
-    ) -> Iterator[Recorded]:
-        text, places, known = self._text, Places(), self._expected
-        name, at, topics = self.name, -1 if known is None else known.version, dict[bytes, str]()
-        previous, expected, before, count = STREAM_GENESIS, 1, 0, 0
-        problem: str | None = None
-        row: Event | None = None
-        _, redacted, seal = next(seals, _NONE)
-        for row in rows:
-            cell, version, topic, state, digest, position, cause = row
-            count += 1
-            try:
-                is_whole = (
-                    version == expected
-                    and version != redacted
-                    and digest == event_digest(previous, stream, version, topic, state, cause=cause)
-                    and position > before
-                    and (type(cell), type(topic), type(state), type(digest)) == (text, text, bytes, bytes)
-                )
-            except CANNOT_BE:
-                is_whole = False
-            sealed = None
-            if not is_whole:
-                sealed = seal if version == redacted else None
-                problem = self._problem_of(row, stream, previous, sealed, expected=expected, before=before)
-                if problem is not None:
-                    break
-                if sealed is not None:
-                    self.redacted += 1
-                    places.seal(sealed)
-                    _, redacted, seal = next(seals, _NONE)
-            if count == 1:
-                self.first = version
-            previous, expected, before, self.last = digest, version + 1, position, version
-            places.add(position)
-            if version == at and known is not None and known != StreamEnd(version, digest, places.digest()):
-                problem = (
-                    "the record, or one before it, is another one, or elsewhere in the log, than at the checkpoint"
-                )
-                break
-            if decode is not None:
-                key = bytes(topic)
-                topics[key] = topic_text = topics.get(key) or text_of(key)
-                try:
-                    recorded_at, event = decode(topic_text, state)
-                except LogUnusableError as error:
-                    problem = str(error).partition(";")[0]
-                    break
-                yield Recorded(name, version, position, recorded_at, event, sealed is not None, cause)
-        if problem is None and redacted is not None:
-            problem = f"version {redacted} is missing, and only the seal of what it was redacted to is there"
-        if problem is None and at >= expected:
-            problem = f"it ended at version {at} at the checkpoint, and now ends at {expected - 1}"
-        if problem is not None:
-            self.finding = _found_in_stream(name, row, problem, expected)
-        self.count = count + sum(1 for _ in rows)
-        if count:
-            self.end = StreamEnd(expected - 1, bytes(previous), places.digest())
+    def _take_events(self) -> Iterator[Recorded]:
+        while self._events or self._step():
+            while self._events:
+                yield self._events.popleft()
 
-    def _problem_of(
-        self, row: Event, stream: bytes, previous: bytes, sealed: bytes | None, *, expected: int, before: int
-    ) -> str | None:
-        """Return what is wrong with a record; None if it begins a stream at version 0, as other libraries do."""
-        cell, version, topic, state, digest, position, cause = row
-        if type(version) is not int:
-            return _NO_RECORD
-        if version != expected and not (version == 0 and previous is STREAM_GENESIS):
-            return f"version {expected} is missing"
-        if (type(cell), type(topic), type(state), type(digest)) != (self._text, self._text, bytes, bytes):
-            return _NO_RECORD
-        if not isinstance(cause, bytes | None):
-            return _NO_RECORD
-        if sealed is not None:
-            if sealed != record_seal(previous, stream, version, topic, state, digest=digest, cause=cause):
-                return "the redacted record or the one before it was changed"
-        elif digest != event_digest(previous, stream, version, topic, state, cause=cause):
-            return "the record or the one before it was changed"
-        return "the record stands before an earlier one of its stream" if position <= before else None
+    def _take_feed(self) -> Iterator[Stretch]:
+        self._is_heard = True
+        while self._feed or self._step():
+            while self._feed:
+                yield self._feed.popleft()
+
+    def _step(self) -> bool:
+        """Take the next row in; return whether there was one, and it is as it was written."""
+        cells = None if self._is_over else next(self._rows, None)
+        if cells is None:
+            self._finish()
+            return False
+        _, number, *others = cells
+        row = Row(number, self.name, *others)
+        self.rows += 1
+        self._count(row.count, row.cursor)
+        problem = self._problem_of(cells[0], row) or self._take_in(row) or self._unlike_checkpoint(row)
+        if problem is None:
+            return True
+        self._is_over, self.finding = True, self._found(row, problem)
+        for _, _, _, _, _, count, cursor, *_ in self._rows:
+            self.rows += 1
+            self._count(count, cursor)
+        return False
+
+    def _problem_of(self, stream: object, row: Row) -> str | None:
+        """Return what is wrong with a row behind those before it."""
+        if not _has_places(row):
+            return _NO_ROW
+        if row.version is not None and row.version != self.last + 1 and (self.last, row.version) != (-1, 1):
+            return f"version {max(1, self.last + 1)} is missing"
+        if row.cursor is not None and row.cursor != self._cursor + 1:
+            return f"cursor {self._cursor + 1} is missing"
+        if not msgspec.structs.replace(row, key=None if row.key is None else text_of(row.key)).follows(self._previous):
+            return _CHANGED if row.seal is None else f"the sealed {_CHANGED[4:]}"
+        if type(stream) is not self._text or not self._is_key(row.key) or not _has_parts(row):
+            return _NO_ROW
+        if row.position is not None and row.position <= self._position:
+            return "the row stands before an earlier one of its stream"
+        return None
+
+    def _is_key(self, key: object) -> bool:
+        return key is None or (type(key) is self._text and key != self._text())
+
+    def _take_in(self, row: Row) -> str | None:
+        """Take in what the row holds, and return what is wrong with that."""
+        self._previous = row.digest
+        if row.version is not None and row.position is not None and row.events is not None:
+            is_redacted = row.is_redacted
+            problem = self._take_in_events(row, row.version, row.position, row.events, is_redacted=is_redacted)
+            if problem is not None:
+                return problem
+            if self.last < 0:
+                self.first = row.version
+            self.last, self._position = row.version + row.count - 1, row.position
+            self._places.add(row.position)
+            if is_redacted:
+                self.redacted += row.count
+                self._places.redacted(part_digest(row.events))
+        if row.cursor is not None and row.feed is not None:
+            self._cursor += row.heard
+            if row.is_replaced:
+                self._sealed.add(row.cursor, self._cursor, part_digest(row.feed))
+            if self._is_heard:
+                self._feed.append(Stretch(row.cursor, row.heard, row.feed, row.is_replaced))
+        return None
+
+    def _take_in_events(self, row: Row, version: int, position: int, events: bytes, *, is_redacted: bool) -> str | None:
+        try:
+            pairs = unpack(events)
+        except ValueError as error:
+            return f"its events cannot be decoded ({error})"
+        if len(pairs) != row.count:
+            return f"it holds {len(pairs)} events, not {row.count}"
+        if self._decode is not None:
+            try:
+                decoded = [self._decode(*pair) for pair in pairs]
+            except LogUnusableError as error:
+                return str(error).partition(";")[0]
+            for index, (recorded_at, event) in enumerate(decoded):
+                recorded = Recorded(self.name, version + index, position + index, recorded_at, event, is_redacted)
+                self._events.append(recorded)
+        return None
+
+    def _unlike_checkpoint(self, row: Row) -> str | None:
+        """Return in what the row differs from what a checkpoint knows of it.
+
+        A row whose announcements stand in place of others may have taken the place of the one that was the last.
+        """
+        known, end = self._known, (self.last, self._cursor)
+        if known is None:
+            return None
+        if row.last_version == known.version and self._places.digest() != known.places:
+            return "the row, or one before it, is another one, or elsewhere in the log, than at the checkpoint"
+        if not self._is_reached and end[0] >= known.version and end[1] >= known.cursor:
+            self._is_reached = True
+            is_same = end == (known.version, known.cursor) and row.digest == known.digest
+            if not is_same and not (row.is_replaced and end[1] > known.cursor):
+                return "the row, or one before it, is another one than at the checkpoint"
+        if row.is_replaced and row.last_cursor == known.sealed_to and self._sealed.end()[1] != known.sealed:
+            return "the sealed row, or one before it, is another one than at the checkpoint"
+        return None
+
+    def _count(self, count: object, cursor: object) -> None:
+        self.count += count if type(count) is int and count > 0 else 0
+        self.is_heard_of = self.is_heard_of or cursor is not None
+
+    def _found(self, row: Row, problem: str) -> Finding:
+        if type(row.version) is int:
+            return Finding("stream", self.name, row.version, problem, row.position)
+        return Finding("feed", self.name, row.cursor if type(row.cursor) is int else self._cursor + 1, problem)
+
+    def _finish(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        known = self._known
+        if known is not None and not self._is_reached:
+            problem = (
+                f"it ended at version {max(0, known.version)} and cursor {known.cursor} at the checkpoint, and now "
+                f"ends at {max(0, self.last)} and {self._cursor}"
+            )
+            self.finding = Finding("stream", self.name, max(0, self.last) + 1, problem)
+        elif self.rows:
+            self.end = End(
+                self.name, self.last, self._cursor, self._previous, self._places.digest(), *self._sealed.end()
+            )
+
+
+def _has_places(row: Row) -> bool:
+    """Return whether a row has events, or announcements, and says which."""
+    none = type(None)
+    return (
+        all(type(each) is int and each >= 0 for each in (row.count, row.heard))
+        and row.count + row.heard > 0
+        and (type(row.version), type(row.position)) == ((int, int) if row.count else (none, none))
+        and type(row.cursor) is (int if row.heard else none)
+    )
+
+
+def _has_parts(row: Row) -> bool:
+    """Return whether its other cells are of the kinds that they should be."""
+    none = type(None)
+    return (
+        (type(row.recorded_at), type(row.epoch), type(row.digest)) == (int, int, bytes)
+        and type(row.events) is (bytes if row.count else none)
+        and type(row.feed) is (bytes if row.heard else none)
+        and all(type(each) in (bytes, none) for each in (row.original, row.seal, row.cause))
+    )
 
 
 def text_of(text: object) -> str:
     """Return text as it is stored, or what stands in place of it, as a person can read it."""
     return bytes(text).decode(errors="backslashreplace") if isinstance(text, bytes | bytearray) else repr(text)
-
-
-def _found_in_stream(name: str, row: Event | None, problem: str, expected: int) -> Finding:
-    if row is None:
-        return Finding("stream", name, expected, problem)
-    version = row[1] if type(row[1]) is int else expected
-    return Finding("stream", name, version, problem, row[5])

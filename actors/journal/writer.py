@@ -26,7 +26,7 @@ ROUNDS = 8
 """How many transactions a thread that hands something over commits at most, before the writer's own takes over."""
 
 HEADS_LIMIT = 50_000
-"""The most streams, and topics, whose ends are remembered for as long as they are written."""
+"""The most streams whose ends are remembered for as long as they are written."""
 
 _logger = logging.getLogger("reenact.journal")
 
@@ -185,14 +185,14 @@ class Writer:
     def _settle(self, requests: Sequence[Request]) -> None:
         """Commit the requests together; if that fails, find those to blame by halves."""
         try:
-            position, is_as_left = self._store.begin()
+            number, position, is_as_left = self._store.begin()
         except Exception as error:  # noqa: BLE001 - whatever a store raises must not end the thread
             self._refuse(requests, self._store.fault(error))
             return
         if not is_as_left:
             self._heads.forget()
         try:
-            batch = self._commit(requests, position)
+            batch = self._commit(requests, number, position)
         except Exception as error:  # noqa: BLE001 - likewise what events raise, which hold anything
             failure = self._store.fault(error)
             is_in_reach = self._roll_back()
@@ -207,9 +207,9 @@ class Writer:
             self._settle(requests[:half])
             self._settle(requests[half:])
 
-    def _commit(self, requests: Sequence[Request], position: int) -> Batch:
+    def _commit(self, requests: Sequence[Request], number: int, position: int) -> Batch:
         self._heads.expect(requests)
-        batch = Batch(self._store, self._heads, self._codec, position=position, refused=self._refused)
+        batch = Batch(self._store, self._heads, self._codec, number=number, position=position, refused=self._refused)
         batch.take_in(requests)
         self._store.commit(batch.changes(), self._tell)
         self._refused = batch.refused

@@ -23,10 +23,10 @@ class Called:
         self._tools = [(tool, [tuple(path.split(".")) for path in tool.arguments]) for tool in tools]
         self._streams: dict[str, dict[str, str]] = {}
         self._names: dict[str, str] = {}
-        self._inherited: dict[str, dict[str, str]] = {}
+        self._feeds: dict[str, dict[str, str]] = {}
 
     def enter(self, stream: str) -> None:
-        """Take note that what comes is of this stream."""
+        """Take note that what comes are events of this stream."""
         if self._tools:
             self._names = self._streams.setdefault(stream, {})
 
@@ -34,16 +34,18 @@ class Called:
         """Take note that the stream goes on with the calls of another one."""
         if self._tools:
             self._names.update(self._streams.get(origin, {}))
-            self._inherited[stream] = dict(self._names)
+            self._feeds[stream] = dict(self._names)
 
-    def begin(self, topic: str) -> None:
-        """Take note that what comes is of the feed of this topic, which has to do with nothing that came before."""
-        self._names = dict(self._inherited.get(topic, {}))
+    def enter_feed(self, stream: str) -> None:
+        """Take note that what comes are announcements of this stream, which know only what was announced before."""
+        if self._tools:
+            self._names = self._feeds.setdefault(stream, {})
 
-    def forget(self, ids: Iterable[str]) -> None:
+    def forget(self, stream: str, ids: Iterable[str]) -> None:
         """Take note that these calls are answered."""
         for each in ids:
-            self._names.pop(each, None)
+            self._streams.get(stream, {}).pop(each, None)
+            self._feeds.get(stream, {}).pop(each, None)
 
     def paths(self, value: msgspec.Struct) -> Paths:
         """Return what is to be taken out of the value."""

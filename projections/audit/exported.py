@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, NoReturn, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET
 
-from reenact.domain.chain import DIGEST_SIZE, FEED_GENESIS, FeedRecord, Record, Timer
+from reenact.domain.chain import DIGEST_SIZE, Row, Timer
 from reenact.domain.errors import ExportUnusableError, LogUnusableError
 from reenact.projections.audit.api import OnProgress, Progress
-from reenact.projections.audit.exporting import TOLD_EVERY, beginning_of
-from reenact.projections.audit.forms import Forms, agree, named, time_of
+from reenact.projections.audit.exporting import TOLD_EVERY, Ends, events_of
+from reenact.projections.audit.forms import Forms, agree, named
 from reenact.projections.audit.lines import (
     FORMAT,
     MOST_BYTES,
     End,
-    EventLine,
+    EventPart,
     Header,
     Line,
     RowLine,
@@ -26,10 +26,11 @@ from reenact.projections.audit.lines import (
     decoded,
 )
 
-Item: TypeAlias = Record | FeedRecord | Timer
+Item: TypeAlias = Row | Timer
 _NO_EXPORT: Final = "the file is no export; name one that `reenact export` has written"
 _CUT: Final = "the file is cut off here; export again, or copy it again"
 
+_NO_SEGMENTS: Final = b"\x90"
 _decode_segments = msgspec.msgpack.Decoder(list[tuple[dict[str, str], list[tuple[str, int, msgspec.Raw]]]]).decode
 
 
@@ -66,9 +67,11 @@ class ExportReader:
         self._progress = progress
         self._digest = blake2b(digest_size=DIGEST_SIZE)
         self._line = 0
-        self._here: Record | FeedRecord | Timer | None = None
+        self._here: RowLine | None = None
         self._todays: dict[str, bool] = {}
         self._counts = [0, 0, 0]
+        self._position = 0
+        self._ends = Ends()
         first = self._read()
         if not isinstance(first, Header):
             self._refuse(_NO_EXPORT)
@@ -77,33 +80,26 @@ class ExportReader:
         self.header = first
 
     def items(self) -> Iterator[Item]:
-        """Yield the events, then the rows of feeds, then the timers, as an export has them.
+        """Yield the rows, then the timers, as an export has them.
 
         Raises:
             ExportUnusableError: the file is no whole and true export; the message names the line and the record.
             OSError: it cannot be read.
         """
-        check_event, check_row = self._event_checks(), self._row_checks()
         while not isinstance(line := self._read(), End):
             match line:
-                case EventLine():
-                    self._count(0)
-                    yield check_event(line)
-                case RowLine():
-                    self._count(1)
-                    yield check_row(line)
+                case RowLine() if not self._counts[2]:
+                    self._here = line
+                    self._counts[0] += len(line.events)
+                    self._counts[1] += 1
+                    yield self._row(line)
                 case TimerLine():
-                    self._count(2)
+                    self._counts[2] += 1
                     yield Timer(line.stream, line.due)
                 case _:
                     self._refuse("a line of this kind cannot stand here; export again")
             self._tell()
         self._check_end(line)
-
-    def _count(self, kind: int) -> None:
-        if any(self._counts[kind + 1 :]):
-            self._refuse("a line of this kind cannot stand here; export again")
-        self._counts[kind] += 1
 
     def _read(self) -> Line:
         self._line += 1
@@ -122,74 +118,39 @@ class ExportReader:
         self._digest.update(text)
         return line
 
-    def _event_checks(self) -> Callable[[EventLine], Record]:
-        ends: dict[str, tuple[int, bytes]] = {}
-        last = 0
-
-        def check(line: EventLine) -> Record:
-            nonlocal last
-            record = self._here = self._record(line)
-            if not last < record.position <= self.header.head:
-                self._refuse(f"position {record.position} cannot stand behind {last}; export again")
-            last = record.position
-            version, previous = ends.get(record.stream) or beginning_of(record)
-            if record.version != version + 1:
-                self._refuse(f"version {version + 1} of the stream is missing; export again")
-            if not record.follows(previous):
-                self._refuse("the event, or the one before it, is not as it was written; export again")
-            ends[record.stream] = (record.version, record.digest)
-            self._check_said(line, record)
-            return record
-
-        return check
-
-    def _row_checks(self) -> Callable[[RowLine], FeedRecord]:
-        topic, cursor, previous = "", 0, FEED_GENESIS
-
-        def check(line: RowLine) -> FeedRecord:
-            nonlocal topic, cursor, previous
-            record = self._here = self._row(line)
-            if record.topic != topic:
-                if record.topic < topic:
-                    self._refuse("the feeds do not come in the order of their names; export again")
-                topic, cursor, previous = record.topic, 0, FEED_GENESIS
-            if record.first_cursor != cursor + 1:
-                self._refuse(f"cursor {cursor + 1} of the feed is missing; export again")
-            if not record.follows(previous):
-                self._refuse("the row, or the one before it, is not as it was written; export again")
-            try:
-                _decode_segments(record.segments)
-            except (ValueError, RecursionError) as error:
-                self._refuse(f"the row says what no feed does ({error}); export again")
-            cursor, previous = record.last_cursor, record.digest
-            return record
-
-        return check
-
-    def _record(self, line: EventLine) -> Record:
+    def _row(self, line: RowLine) -> Row:
         try:
-            return line.record
+            row = line.row
         except ValueError as error:
-            self._refuse(f"{error}; export again", stream=line.stream, version=line.version)
-
-    def _row(self, line: RowLine) -> FeedRecord:
+            self._refuse(f"{error}; export again")
+        if row.position is not None:
+            last = row.position + row.count - 1
+            if not self._position < row.position <= last <= self.header.head:
+                self._refuse(f"position {row.position} cannot stand behind {self._position}; export again")
+            self._position = last
+        if not _is_formed(row):
+            self._refuse("the row is not formed as rows are; export again")
+        problem = self._ends.take(row)
+        if problem is not None:
+            self._refuse(f"{problem}; export again")
         try:
-            return line.record
-        except ValueError as error:
-            self._refuse(f"{error}; export again", stream=line.topic, version=line.first_cursor)
+            _decode_segments(row.feed or _NO_SEGMENTS)
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"the row says what no feed does ({error}); export again")
+        for event, (topic, state) in zip(line.events, events_of(row), strict=True):
+            self._check_said(event, topic, state)
+        return row
 
-    def _check_said(self, line: EventLine, record: Record) -> None:
+    def _check_said(self, part: EventPart, topic: str, state: bytes) -> None:
         """Refuse an event that nobody knows, and one of which the line says something else than its bytes do."""
         if self._forms is None:
             return
         try:
-            recorded_at, event = self._forms.decode(record.topic, record.state)
+            _, event = self._forms.decode(topic, state)
         except LogUnusableError as error:
             self._refuse(str(error))
-        if line.recorded_at is not UNSET and line.recorded_at != time_of(recorded_at):
-            self._refuse("its time is not the one that its bytes say; export again")
         # An event of an older form was shown in that of the version that exported it, whichever that was.
-        if line.fields is not UNSET and self._is_todays(record.topic, event) and not agree(line.fields, named(event)):
+        if part.fields is not UNSET and self._is_todays(topic, event) and not agree(part.fields, named(event)):
             self._refuse("its fields are not what its bytes say; export again")
 
     def _is_todays(self, topic: str, event: object) -> bool:
@@ -208,15 +169,23 @@ class ExportReader:
             self._refuse("something stands behind the end of the export; remove it, or export again")
 
     def _tell(self) -> None:
-        header, done = self.header, sum(self._counts)
-        total = header.events + header.rows + header.timers
+        header, done = self.header, sum(self._counts[1:])
+        total = header.rows + header.timers
         if self._progress is not None and (done % TOLD_EVERY == 0 or done == total):
             self._progress(Progress("reading", done, total))
 
-    def _refuse(self, problem: str, *, stream: str | None = None, version: int | None = None) -> NoReturn:
+    def _refuse(self, problem: str) -> NoReturn:
         here = self._here
-        if isinstance(here, Record):
-            stream, version = here.stream, here.version
-        elif isinstance(here, FeedRecord):
-            stream, version = here.topic, here.first_cursor
+        stream = None if here is None else here.stream
+        version = None if here is None else here.cursor if here.version is None else here.version
         raise ExportUnusableError(self.name, self._line, problem, stream=stream, version=version) from None
+
+
+def _is_formed(row: Row) -> bool:
+    """Return whether a row has the parts that it says."""
+    has_events, is_heard = row.count > 0, row.heard > 0
+    return (
+        (has_events or is_heard)
+        and all((part is not None) == has_events for part in (row.version, row.position))
+        and all((part is not None) == is_heard for part in (row.cursor, row.feed))
+    )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from hashlib import blake2b
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from reenact.domain.chain import DIGEST_SIZE, FEED_GENESIS, STREAM_GENESIS, FeedRecord, Record, Timer
+from reenact.domain.chain import DIGEST_SIZE, GENESIS, Row, Timer
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
 from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.projections.audit.api import OnProgress, Progress
-from reenact.projections.audit.forms import Forms, named, time_of
+from reenact.projections.audit.forms import Forms, named
 from reenact.projections.audit.history import stream_of
 from reenact.projections.audit.lines import (
     FORMAT,
@@ -24,18 +24,16 @@ from reenact.projections.audit.lines import (
     Line,
     TimerLine,
     encoded,
-    event_line,
     row_line,
 )
 
 TOLD_EVERY: Final = 1000
 """Progress is told once for so many lines."""
-
-_Record = TypeVar("_Record", Record, FeedRecord)
+_unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
 class RawLog(Protocol):
-    """A log's records at one moment; `streams` are those that are asked for, None for all, and `topics` likewise."""
+    """A log's rows at one moment; `streams` are those that are asked for, None for all."""
 
     @property
     def name(self) -> str:
@@ -50,16 +48,12 @@ class RawLog(Protocol):
         """Return how many events there are."""
         ...
 
-    def count_rows(self, topics: Sequence[str] | None = None) -> int:
-        """Return how many rows of feeds there are."""
+    def count_rows(self, streams: Sequence[str] | None = None) -> int:
+        """Return how many rows there are."""
         ...
 
-    def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
-        """Yield the events in the order of their positions."""
-        ...
-
-    def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
-        """Yield the rows of feeds by topic and cursor."""
+    def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
+        """Yield the rows in the order in which they were written."""
         ...
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
@@ -68,23 +62,19 @@ class RawLog(Protocol):
 
 
 class Redacting(Protocol):
-    """What is taken out on the way; each record comes with the digest of the one before it."""
+    """What is taken out on the way; each row comes with the digest of the one before it."""
 
     def check_name(self, name: str) -> None:
         """Raise `RedactionError` if a name that has to stay holds what must not leave."""
         ...
 
-    def event(self, record: Record, previous: bytes) -> Record:
-        """Return the event as it may leave."""
-        ...
-
-    def row(self, record: FeedRecord, previous: bytes) -> FeedRecord:
+    def row(self, row: Row, previous: bytes) -> Row:
         """Return the row as it may leave."""
         ...
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export holds; `redacted` is how many events and rows say less than the log does."""
+    """What an export holds; `redacted` is how many rows say less than the log does."""
 
     sessions: tuple[str, ...] | None
     events: int
@@ -119,7 +109,7 @@ class Export:
         self._redacting = redacting
         self._progress = progress or _nobody
         self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions)
-        self._topics: Sequence[str] | None = self._streams if feeds else ()
+        self._feeds = feeds
         self._redacted = 0
         self._written = 0
         timers = sum(1 for _ in log.timers(self._streams))
@@ -132,7 +122,7 @@ class Export:
             redacted=redacting is not None,
             feeds=feeds,
             events=log.count_events(self._streams),
-            rows=log.count_rows(self._topics),
+            rows=self._count_rows(),
             timers=timers,
         )
 
@@ -165,63 +155,91 @@ class Export:
 
     def _before_the_end(self) -> Iterator[Line]:
         yield self.header
-        yield from self._events()
-        yield from self._rows()
+        total = self.header.rows
+        for done, line in enumerate(self._rows(), 1):
+            yield line
+            if done % TOLD_EVERY == 0 or done == total:
+                self._progress(Progress("rows", done, total))
         for timer in self._log.timers(self._streams):
             yield TimerLine(stream=timer.stream, due=timer.due)
 
-    def _events(self) -> Iterator[Line]:
-        ends: dict[str, tuple[int, bytes]] = {}
-        redacting = self._redacting
-        for record in self._counted("events", self._log.events(self._streams), self.header.events):
-            end = ends.get(record.stream)
-            version, previous = end or beginning_of(record)
-            if record.version != version + 1 or not record.follows(previous):
-                raise self._damaged(f"event {record.version} of {record.stream!r}")
-            ends[record.stream] = (record.version, record.digest)
-            leaving = record
-            if redacting is not None:
-                if end is None:
-                    redacting.check_name(record.stream)
-                leaving = redacting.event(record, previous)
-                self._redacted += leaving is not record
-            recorded_at, event = (
-                (None, None) if self._forms is None else self._forms.decode(leaving.topic, leaving.state)
-            )
-            yield event_line(
-                leaving,
-                recorded_at=None if recorded_at is None else time_of(recorded_at),
-                fields=None if event is None else named(event),
-            )
-
     def _rows(self) -> Iterator[Line]:
-        topic, cursor, previous = "", 0, FEED_GENESIS
-        for record in self._counted("feeds", self._log.rows(self._topics), self.header.rows):
-            if record.topic != topic:
-                topic, cursor, previous = record.topic, 0, FEED_GENESIS
-            if record.first_cursor != cursor + 1 or not record.follows(previous):
-                raise self._damaged(f"row {record.first_cursor} of the feed of {topic!r}")
-            leaving = record
-            if self._redacting is not None:
-                leaving = self._redacting.row(record, previous)
-                self._redacted += leaving is not record
-            cursor, previous = record.last_cursor, record.digest
-            yield row_line(leaving)
+        ends = Ends()
+        left: dict[str, bytes] = {}
+        redacting = self._redacting
+        for row in self._log.rows(self._streams):
+            what = f"event {row.version} of {row.stream!r}" if row.count else f"what was heard of {row.stream!r}"
+            previous, behind = ends.previous(row), left.get(row.stream, GENESIS)
+            if ends.take(row) is not None:
+                raise self._damaged(what)
+            leaving = row
+            if redacting is not None:
+                if row.stream not in left:
+                    redacting.check_name(row.stream)
+                leaving = redacting.row(row, previous)
+            self._redacted += leaving is not row
+            if not (self._feeds or row.count):
+                continue
+            if not self._feeds and (row.cursor is not None or behind != previous):
+                leaving = leaving.replaced(
+                    previous, behind=behind, cause=leaving.cause, events=leaving.events, feed=None, cursor=None, heard=0
+                )
+            left[row.stream] = row.digest
+            yield self._line(leaving, what)
 
-    def _counted(self, phase: str, records: Iterable[_Record], total: int) -> Iterator[_Record]:
-        for done, record in enumerate(records, 1):
-            yield record
-            if done % TOLD_EVERY == 0 or done == total:
-                self._progress(Progress(phase, done, total))
+    def _line(self, row: Row, what: str) -> Line:
+        try:
+            return row_line(row, [(topic, state, self._fields(topic, state)) for topic, state in events_of(row)])
+        except ValueError as error:
+            raise self._damaged(what) from error
+
+    def _fields(self, topic: str, state: bytes) -> dict[str, Any] | None:
+        return None if self._forms is None else named(self._forms.decode(topic, state)[1])
+
+    def _count_rows(self) -> int:
+        if self._feeds:
+            return self._log.count_rows(self._streams)
+        return sum(1 for row in self._log.rows(self._streams) if row.count)
 
     def _damaged(self, what: str) -> LogUnusableError:
         message = f"{self._log.name}: {what}, or what stood before it, is not as it was written; nothing was exported"
         return LogUnusableError(f"{message}: verify the log, and restore a copy of it")
 
 
-def beginning_of(record: Record) -> tuple[int, bytes]:
-    """Return what stands before the first event of a stream; one that another library has begun may start at 0."""
-    return -1 if record.version == 0 else 0, STREAM_GENESIS
+class Ends:
+    """Where the streams of an export end, as its rows come by."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, tuple[int, int, bytes]] = {}
+
+    def previous(self, row: Row) -> bytes:
+        """Return the digest of the row of the same stream that came last."""
+        return self._ends.get(row.stream, _BEGINNING)[2]
+
+    def take(self, row: Row) -> str | None:
+        """Go on behind the row, or return why it cannot come next."""
+        version, cursor, previous = self._ends.get(row.stream, _BEGINNING)
+        if row.version is not None and row.version != version + 1 and (version, row.version) != (-1, 1):
+            return f"version {max(1, version + 1)} of the stream is missing"
+        if row.cursor is not None and row.cursor != cursor + 1:
+            return f"cursor {cursor + 1} of the stream is missing"
+        if not row.follows(previous):
+            return "the row, or the one before it, is not as it was written"
+        last_version, last_cursor = row.last_version, row.last_cursor
+        self._ends[row.stream] = (
+            version if last_version is None else last_version,
+            cursor if last_cursor is None else last_cursor,
+            row.digest,
+        )
+        return None
+
+
+_BEGINNING: Final = (-1, 0, GENESIS)
+
+
+def events_of(row: Row) -> list[tuple[str, bytes]]:
+    """Return the topics and the states of a row's events, or raise `ValueError`."""
+    return [] if row.events is None else _unpack(row.events)
 
 
 def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:
@@ -233,12 +251,12 @@ def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:
         stream = stream_of(session_id)
         if stream in needed:
             continue
-        with closing(log.events([stream])) as records:
-            first = next(records, None)
+        with closing(log.rows([stream])) as rows:
+            first = next((row for row in rows if row.count), None)
         if first is None:
             raise SessionNotFoundError(session_id)
         needed[stream] = None
-        _, event = forms.decode(first.topic, first.state)
+        _, event = forms.decode(*events_of(first)[0])
         if isinstance(event, SessionCreated | SessionBranched):
             needed[f"container/{event.container_id}"] = needed[f"image/{event.image_id}"] = None
         if isinstance(event, SessionBranched):

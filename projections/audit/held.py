@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from reenact.domain.chain import FeedRecord, Record
+from reenact.domain.chain import Row
 from reenact.projections.audit.exported import ExportReader
+from reenact.projections.audit.exporting import events_of
 from reenact.projections.audit.forms import Forms
 
 
@@ -137,11 +138,14 @@ def hold(reader: ExportReader, forms: Forms) -> HeldLog:
     events: list[HeldEvent] = []
     rows: list[HeldRow] = []
     for item in reader.items():
-        if isinstance(item, Record):
-            recorded_at, event = forms.decode(item.topic, item.state)
-            name = item.topic.rpartition(":")[0]
-            events.append(HeldEvent(item.stream, item.version, item.position, recorded_at, event, name, item.cause))
-        elif isinstance(item, FeedRecord):
-            segments = _decode_segments(item.segments)
-            rows.append(HeldRow(item.topic, item.first_cursor, item.count, segments))
+        if not isinstance(item, Row):
+            continue
+        for index, (topic, state) in enumerate(events_of(item)):
+            recorded_at, event = forms.decode(topic, state)
+            version, position = (item.version or 0) + index, (item.position or 0) + index
+            name = topic.rpartition(":")[0]
+            cause = None if index else item.cause
+            events.append(HeldEvent(item.stream, version, position, recorded_at, event, name, cause))
+        if item.cursor is not None and item.feed is not None:
+            rows.append(HeldRow(item.stream, item.cursor, item.heard, _decode_segments(item.feed)))
     return HeldLog(events, rows, reader.header.head)

@@ -6,49 +6,47 @@ from typing import Protocol
 
 import msgspec
 
-from reenact.domain.chain import FeedRecord, Record
+from reenact.domain.chain import Row
 from reenact.domain.errors import HistoryDiffersError
 from reenact.projections.audit.exported import ExportReader
 
 
 class Standing(Protocol):
-    """Where the streams and the feeds of a log stand."""
+    """Where the streams of a log stand."""
 
     @property
     def name(self) -> str:
         """What messages call the log."""
         ...
 
-    def stream_end(self, stream: str) -> tuple[int, bytes] | None:
-        """Return the version and the digest of the stream's last event, if it has one."""
+    def stream_end(self, stream: str) -> tuple[int, int, bytes] | None:
+        """Return the version of the stream's last event, or -1, its last cursor, and the digest of its last row.
+
+        None if it has no rows.
+        """
         ...
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of the stream's event of that version, if it is there."""
+        """Return the digest of the stream's row that holds the event of that version, if it is there."""
         ...
 
-    def topic_end(self, topic: str) -> tuple[int, bytes] | None:
-        """Return the last cursor of the topic's feed and the digest of the row that holds it, if it has one."""
-        ...
-
-    def row_digest_at(self, topic: str, cursor: int) -> bytes | None:
-        """Return the digest of the row of the topic's feed that ends with the cursor, if one does."""
+    def digest_at_cursor(self, stream: str, cursor: int) -> bytes | None:
+        """Return the digest of the stream's row whose last announcement has the cursor, if there is one."""
         ...
 
 
 class Lacking(msgspec.Struct):
-    """What a log has already: of each stream the last version, of each feed the last cursor. The rest is lacking."""
+    """What a log has already: of each stream so many of the rows of an export. The rest is lacking."""
 
-    versions: dict[str, int] = {}
-    cursors: dict[str, int] = {}
+    rows: dict[str, int] = {}
     ahead: set[str] = set()
     """The streams of which the log has more than the export."""
+    passed: dict[str, int] = {}
 
-    def lacks(self, item: Record | FeedRecord) -> bool:
-        """Return whether the log has yet to get it."""
-        if isinstance(item, Record):
-            return item.version > self.versions.get(item.stream, -1)
-        return item.last_cursor > self.cursors.get(item.topic, 0)
+    def lacks(self, row: Row) -> bool:
+        """Return whether the log has yet to get the row; each is asked for once, in their order."""
+        number = self.passed[row.stream] = self.passed.get(row.stream, 0) + 1
+        return number > self.rows.get(row.stream, 0)
 
 
 def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
@@ -56,79 +54,78 @@ def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
 
     Raises:
         ExportUnusableError: the file is no whole and true export.
-        HistoryDiffersError: the log has other events, or other rows of a feed, in the same places.
+        HistoryDiffersError: the log has another history in the same place.
         StorageError: the log cannot be read.
     """
     comparison = _Comparison(standing)
     for item in reader.items():
-        if isinstance(item, Record):
-            comparison.take_event(item)
-        elif isinstance(item, FeedRecord):
-            comparison.take_row(item)
+        if isinstance(item, Row):
+            comparison.take(item)
     return comparison.result()
 
 
+class _Stream(msgspec.Struct):
+    """A stream of an export beside the one in the log, which ends at `end`."""
+
+    end: tuple[int, int, bytes] | None
+    there: int = 0
+    version: int = -1
+    cursor: int = 0
+    """Up to here the log has the rows."""
+    is_met: bool = False
+    """Whether the row with which the log's stream ends has passed."""
+    last_event: Row | None = None
+    last: Row | None = None
+
+
 class _Comparison:
-    """What the log has of each stream and feed, held against what the export says of it."""
+    """What the log has of each stream, held against what the export says of it."""
 
     def __init__(self, standing: Standing | None) -> None:
         self._standing = standing
-        self._streams: dict[str, tuple[int, bytes] | None] = {}
-        self._topics: dict[str, tuple[int, bytes] | None] = {}
-        self._stream_ends: dict[str, tuple[int, bytes]] = {}
-        self._topic_ends: dict[str, tuple[int, bytes]] = {}
+        self._streams: dict[str, _Stream] = {}
 
-    def take_event(self, record: Record) -> None:
+    def take(self, row: Row) -> None:
         standing = self._standing
         if standing is None:
             return
-        if record.stream not in self._streams:
-            self._streams[record.stream] = standing.stream_end(record.stream)
-        end = self._streams[record.stream]
-        if end is None:
+        stream = self._streams.get(row.stream)
+        if stream is None:
+            stream = self._streams[row.stream] = _Stream(standing.stream_end(row.stream))
+        if stream.end is None or stream.is_met:
             return
-        if record.version == end[0] and record.digest != end[1]:
-            raise HistoryDiffersError(standing.name, record.stream, record.version, "the event there is another one")
-        if record.version <= end[0]:
-            self._stream_ends[record.stream] = (record.version, record.digest)
-
-    def take_row(self, row: FeedRecord) -> None:
-        standing = self._standing
-        if standing is None:
-            return
-        if row.topic not in self._topics:
-            self._topics[row.topic] = standing.topic_end(row.topic)
-        end = self._topics[row.topic]
-        if end is None:
-            return
-        if row.first_cursor <= end[0] < row.last_cursor:
-            why = f"what subscribers saw was packed otherwise around cursor {end[0]}"
-            raise HistoryDiffersError(standing.name, row.topic, row.first_cursor, why)
-        if row.last_cursor == end[0] and row.digest != end[1]:
-            why = "subscribers saw something else"
-            raise HistoryDiffersError(standing.name, row.topic, row.first_cursor, why)
-        if row.last_cursor <= end[0]:
-            self._topic_ends[row.topic] = (row.last_cursor, row.digest)
+        version, cursor, digest = stream.end
+        stream.is_met = row.digest == digest
+        stream.version = stream.version if row.last_version is None else row.last_version
+        stream.cursor = stream.cursor if row.last_cursor is None else row.last_cursor
+        if not stream.is_met and (stream.version > version or stream.cursor > cursor):
+            if row.version is not None and row.version <= version:
+                raise _differs(standing, row, row.version, "the event there is another one")
+            raise _differs(standing, row, cursor, f"what subscribers saw was packed otherwise around cursor {cursor}")
+        stream.there += 1
+        stream.last = row
+        stream.last_event = row if row.count else stream.last_event
 
     def result(self) -> Lacking:
         """Return what is lacking, once all that the log has more of has been held against it."""
-        standing = self._standing
-        if standing is None:
-            return Lacking()
         ahead: set[str] = set()
-        for stream, (version, digest) in self._stream_ends.items():
-            end = self._streams[stream]
-            if end is None or version == end[0]:
-                continue
-            ahead.add(stream)
-            if standing.digest_at(stream, version) != digest:
-                raise HistoryDiffersError(standing.name, stream, version, "the event there is another one")
-        for topic, (cursor, digest) in self._topic_ends.items():
-            # Where rows were packed anew, none need end here any more.
-            if standing.row_digest_at(topic, cursor) not in (digest, None):
-                raise HistoryDiffersError(standing.name, topic, cursor, "subscribers saw something else")
-        return Lacking(
-            versions={stream: end[0] for stream, end in self._streams.items() if end is not None},
-            cursors={topic: end[0] for topic, end in self._topics.items() if end is not None},
-            ahead=ahead,
-        )
+        for name, stream in self._streams.items():
+            if stream.end is not None and not stream.is_met:
+                ahead.add(name)
+                self._check_ahead(stream)
+        return Lacking(rows={name: stream.there for name, stream in self._streams.items()}, ahead=ahead)
+
+    def _check_ahead(self, stream: _Stream) -> None:
+        """Refuse what the log does not have, though it has more than the export."""
+        standing, event, last = self._standing, stream.last_event, stream.last
+        if standing is None or last is None:
+            return
+        if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
+            raise _differs(standing, event, event.version or 0, "the event there is another one")
+        # Where rows were packed anew, none need end here any more.
+        if last is not event and standing.digest_at_cursor(last.stream, stream.cursor) not in (last.digest, None):
+            raise _differs(standing, last, last.cursor or 0, "subscribers saw something else")
+
+
+def _differs(standing: Standing, row: Row, at: int, why: str) -> HistoryDiffersError:
+    return HistoryDiffersError(standing.name, row.stream, at, why)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from reenact.domain.chain import DIGEST_SIZE, FeedRecord, Record
+from reenact.domain.chain import DIGEST_SIZE, ORIGINAL_SIZE, Row
 from reenact.domain.tools import is_array, is_object
 
 FORMAT: Final = 1
@@ -22,6 +22,9 @@ _TIME: Final = "$time"
 _INTEGER: Final = 2**63 - 1
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_INTEGER)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_INTEGER)]
+Integer: TypeAlias = Annotated[int, Meta(ge=-_INTEGER - 1, le=_INTEGER)]
+Original: TypeAlias = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{2 * ORIGINAL_SIZE}}}$")]
+_Bytes: TypeAlias = bytes
 Hex: TypeAlias = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{2 * DIGEST_SIZE}}}$")]
 Base64: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]*={0,2}$")]
 
@@ -30,7 +33,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unk
     """The first line: what was exported, when, and by what.
 
     `head` is the position of the log's last event then, and `sessions` are those that were asked for, None for
-    everything. `events`, `rows` and `timers` are how many lines of each kind follow.
+    everything. `rows` and `timers` are how many lines of each kind follow, and `events` how many events they hold.
     """
 
     format: Positive
@@ -45,61 +48,82 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unk
     timers: Natural
 
 
-class EventLine(msgspec.Struct, frozen=True, kw_only=True, tag="event", forbid_unknown_fields=True, omit_defaults=True):
-    """An event, in the order of the positions.
+class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Bytes of MessagePack: the value in its shortest form, or else `bytes`, in base64.
 
-    `fields` are for reading, by their names. What the log holds is MessagePack: the value `state`, in its shortest
-    form, or else `bytes`, in base64. With `times`, an object {"$time": …} in the state is a timestamp. The first event
-    of a step has the step's `cause` likewise, or `cause_bytes`: the command that was recorded with it. `digest` and
-    `seal` are hexadecimal digits; a redacted event has a seal.
+    With `times`, an object {"$time": …} in the value is a timestamp.
     """
 
-    position: Positive
-    stream: str
-    version: Natural
-    topic: str
-    recorded_at: datetime | UnsetType = UNSET
-    fields: dict[str, Any] | UnsetType = UNSET
-    state: Any = UNSET
+    value: Any = UNSET
     times: bool = False
     bytes: Base64 | UnsetType = UNSET
-    cause: Any = UNSET
-    cause_bytes: Base64 | UnsetType = UNSET
-    digest: Hex
-    seal: Hex | UnsetType = UNSET
 
     @property
-    def record(self) -> Record:
-        """The record, or `ValueError`."""
-        state = packed(self.state, self.bytes, times=self.times)
-        has_cause = self.cause is not UNSET or self.cause_bytes is not UNSET
-        cause = packed(self.cause, self.cause_bytes, times=False) if has_cause else None
-        digest, seal = bytes.fromhex(self.digest), _seal(self.seal)
-        return Record(self.stream, self.version, self.position, self.topic, state, digest, seal, cause)
+    def packed(self) -> _Bytes:
+        """The bytes, or `ValueError`."""
+        if (self.value is UNSET) == (self.bytes is UNSET):
+            raise ValueError("it has neither JSON nor bytes for its content, or both")
+        if self.bytes is not UNSET:
+            return b64decode(self.bytes, validate=True)
+        try:
+            return _pack(_unmarked(self.value) if self.times else self.value)
+        except (TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"its content is no value of MessagePack: {error}") from None
+
+
+class EventPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An event: its stored name with the version of its form, its `fields` by their names, for reading, its state."""
+
+    topic: str
+    fields: dict[str, Any] | UnsetType = UNSET
+    state: Content
 
 
 class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unknown_fields=True, omit_defaults=True):
-    """A row of a topic's feed, by topic and cursor: `count` entries from `first_cursor` on.
+    """A row of the log, in the order of their writing.
 
-    `segments` are a list of [context, [[type, time in microseconds since 1970-01-01 UTC, data], …]]; or `bytes`.
-    `times` are as in an event.
+    `recorded_at` is microseconds since 1970-01-01 UTC. It has events from `version` and `position` on, or announcements
+    from `cursor` on, `heard` of them, or both. The announcements (`feed`) are a list of
+    [context, [[type, time in microseconds, data], …]]. `digest`, `original` and `seal` are hexadecimal digits; a row
+    of which a part stands in the place of another one has the last two. With a `key` its contents are encrypted.
     """
 
-    topic: str
-    first_cursor: Positive
-    count: Positive
-    segments: Any = UNSET
-    times: bool = False
-    bytes: Base64 | UnsetType = UNSET
+    stream: str
+    recorded_at: Integer
+    version: Natural | None = None
+    position: Positive | None = None
+    events: tuple[EventPart, ...] = ()
+    cause: Content | None = None
+    cursor: Positive | None = None
+    heard: Natural = 0
+    feed: Content | None = None
+    key: str | None = None
+    epoch: Natural = 0
     digest: Hex
-    seal: Hex | UnsetType = UNSET
+    original: Original | None = None
+    seal: Hex | None = None
 
     @property
-    def record(self) -> FeedRecord:
-        """The record, or `ValueError`."""
-        segments = packed(self.segments, self.bytes, times=self.times)
-        return FeedRecord(
-            self.topic, self.first_cursor, self.count, segments, bytes.fromhex(self.digest), _seal(self.seal)
+    def row(self) -> Row:
+        """The row, or `ValueError`."""
+        events = [(event.topic, event.state.packed) for event in self.events]
+        return Row(
+            number=0,
+            stream=self.stream,
+            recorded_at=self.recorded_at,
+            version=self.version,
+            position=self.position,
+            count=len(events),
+            cursor=self.cursor,
+            heard=self.heard,
+            key=self.key,
+            epoch=self.epoch,
+            digest=bytes.fromhex(self.digest),
+            original=None if self.original is None else bytes.fromhex(self.original),
+            seal=None if self.seal is None else bytes.fromhex(self.seal),
+            cause=None if self.cause is None else self.cause.packed,
+            events=_pack(events) if events else None,
+            feed=None if self.feed is None else self.feed.packed,
         )
 
 
@@ -107,7 +131,7 @@ class TimerLine(msgspec.Struct, frozen=True, kw_only=True, tag="timer", forbid_u
     """When a stream is to be woken, in microseconds since 1970-01-01 UTC; by stream."""
 
     stream: str
-    due: Annotated[int, Meta(ge=-_INTEGER - 1, le=_INTEGER)]
+    due: Integer
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_fields=True):
@@ -122,7 +146,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_f
     digest: Hex
 
 
-Line: TypeAlias = Header | EventLine | RowLine | TimerLine | End
+Line: TypeAlias = Header | RowLine | TimerLine | End
 _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
 _pack = msgspec.msgpack.Encoder().encode
@@ -157,41 +181,41 @@ def decoded(text: bytes) -> Line:
     return line
 
 
-def event_line(record: Record, *, recorded_at: datetime | None, fields: dict[str, Any] | None) -> EventLine:
-    """Return the line of an event."""
-    state, times = spelled_out(record.state)
-    cause, has_times = (UNSET, False) if record.cause is None else spelled_out(record.cause)
-    cause = UNSET if has_times else cause
-    return EventLine(
-        position=record.position,
-        stream=record.stream,
-        version=record.version,
-        topic=record.topic,
-        recorded_at=UNSET if recorded_at is None else recorded_at,
-        fields=UNSET if fields is None else fields,
-        state=state,
-        times=times,
-        bytes=b64encode(record.state).decode() if state is UNSET else UNSET,
-        cause=cause,
-        cause_bytes=b64encode(record.cause).decode() if record.cause is not None and cause is UNSET else UNSET,
-        digest=record.digest.hex(),
-        seal=UNSET if record.seal is None else record.seal.hex(),
-    )
+def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, Any] | None]]) -> RowLine:
+    """Return the line of a row with these events: the topic and the state of each, and its fields if they are known.
 
-
-def row_line(record: FeedRecord) -> RowLine:
-    """Return the line of a row."""
-    segments, times = spelled_out(record.segments)
+    Raises:
+        ValueError: the row's events are packed otherwise.
+    """
+    if row.events is not None and _pack([(topic, state) for topic, state, _ in events]) != row.events:
+        raise ValueError("its events are not in their shortest form")
     return RowLine(
-        topic=record.topic,
-        first_cursor=record.first_cursor,
-        count=record.count,
-        segments=segments,
-        times=times,
-        bytes=b64encode(record.segments).decode() if segments is UNSET else UNSET,
-        digest=record.digest.hex(),
-        seal=UNSET if record.seal is None else record.seal.hex(),
+        stream=row.stream,
+        recorded_at=row.recorded_at,
+        version=row.version,
+        position=row.position,
+        events=tuple(
+            EventPart(topic=topic, fields=UNSET if fields is None else fields, state=content_of(state))
+            for topic, state, fields in events
+        ),
+        cause=None if row.cause is None else content_of(row.cause),
+        cursor=row.cursor,
+        heard=row.heard,
+        feed=None if row.feed is None else content_of(row.feed),
+        key=row.key,
+        epoch=row.epoch,
+        digest=row.digest.hex(),
+        original=None if row.original is None else row.original.hex(),
+        seal=None if row.seal is None else row.seal.hex(),
     )
+
+
+def content_of(content: bytes) -> Content:
+    """Return MessagePack as a line says it."""
+    value, times = spelled_out(content)
+    if value is UNSET:
+        return Content(bytes=b64encode(content).decode())
+    return Content(value=value, times=times)
 
 
 def spelled_out(content: bytes) -> tuple[Any, bool]:
@@ -209,18 +233,6 @@ def spelled_out(content: bytes) -> tuple[Any, bool]:
     return UNSET, False
 
 
-def packed(value: object, content: str | UnsetType, *, times: bool) -> bytes:
-    """Return the bytes that a line says, or `ValueError`."""
-    if (value is UNSET) == (content is UNSET):
-        raise ValueError("it has neither JSON nor bytes for its content, or both")
-    if content is not UNSET:
-        return b64decode(content, validate=True)
-    try:
-        return _pack(_unmarked(value) if times else value)
-    except (TypeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"its content is no value of MessagePack: {error}") from None
-
-
 def _marked(value: object) -> object:
     """Return the value with its timestamps as objects of JSON."""
     if isinstance(value, datetime):
@@ -236,7 +248,3 @@ def _unmarked(value: object) -> object:
             return datetime.fromisoformat(value[_TIME])
         return {key: _unmarked(one) for key, one in value.items()}
     return [_unmarked(one) for one in value] if is_array(value) else value
-
-
-def _seal(digits: str | UnsetType) -> bytes | None:
-    return None if digits is UNSET else bytes.fromhex(digits)

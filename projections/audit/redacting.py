@@ -1,4 +1,4 @@
-"""Records as they may leave: each decoded, redacted by the policy, encoded again and sealed."""
+"""Rows as they may leave: each decoded, redacted by the policy, encoded again and sealed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET
 from reenact.domain import events as heard
 from reenact.domain.agent import ResultsRecorded
 from reenact.domain.causes import read_cause
-from reenact.domain.chain import FeedRecord, Record
+from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError, RedactionError
 from reenact.domain.marks import REDACTED
 from reenact.domain.session import SessionBranched
@@ -19,6 +19,7 @@ from reenact.domain.stored import STORED
 from reenact.projections.audit.approvals import Approvals
 from reenact.projections.audit.called import Called
 from reenact.projections.audit.copies import Path, with_causes, with_copies
+from reenact.projections.audit.exporting import events_of
 from reenact.projections.audit.forms import Forms
 from reenact.projections.audit.history import stream_of
 from reenact.projections.audit.paths import paths_of
@@ -44,7 +45,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Redactor:
-    """Takes out of the records of one export what a policy says; they come in the order of an export."""
+    """Takes out of the rows of one export what a policy says; they come in the order of an export."""
 
     def __init__(self, policy: Redaction, forms: Forms) -> None:
         """Prepare to carry the policy out.
@@ -67,7 +68,7 @@ class Redactor:
             self._paths.setdefault(name, []).append(tuple(path))
         self._of_calls = _OF_CALLS if policy.tools else ()
         self._found_in = lru_cache(maxsize=10_000)(self._texts.found_in)
-        self._topic: str | None = None
+        self._answered: list[str] = []
 
     def check_name(self, name: str) -> None:
         """Raise `RedactionError` if the policy finds something in a name that has to stay."""
@@ -78,70 +79,79 @@ class Redactor:
                 f"{message}; export the other sessions, or let the policy say more exactly what it means"
             )
 
-    def event(self, record: Record, previous: bytes) -> Record:
-        """Return the event as it may leave: sealed if something was taken out, itself if nothing was.
+    def row(self, row: Row, previous: bytes) -> Row:
+        """Return the row as it may leave: sealed if something was taken out, itself if nothing was.
 
-        Raises:
-            RedactionError: something would have to be taken out of what must stay.
-            LogUnusableError: the event cannot be read.
-        """
-        recorded_at, event = self._forms.decode(record.topic, record.state)
-        name = record.topic.rpartition(":")[0]
-        self._called.enter(record.stream)
-        if isinstance(event, SessionBranched):
-            self._called.branch(record.stream, stream_of(event.origin))
-            self._approvals.branch(record.stream, stream_of(event.origin))
-        try:
-            left = self._approvals.without_digests(
-                record.stream, event, self._taking.struct(event, self._paths.get(name, ()), name)
-            )
-            if isinstance(event, ResultsRecorded):
-                self._called.forget(block.tool_use_id for block in event.content)
-            cause = None if record.cause is None else self._cause(record.stream, record.cause)
-            if left is event and cause == record.cause:
-                return record
-            changed = self._forms.encode(left, recorded_at) if left is not event else (record.topic, record.state)
-        except RedactionError as error:
-            raise RedactionError(f"event {record.version} of {record.stream!r}: {error}") from None
-        except (TypeError, ValueError) as error:
-            self._refuse(f"event {record.version} of {record.stream!r}", error)
-        return record.redacted(previous, *changed, cause)
-
-    def _cause(self, stream: str, stored: bytes) -> bytes:
-        """Return the command of a step as it may leave; what its events say is taken out of them."""
-        command = read_cause(stored)
-        paths = [*self._paths.get(command.name, ()), *self._of_calls]
-        there = [path for path in paths if getattr(command.fields, path[0], UNSET) is not UNSET]
-        left = self._approvals.without_digest(stream, self._taking.struct(command.fields, there, command.name))
-        return stored if left is command.fields else msgspec.structs.replace(command, fields=left).stored()
-
-    def row(self, record: FeedRecord, previous: bytes) -> FeedRecord:
-        """Return the row of a feed as it may leave, likewise. Deltas, which may hold parts of anything, do not.
+        Deltas, which may hold parts of anything, do not leave.
 
         Raises:
             RedactionError: something would have to be taken out of what must stay.
             LogUnusableError: the row cannot be read.
         """
-        if record.topic != self._topic:
-            self._topic = record.topic
-            self._called.begin(record.topic)
+        self._called.enter(row.stream)
+        events = [self._event(row, index, *pair) for index, pair in enumerate(events_of(row))]
+        encoded = _encode(events) if events else None
+        cause = None if row.cause is None else self._cause(row, row.cause)
+        self._called.enter_feed(row.stream)
+        feed = None if row.feed is None else self._feed(row, row.feed)
+        self._called.forget(row.stream, self._answered)
+        self._answered.clear()
+        if (encoded, feed, cause) == (row.events, row.feed, row.cause):
+            return row
+        return row.replaced(previous, cause=cause, events=encoded, feed=feed, cursor=row.cursor, heard=row.heard)
+
+    def _event(self, row: Row, index: int, topic: str, state: bytes) -> tuple[str, bytes]:
+        what = f"event {(row.version or 0) + index} of {row.stream!r}"
+        recorded_at, event = self._forms.decode(topic, state)
+        name = topic.rpartition(":")[0]
+        if isinstance(event, SessionBranched):
+            self._called.branch(row.stream, stream_of(event.origin))
+            self._approvals.branch(row.stream, stream_of(event.origin))
         try:
-            segments = _decode(record.segments)
+            left = self._approvals.without_digests(
+                row.stream, event, self._taking.struct(event, self._paths.get(name, ()), name)
+            )
+            if isinstance(event, ResultsRecorded):
+                self._answered += (block.tool_use_id for block in event.content)
+            return (topic, state) if left is event else self._forms.encode(left, recorded_at)
+        except RedactionError as error:
+            raise RedactionError(f"{what}: {error}") from None
+        except (TypeError, ValueError) as error:
+            self._refuse(what, error)
+
+    def _cause(self, row: Row, stored: bytes) -> bytes:
+        """Return the command of a step as it may leave; what its events say is taken out of them."""
+        what = f"the command behind event {row.version} of {row.stream!r}"
+        try:
+            command = read_cause(stored)
+            paths = [*self._paths.get(command.name, ()), *self._of_calls]
+            there = [path for path in paths if getattr(command.fields, path[0], UNSET) is not UNSET]
+            left = self._approvals.without_digest(row.stream, self._taking.struct(command.fields, there, command.name))
+            return stored if left is command.fields else msgspec.structs.replace(command, fields=left).stored()
+        except RedactionError as error:
+            raise RedactionError(f"{what}: {error}") from None
+        except (TypeError, ValueError) as error:
+            self._refuse(what, error)
+
+    def _feed(self, row: Row, feed: bytes) -> bytes:
+        what = f"row {row.cursor} of the feed of {row.stream!r}"
+        try:
+            segments = _decode(feed)
         except (ValueError, RecursionError) as error:
-            message = f"row {record.first_cursor} of the feed of {record.topic!r} cannot be decoded ({error})"
+            message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
-        cursor, changed = record.first_cursor, False
+        cursor, changed = row.cursor or 0, False
         try:
             for context, entries in segments:
                 for name in context.values():
                     self.check_name(name)
-                cursor, has_changed = self._clean(record.topic, entries, cursor)
+                cursor, has_changed = self._clean(row.stream, entries, cursor)
                 changed = changed or has_changed
-            return record.redacted(previous, _encode(segments)) if changed else record
+            return _encode(segments) if changed else feed
         except RedactionError as error:
-            raise RedactionError(f"row {record.first_cursor} of the feed of {record.topic!r}: {error}") from None
+            raise RedactionError(f"{what}: {error}") from None
         except (TypeError, ValueError) as error:
-            self._refuse(f"row {record.first_cursor} of the feed of {record.topic!r}", error)
+            self._refuse(what, error)
 
     def _clean(self, topic: str, entries: list[_Entry], cursor: int) -> tuple[int, bool]:
         """Clean the entries of a segment, which begin at the cursor; return the one behind, and if any has changed."""

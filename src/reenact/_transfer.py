@@ -24,7 +24,7 @@ from reenact.actors.journal.records import open_records
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.kernel.timetable import microseconds
-from reenact.domain.chain import FeedRecord, Record, Timer
+from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.messages import instant
 from reenact.projections.audit.api import OnProgress, Progress
@@ -46,7 +46,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import has done: how many events and rows of feeds came in, and how many of each were there already."""
+    """What an import has done: how many events and rows came in, and how many of each were there already."""
 
     events: int
     rows: int
@@ -163,17 +163,16 @@ def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | N
 
 def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, progress: OnProgress | None) -> Imported:
     header = reader.header
-    total = header.events + header.rows + header.timers
+    total = header.rows + header.timers
     done = events = rows = 0
     position = journal.head()
     for batch in _batches(reader):
-        new_events = [item for item in batch if isinstance(item, Record) and lacking.lacks(item)]
-        new_rows = [item for item in batch if isinstance(item, FeedRecord) and lacking.lacks(item)]
+        new = [item for item in batch if isinstance(item, Row) and lacking.lacks(item)]
         timers = [item for item in batch if isinstance(item, Timer) and item.stream not in lacking.ahead]
-        if new_events or new_rows or timers:
-            more = done + len(batch) < total
-            position = journal.take_in(events=new_events, rows=new_rows, timers=timers, more=more)
-        done, events, rows = done + len(batch), events + len(new_events), rows + len(new_rows)
+        done += len(batch)
+        if new or timers:
+            position = journal.take_in(rows=new, timers=timers, more=done < total)
+        events, rows = events + sum(row.count for row in new), rows + len(new)
         if progress is not None:
             progress(Progress("writing", done, total))
     if journal.is_unfinished():  # nothing was new in what came last
@@ -187,12 +186,12 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
     )
 
 
-def _batches(reader: ExportReader) -> Iterator[list[Record | FeedRecord | Timer]]:
-    batch: list[Record | FeedRecord | Timer] = []
+def _batches(reader: ExportReader) -> Iterator[list[Row | Timer]]:
+    batch: list[Row | Timer] = []
     size = 0
     for item in reader.items():
         batch.append(item)
-        size += len(item.state if isinstance(item, Record) else item.segments if isinstance(item, FeedRecord) else b"")
+        size += len(item.events or b"") + len(item.feed or b"") if isinstance(item, Row) else 0
         if len(batch) >= MOST_RECORDS or size >= MOST_BYTES:
             yield batch
             batch, size = [], 0

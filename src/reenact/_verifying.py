@@ -43,12 +43,13 @@ _FIRST: Final = 1000
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to be said of a log at one moment.
 
-    `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the feeds.
-    `meaning` says whose events they are: with those of others, only what is true of any log was looked at.
-    `redacted` are the events out of which something was taken: they may say less than what was recorded. `read_model`
-    says whether the rows beside the log are those that follow from it, and `unlike` why that cannot be said;
-    `checkpoint` is the position of the checkpoint that it was held to. `begun_later` counts sessions whose feeds do not
-    begin with them, or are not there, as after an import without feeds.
+    `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the log, and
+    `feeds` the streams of which subscribers have heard. `meaning` says whose events they are: with those of others,
+    only what is true of any log was looked at. `redacted` are the events in rows out of which something was taken: they
+    may say less than what was recorded. `read_model` says whether the rows beside the log are those that follow from
+    it, and `unlike` why that cannot be said; `checkpoint` is the position of the checkpoint that it was held to.
+    `begun_later` counts sessions whose feeds do not begin with them, or are not there, as after an import without
+    feeds.
     """
 
     findings: tuple[Finding, ...]
@@ -77,8 +78,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
         if self.redacted:
             lines.append(f"redacted: {self.redacted:,} of the events; something was taken out of them")
-        later = f"; those of {self.begun_later:,} sessions begin later, or not at all" if self.begun_later else ""
-        lines.append(f"feeds: {self.rows:,} rows in {self.feeds:,}{later}")
+        later = f", and of {self.begun_later:,} sessions later, or not at all" if self.begun_later else ""
+        lines.append(f"log: {self.rows:,} rows; subscribers heard of {self.feeds:,} streams{later}")
         if self.checkpoint is not None:
             lines.append(f"checkpoint: of position {self.checkpoint:,}")
         if self.meaning == "unknown":

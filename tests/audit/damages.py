@@ -14,7 +14,10 @@ import msgspec
 from reenact.domain.stored import STORED
 from tests.audit.tampering import KEYS, Cell, delete, insert, rows_of
 
-_LOOSE = ("PRAGMA writable_schema = ON", "UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '')")
+_LOOSE = (
+    "PRAGMA writable_schema = ON",
+    "UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '') WHERE type = 'table'",
+)
 
 
 def _bytes(cell: Cell) -> bytes:
@@ -30,14 +33,22 @@ def _flipped(cell: Cell) -> Cell:
 def _emptied(cell: Cell) -> Cell:
     """Keep the form of what is packed, and nothing of what it says."""
     unpacked = msgspec.msgpack.decode(_bytes(cell))
-    return msgspec.msgpack.encode([17, [None] * 9] if isinstance(unpacked[0], int) else [[{}, []]])
+    return msgspec.msgpack.encode([[{}, []]] if isinstance(unpacked[0][0], dict) else [["session-created:1", b"\x92"]])
 
 
 def _aged(cell: Cell) -> Cell:
     """Put another number in place of the first that is found in what is packed: a time that no calendar has."""
     unpacked = msgspec.msgpack.decode(_bytes(cell))
-    holder = unpacked if isinstance(unpacked[0], int) else unpacked[0][1][0]
-    holder[0 if holder is unpacked else 1] = 2**62
+    if isinstance(unpacked[0][0], dict):
+        unpacked[0][1][0][1] = 2**62
+    else:
+        unpacked[0][1] = msgspec.msgpack.encode([2**62, *msgspec.msgpack.decode(unpacked[0][1])[1:]])
+    return msgspec.msgpack.encode(unpacked)
+
+
+def _of_another_type(cell: Cell, topic: str) -> Cell:
+    unpacked = msgspec.msgpack.decode(_bytes(cell))
+    unpacked[0][0] = topic
     return msgspec.msgpack.encode(unpacked)
 
 
@@ -74,11 +85,14 @@ class Damage(NamedTuple):
             rows = rows_of(connection, self.table)
             row, other = dict(rows[self.row]), dict(rows[(self.row + 1) % len(rows)])
             if self.what == "exchanged":
-                keys = (*KEYS[self.table], "originator_id", "originator_version")
+                keys = (*KEYS[self.table], "stream", "version", "position", "cursor")
+                keys += ("originator_id", "originator_version")
                 row |= {name: cell for name, cell in other.items() if name not in keys}
                 other |= {name: cell for name, cell in rows[self.row].items() if name not in keys}
             elif self.what in STORED:
-                row["topic"] = f"{self.what}:1"
+                if row["events"] is None:
+                    return False
+                row["events"] = _of_another_type(row["events"], f"{self.what}:1")
             elif self.what != "removed":
                 try:
                     row[self.column] = CELLS[self.what](row[self.column])
@@ -110,7 +124,7 @@ def damages_of(path: Path) -> Iterator[Damage]:
             yield Damage(table, row, "", "removed")
             if len(rows) > 1:
                 yield Damage(table, row, "", "exchanged")
-            if table == "stored_events":
+            if table == "steps":
                 yield Damage(table, row, "", list(STORED)[row % len(STORED)])
 
 

@@ -3,79 +3,95 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 import msgspec
 
-from reenact.actors.journal.chain import FEED_GENESIS, STREAM_GENESIS, event_digest, feed_digest, seal_digest
+from reenact.domain.chain import GENESIS, Row, header_of, part_digest, row_digest
+
+_COLUMNS = ", ".join(Row.__struct_fields__)
 
 
-def cut(connection: sqlite3.Connection, position: int) -> set[str]:
-    """Take the log back to a position; return the streams that have lost something."""
-    rows = connection.execute("SELECT DISTINCT originator_id FROM stored_events WHERE rowid > ?", (position,))
-    lost = {name for (name,) in rows}
-    connection.execute("DELETE FROM stored_events WHERE rowid > ?", (position,))
-    connection.execute("UPDATE sqlite_sequence SET seq = ?", (position,))
+def cut(connection: sqlite3.Connection, number: int) -> set[str]:
+    """Take the log back to a row; return the streams that have lost something."""
+    lost = {name for (name,) in connection.execute("SELECT DISTINCT stream FROM steps WHERE number > ?", (number,))}
+    connection.execute("DELETE FROM steps WHERE number > ?", (number,))
     return lost
 
 
 def leave_out(connection: sqlite3.Connection, stream: str) -> set[str]:
-    """Remove a stream and its feed, and close the gaps among the positions."""
-    connection.execute("DELETE FROM stored_events WHERE originator_id = ?", (stream,))
-    connection.execute("DELETE FROM feed WHERE topic = ?", (stream,))
-    left = connection.execute("SELECT rowid FROM stored_events ORDER BY rowid").fetchall()
-    for new, (old,) in enumerate(left, 1):
-        connection.execute("UPDATE stored_events SET rowid = ? WHERE rowid = ?", (new, old))
-    connection.execute("UPDATE sqlite_sequence SET seq = ?", (len(left),))
+    """Remove a stream, and close the gaps among the numbers and the positions."""
+    connection.execute("DELETE FROM steps WHERE stream = ?", (stream,))
+    position = 1
+    left = connection.execute("SELECT number, position, count FROM steps ORDER BY number").fetchall()
+    for new, (old, at, count) in enumerate(left, 1):
+        place = None if at is None else position
+        connection.execute("UPDATE steps SET number = ?, position = ? WHERE number = ?", (new, place, old))
+        position += count
     return {stream}
 
 
-def rewrite(connection: sqlite3.Connection, stream: str, version: int) -> set[str]:
-    """Let an event say something else, and give all from there on the digests that they would have."""
-    events = "SELECT originator_version, topic, state, cause FROM stored_events WHERE originator_id = ? ORDER BY 1"
-    digest = STREAM_GENESIS
-    for each, topic, state, cause in connection.execute(events, (stream,)).fetchall():
-        said = state + b"\x00" if each == version else state
-        digest = event_digest(digest, stream.encode(), each, topic.encode(), said, cause=cause)
-        connection.execute(
-            "UPDATE stored_events SET state = ?, digest = ? WHERE originator_id = ? AND originator_version = ?",
-            (said, digest, stream, each),
-        )
+def rewrite(connection: sqlite3.Connection, stream: str, number: int) -> set[str]:
+    """Let a row say something else, and give all from there on the digests, or the seals, that they would have."""
+
+    def say(row: Row) -> Row:
+        if row.number != number:
+            return row
+        if row.events is not None:
+            return msgspec.structs.replace(row, events=row.events + b"\x00")
+        return msgspec.structs.replace(row, feed=(row.feed or b"") + b"\x00")
+
+    _rewrite(connection, stream, say)
     return {stream}
-
-
-def rewrite_feed(connection: sqlite3.Connection, topic: str, cursor: int) -> set[str]:
-    """Do so with a row of a feed, which may be sealed."""
-    rows = "SELECT first_cursor, count, segments, digest, sealed FROM feed WHERE topic = ? ORDER BY 1"
-    previous, name = FEED_GENESIS, topic.encode()
-    for first, count, segments, digest, sealed in connection.execute(rows, (topic,)).fetchall():
-        said = segments + b"\x00" if first == cursor else segments
-        if sealed is None:
-            digest = feed_digest(previous, name, first, count, said)  # noqa: PLW2901 - the new one
-        else:
-            sealed = seal_digest(previous, name, first, count, said, digest=digest)  # noqa: PLW2901 - likewise
-        connection.execute(
-            "UPDATE feed SET segments = ?, digest = ?, sealed = ? WHERE topic = ? AND first_cursor = ?",
-            (said, digest, sealed, topic, first),
-        )
-        previous = digest
-    return {topic}
 
 
 def say_otherwise(connection: sqlite3.Connection, topic: str, kind: str, field: str, said: object) -> set[str]:
     """Let the feed's entries of a type say something else, in rows sealed as those that stand in place of others."""
-    rows = "SELECT first_cursor, count, segments, digest FROM feed WHERE topic = ? ORDER BY 1"
-    previous, name = FEED_GENESIS, topic.encode()
-    for first, count, segments, digest in connection.execute(rows, (topic,)).fetchall():
-        decoded = msgspec.msgpack.decode(segments)
+
+    def say(row: Row) -> Row:
+        decoded = [] if row.feed is None else msgspec.msgpack.decode(row.feed)
         of_kind = [entry[2] for _, entries in decoded for entry in entries if entry[0] == kind]
         for data in of_kind:
             data[field] = said
-        if of_kind:
-            encoded = msgspec.msgpack.encode(decoded)
-            seal = seal_digest(previous, name, first, count, encoded, digest=digest)
-            connection.execute(
-                "UPDATE feed SET segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?",
-                (encoded, seal, topic, first),
-            )
-        previous = digest
+        return msgspec.structs.replace(row, feed=msgspec.msgpack.encode(decoded)) if of_kind else row
+
+    _rewrite(connection, topic, say, seals=True)
     return {topic}
+
+
+def _rewrite(connection: sqlite3.Connection, stream: str, say: Callable[[Row], Row], *, seals: bool = False) -> None:
+    """Let the rows of a stream say this: sealed anew if they are, or are to be, or else written as if always so."""
+    previous = old = GENESIS
+    query = f"SELECT {_COLUMNS} FROM steps WHERE stream = ? ORDER BY number"  # noqa: S608 - ours
+    for cells in connection.execute(query, (stream,)).fetchall():
+        row = Row(*cells)
+        said = say(row)
+        if row.seal is not None or (seals and said is not row):
+            written = row.replaced(
+                old,
+                behind=previous,
+                cause=said.cause,
+                events=said.events,
+                feed=said.feed,
+                cursor=said.cursor,
+                heard=said.heard,
+            )
+        else:
+            written = msgspec.structs.replace(said, digest=_digest(previous, said))
+        values = msgspec.structs.astuple(written)
+        places = ", ".join("?" * len(values))
+        connection.execute(f"REPLACE INTO steps ({_COLUMNS}) VALUES ({places})", values)  # noqa: S608 - ours
+        old, previous = row.digest, written.digest
+
+
+def _digest(previous: bytes, row: Row) -> bytes:
+    header = header_of(
+        row.stream.encode(),
+        row.recorded_at,
+        version=row.version,
+        count=row.count,
+        cursor=row.cursor,
+        heard=row.heard,
+        epoch=row.epoch,
+    )
+    return row_digest(previous, (part_digest(row.cause), part_digest(row.events), part_digest(row.feed)), header)

@@ -17,17 +17,14 @@ Tampering: TypeAlias = Callable[[sqlite3.Connection, st.DataObject, str], set[st
 """Changes a table, and returns the names of what was changed: the first cells of the rows, as text."""
 
 KEYS = {
-    "stored_events": ("rowid",),
-    "feed": ("topic", "first_cursor"),
+    "steps": ("number",),
     "requests": ("id",),
-    "redactions": ("stream", "version"),
     "stored_snapshots": ("originator_id", "originator_version"),
     "timers": ("stream",),
     "consumers": ("topic", "client_id"),
     "tracking": ("application_name",),
-    "sqlite_sequence": ("name",),
 }
-_NAMES = {"stored_events": "originator_id", "stored_snapshots": "originator_id", "feed": "topic"}
+_NAMES = {"steps": "stream", "stored_snapshots": "originator_id"}
 
 
 def change_a_cell(connection: sqlite3.Connection, data: st.DataObject, table: str) -> set[str]:
@@ -64,7 +61,7 @@ def duplicate_a_row(connection: sqlite3.Connection, data: st.DataObject, table: 
     """Put a row there once more, under another key."""
     row = _drawn(connection, data, table)
     copy = dict(row)
-    for column in KEYS[table] + (("originator_version",) if table == "stored_events" else ()):
+    for column in (*KEYS[table], *(("version", "position", "cursor") if table == "steps" else ())):
         if isinstance(row[column], int):
             copy[column] = data.draw(st.integers(0, 60), label=column)
         else:
@@ -142,13 +139,10 @@ def delete(connection: sqlite3.Connection, table: str, row: Cells) -> None:
 
 
 def insert(connection: sqlite3.Connection, table: str, row: Cells) -> None:
-    """Insert the row, and leave the next position as it is."""
-    sequence = connection.execute("SELECT seq FROM sqlite_sequence").fetchall()
+    """Insert the row."""
     places = ", ".join("CAST(? AS TEXT)" if isinstance(cell, _Text) else "?" for cell in row.values())
     query = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"  # noqa: S608 - ours
     connection.execute(query, tuple(bytes(cell) if isinstance(cell, _Text) else cell for cell in row.values()))
-    if table == "stored_events" and sequence:  # a tool that updates a row leaves it as it is
-        connection.execute("UPDATE sqlite_sequence SET seq = ?", sequence[0])
 
 
 def _name(table: str, row: Cells) -> str:

@@ -18,17 +18,17 @@ from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.audit import checkpoint_of, verify_log
+from reenact.domain.chain import Row
 from tests.journal.server import Server, running_server
 
 Rows: TypeAlias = list[tuple[object, ...]]
 
 COLUMNS = {
-    "stored_events": ("originator_id", "originator_version", "topic", "state", "digest", "cause", "rowid"),
-    "feed": ("topic", "first_cursor", "count", "segments", "digest", "sealed"),
+    "steps": ("stream", *(name for name in Row.__struct_fields__ if name != "stream")),
     "requests": ("id", "digest", "note", "at", "proof"),
     "consumers": ("topic", "client_id", "cursor", "seen_at"),
 }
-TABLES = ["stored_events", "feed", "requests"]
+TABLES = ["steps", "requests"]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,8 @@ def fill(url: str, held: dict[str, Rows]) -> None:
     with connect(address) as connection, connection.transaction():
         for table, rows in held.items():
             put(connection, address.schema, table, rows)
-        connection.execute(spelled("UPDATE log SET position = ?", address.schema), (len(held["stored_events"]),))
+        end = "(SELECT max(position + count - 1) FROM steps)"
+        connection.execute(spelled(f"UPDATE log SET position = {end}", address.schema))  # noqa: S608 - ours
 
 
 def put(connection: Connection, schema: str, table: str, rows: Rows) -> None:
@@ -101,6 +102,9 @@ def test_whatever_is_done_to_the_rows_is_found(
         with connect(address) as connection, connection.transaction():
             put(connection, address.schema, table, done)
         findings = verify_log(url).findings or verify_log(url, checkpoint=checkpoint).findings
+        if not findings:  # the rows of each stream come in the same order, and say the same
+            assert sorted(map(_unnumbered, done), key=repr) == sorted(map(_unnumbered, rows), key=repr)
+            return
     except IntegrityError:
         reject()
     finally:
@@ -135,3 +139,7 @@ def other(cell: object, data: st.DataObject) -> object:
     content = bytearray(cell if isinstance(cell, bytes) else cell.encode())
     content[data.draw(st.integers(0, len(content) - 1), label="byte")] ^= 1
     return bytes(content) if isinstance(cell, bytes) else content.decode()
+
+
+def _unnumbered(row: tuple[object, ...]) -> tuple[object, ...]:
+    return (row[0], *row[2:])

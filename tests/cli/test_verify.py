@@ -65,13 +65,13 @@ def test_a_log_that_is_not_there_is_not_read_and_not_made(run: Run, tmp_path: Pa
 
 
 def test_what_is_wrong_is_printed_and_makes_a_failure(run: Run, talk: Path) -> None:
-    tamper(talk, "UPDATE stored_events SET state = x'00' WHERE rowid = 4")
+    tamper(talk, "UPDATE steps SET events = x'00' WHERE position = 4")
 
     asked = run("verify", "--db", str(talk))
     as_json = run("verify", "--db", str(talk), "--output-format", "json")
 
     assert (asked.code, as_json.code) == (1, 1)
-    assert "(position 4): the record or the one before it was changed" in asked.out
+    assert "(position 4): the row or the one before it was changed" in asked.out
     verdict = msgspec.json.decode(as_json.out)
     assert {finding["position"] for finding in verdict["findings"] if finding["kind"] == "stream"} == {4}
 
@@ -80,8 +80,7 @@ def test_a_checkpoint_finds_what_was_cut_off(run: Run, talk: Path, tmp_path: Pat
     kept = tmp_path / "kept"
     written = run("checkpoint", "--db", str(talk), "--output", str(kept))
     printed = run("checkpoint", "--db", str(talk))
-    tamper(talk, "DELETE FROM stored_events WHERE rowid = (SELECT max(rowid) FROM stored_events)")
-    tamper(talk, "UPDATE sqlite_sequence SET seq = seq - 1")
+    tamper(talk, "DELETE FROM steps WHERE number = (SELECT max(number) FROM steps)")
 
     asked = run("verify", "--db", str(talk), "--checkpoint", str(kept))
 

@@ -74,7 +74,7 @@ def test_every_line_of_an_export_fits_the_schema_in_the_documentation(tmp_path: 
 
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
 
-    assert {line["type"] for line in lines} == {"header", "event", "row", "end"}
+    assert {line["type"] for line in lines} == {"header", "row", "end"}
     for line in lines:
         validator.validate(line)  # pyright: ignore[reportUnknownMemberType] - as above
         with pytest.raises(ValidationError):

@@ -1,65 +1,120 @@
-"""A record follows another one as it was written, or as it was redacted, and nothing else passes for it."""
+"""A row follows another one as it was written, or as it was sealed, and nothing else passes for it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.chain import (
-    FEED_GENESIS,
-    STREAM_GENESIS,
-    FeedRecord,
-    Record,
-    event_digest,
-    feed_digest,
-    request_proof,
-)
+from reenact.domain.chain import GENESIS, Row, header_of, part_digest, request_proof, row_digest
 
 _bytes = st.binary(max_size=5)
-_previous = st.sampled_from([STREAM_GENESIS, FEED_GENESIS, b"x" * 32])
+_part = st.none() | _bytes
+_previous = st.sampled_from([GENESIS, b"x" * 32])
+
+
+def written(previous: bytes, **said: Any) -> Row:  # noqa: ANN401 - cells of any kind
+    """Return a row as it is written behind another one."""
+    cells: dict[str, Any] = dict.fromkeys(Row.__struct_fields__)
+    cells |= {"number": 1, "stream": "s", "recorded_at": 5, "count": 0, "heard": 0, "epoch": 0, **said}
+    parts = part_digest(cells["cause"]), part_digest(cells["events"]), part_digest(cells["feed"])
+    header = header_of(
+        cells["stream"].encode(),
+        cells["recorded_at"],
+        version=cells["version"],
+        count=cells["count"],
+        cursor=cells["cursor"],
+        heard=cells["heard"],
+        key=(cells["key"] or "").encode(),
+        epoch=cells["epoch"],
+    )
+    return Row(**{**cells, "digest": row_digest(previous, parts, header)})
 
 
 @st.composite
-def records(draw: st.DrawFn) -> tuple[bytes, Record]:
-    previous, stream, version = draw(_previous), draw(st.text(max_size=3)), draw(st.integers(1, 3))
-    topic, state = draw(st.sampled_from(["a:1", "b:1"])), draw(_bytes)
-    digest = event_digest(previous, stream.encode(), version, topic.encode(), state)
-    return previous, Record(stream, version, 9, topic, state, digest)
+def rows(draw: st.DrawFn) -> tuple[bytes, Row]:
+    previous = draw(_previous)
+    said: dict[str, Any] = {
+        "stream": draw(st.text(max_size=3)),
+        "cause": draw(_part),
+        "key": draw(st.none() | st.just("k")),
+    }
+    if draw(st.booleans()):
+        said |= {
+            "version": draw(st.integers(0, 3)),
+            "position": 9,
+            "count": draw(st.integers(1, 3)),
+            "events": draw(_bytes),
+        }
+    if draw(st.booleans()):
+        said |= {"cursor": draw(st.integers(1, 3)), "heard": draw(st.integers(1, 3)), "feed": draw(_bytes)}
+    return previous, written(previous, **said)
 
 
-@given(one=records(), other=records(), topic=st.sampled_from(["a:1", "b:1"]), state=_bytes)
-def test_a_record_follows_where_it_was_written_also_when_it_is_redacted(
-    one: tuple[bytes, Record], other: tuple[bytes, Record], topic: str, state: bytes
+OTHERWISE: dict[str, Any] = {
+    "stream": "other",
+    "recorded_at": 6,
+    "version": 7,
+    "count": 7,
+    "cursor": 7,
+    "heard": 7,
+    "key": "other",
+    "epoch": 7,
+    "digest": b"y" * 32,
+    "original": b"y" * 144,
+    "seal": b"y" * 32,
+    "cause": b"otherwise",
+    "events": b"otherwise",
+    "feed": b"otherwise",
+}
+
+
+@given(one=rows(), other=_previous, events=_part, feed=_part)
+def test_a_row_follows_where_it_was_written_also_when_it_is_sealed(
+    one: tuple[bytes, Row], other: bytes, events: bytes | None, feed: bytes | None
 ) -> None:
-    previous, record = one
-    redacted = record.redacted(previous, topic, state)
+    previous, row = one
+    sealed = row.replaced(previous, cause=None, events=events, feed=feed, cursor=row.cursor, heard=row.heard)
+    again = sealed.replaced(previous, cause=None, events=events, feed=b"", cursor=row.cursor, heard=row.heard)
 
-    assert record.follows(previous)
-    assert redacted.follows(previous)
-    assert (redacted.topic, redacted.state, redacted.digest) == (topic, state, record.digest)
-    assert record.follows(other[0]) == redacted.follows(other[0]) == (previous == other[0])
-    for changed in ({"state": state + b"x"}, {"version": 7}, {"stream": "other"}, {"topic": "c:1"}):
-        assert not msgspec.structs.replace(redacted, **changed).follows(previous)
-        assert not msgspec.structs.replace(record, **{"state": record.state + b"x", **changed}).follows(previous)
-    assert not msgspec.structs.replace(redacted, digest=b"y" * 32).follows(previous)
-    assert not msgspec.structs.replace(record, seal=record.digest).follows(previous)
+    assert (sealed.digest, sealed.events, sealed.feed) == (row.digest, events, feed)
+    assert sealed.is_redacted == ((row.cause, row.events) != (None, events))
+    assert sealed.is_replaced == (row.feed != feed)
+    for each in (row, sealed, again):
+        assert each.follows(previous)
+        assert each.follows(other) == (previous == other)
+        for name, value in OTHERWISE.items():
+            assert not msgspec.structs.replace(each, **{name: value}).follows(previous), name
 
 
-@given(previous=_previous, topic=st.text(max_size=3), first=st.integers(1, 9), count=st.integers(1, 9), less=_bytes)
-def test_a_row_follows_likewise(previous: bytes, topic: str, first: int, count: int, less: bytes) -> None:
-    digest = feed_digest(previous, topic.encode(), first, count, b"segments")
-    row = FeedRecord(topic, first, count, b"segments", digest)
-    redacted = row.redacted(previous, less)
+def test_a_row_that_stands_for_others_comes_behind_those_before_them() -> None:
+    first = written(GENESIS, cursor=1, heard=2, feed=b"one")
+    second = written(first.digest, cursor=3, heard=2, feed=b"two", version=1, position=1, count=1, events=b"e")
 
-    assert row.follows(previous)
-    assert redacted.follows(previous)
-    assert (redacted.segments, redacted.digest, redacted.last_cursor) == (less, digest, first + count - 1)
-    for changed in ({"segments": b"other"}, {"first_cursor": 10}, {"count": 10}, {"topic": "other"}):
-        assert not msgspec.structs.replace(row, **changed).follows(previous)
-        assert not msgspec.structs.replace(redacted, **changed).follows(previous)
-    assert not row.follows(b"z" * 32)
-    assert not redacted.follows(b"z" * 32)
+    both = second.replaced(
+        first.digest, behind=GENESIS, cause=None, events=second.events, feed=b"less", cursor=1, heard=4
+    )
+
+    assert both.follows(GENESIS)
+    assert not both.follows(first.digest)
+    assert (both.digest, both.last_cursor, both.last_version) == (second.digest, 4, 1)
+    assert both.is_replaced
+    assert not both.is_redacted
+
+
+def test_cells_of_other_kinds_follow_nothing() -> None:
+    row = written(GENESIS, cursor=1, heard=2, feed=b"one")
+
+    for name in ("recorded_at", "cursor", "feed", "digest", "original", "seal", "count"):
+        changed: Any = msgspec.structs.replace(row, **{name: 1.5})
+        assert not changed.follows(GENESIS), name
+
+
+@given(one=rows(), other=rows())
+def test_only_equal_rows_have_equal_digests(one: tuple[bytes, Row], other: tuple[bytes, Row]) -> None:
+    assert (one[1].digest == other[1].digest) == (one == other)
 
 
 _request = st.tuples(_bytes, _bytes, _bytes, st.integers(0, 3))

@@ -27,6 +27,7 @@ from reenact.actors.journal.api import (
 )
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.opening import is_postgres
+from reenact.actors.journal.packed import unpack
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.journal import PostgresJournal
@@ -161,6 +162,15 @@ def tamper(log: Path, statement: str, *parameters: Values) -> int:
     """Change the file behind the journal's back and return how many rows were changed."""
     with closing(sqlite3.connect(log)) as connection, connection:
         return connection.execute(statement, parameters).rowcount
+
+
+def repack(log: Path, number: int, change: Callable[[list[tuple[str, bytes]]], object]) -> None:
+    """Change the events of the row with this number behind the journal's back, each its topic and its state."""
+    with closing(sqlite3.connect(log)) as connection, connection:
+        ((packed,),) = connection.execute("SELECT events FROM steps WHERE number = ?", (number,)).fetchall()
+        events = unpack(packed)
+        change(events)
+        connection.execute("UPDATE steps SET events = ? WHERE number = ?", (msgspec.msgpack.encode(events), number))
 
 
 def connection_of(journal: SqliteJournal) -> sqlite3.Connection:

@@ -21,7 +21,8 @@ def write(path: Path, streams: int, events: int) -> Path:
     with SqliteJournal.open(path, CODEC, synchronous="OFF") as journal:
         for number in range(streams):
             stream = f"s{number:05d}"
-            commit(journal, step(stream, 0, *([Added(1)] * events), kept=[said(*"abc")] * events))
+            for version in range(events):
+                commit(journal, step(stream, version, Added(1), kept=[said(*"abc")]))
     return path
 
 

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from reenact.actors.journal.api import Committed, Mark, Outcome
+from reenact.actors.journal.api import Append, Committed, Mark, Outcome
 from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
@@ -29,6 +29,7 @@ from tests.journal.support import (
     commit,
     connection_of,
     copy_files,
+    repack,
     said,
     settle,
     step,
@@ -101,7 +102,7 @@ def test_a_log_of_a_newer_format_is_named_as_such(path: Path, *, read_only: bool
 
 def test_an_event_of_a_newer_version_is_named_when_it_is_read(path: Path) -> None:
     _written(path)
-    tamper(path, "UPDATE stored_events SET topic = 'added:2' WHERE rowid = 8")
+    repack(path, 8, lambda events: events.__setitem__(0, ("added:2", events[0][1])))
 
     with SqliteJournal.open(path, CODEC) as journal:
         with pytest.raises(LogTooNewError, match="added:2"):
@@ -199,11 +200,13 @@ def test_a_damaged_page_is_named_when_it_is_read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "call"),
     [
-        ("UPDATE stored_events SET state = x'c1'", "read"),
-        ("UPDATE stored_events SET topic = 'gone:1'", "read"),
-        ("UPDATE stored_events SET topic = CAST(x'ff' AS TEXT)", "read"),
-        ("UPDATE feed SET segments = x'c1'", "feed"),
-        ("UPDATE feed SET segments = 'text'", "feed"),
+        ("UPDATE steps SET events = x'c1'", "read"),
+        ("UPDATE steps SET events = x'91'", "read"),
+        ("UPDATE steps SET events = x'9192a6676f6e653a31c40190'", "read"),
+        ("UPDATE steps SET events = 'text'", "read"),
+        ("UPDATE steps SET stream = CAST(x'ff' AS TEXT) WHERE stream = 's1'", "all"),
+        ("UPDATE steps SET feed = x'c1'", "feed"),
+        ("UPDATE steps SET feed = 'text'", "feed"),
     ],
 )
 def test_a_damaged_record_is_named_when_it_is_read(path: Path, statement: str, call: str) -> None:
@@ -211,16 +214,16 @@ def test_a_damaged_record_is_named_when_it_is_read(path: Path, statement: str, c
     assert tamper(path, statement)
 
     with SqliteJournal.open(path, CODEC) as journal, pytest.raises(LogUnusableError):
-        _ = journal.read("s1") if call == "read" else journal.read_feed("s1")
+        _ = journal.read_feed("s1") if call == "feed" else journal.read("s1") if call == "read" else journal.read_all()
 
 
 def test_a_damaged_log_refuses_steps_and_goes_on(path: Path) -> None:
     _written(path)
     with SqliteJournal.open(path, CODEC) as journal:
-        connection_of(journal).execute("ALTER TABLE feed RENAME TO elsewhere")
+        connection_of(journal).execute("ALTER TABLE timers RENAME TO elsewhere")
 
         failed, behind, other = settle(
-            journal, step("s1", None, kept=[said("a")]), step("s1", None), step("new", 0, Added(1))
+            journal, Append("s1", None, 0, due=1), step("s1", None), step("new", 0, Added(1))
         )
 
         assert isinstance(failed, StorageError)
@@ -246,7 +249,11 @@ def test_what_something_else_has_appended_is_a_failure_and_then_known(path: Path
     with SqliteJournal.open(path, CODEC) as journal:
         commit(journal, step("s1", 0, Added(1)))
         tamper(
-            path, "INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest, cause FROM stored_events"
+            path,
+            """
+            INSERT INTO steps (number, stream, recorded_at, version, position, count, heard, digest, events)
+            SELECT 2, stream, recorded_at, 2, 2, count, heard, digest, events FROM steps
+            """,
         )
 
         failed, other = settle(journal, step("s1", 1, Added(2)), step("s2", 0, Added(3)))
@@ -255,15 +262,6 @@ def test_what_something_else_has_appended_is_a_failure_and_then_known(path: Path
         assert isinstance(other, Committed)
         assert len(journal.recover("s1")) == 2
         assert commit(journal, step("s1", 2, Added(4))) == Committed(3, 4)
-
-
-def test_positions_are_never_given_twice(path: Path) -> None:
-    _written(path, events=10)
-    assert tamper(path, "DELETE FROM stored_events WHERE rowid > 5") == 5
-
-    with SqliteJournal.open(path, CODEC) as journal:
-        assert journal.head() == 5
-        assert commit(journal, step("new", 0, Added(1))) == Committed(1, 11)
 
 
 def test_a_transaction_that_cannot_be_rolled_back_is_left_later(

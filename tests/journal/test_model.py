@@ -171,6 +171,10 @@ class JournalMachine(RuleBasedStateMachine):
         begin, behind = sorted((one % len(starts), other % len(starts)))
         first, last = starts[begin], [*starts[1:], end + 1][behind] - 1
         says = ["less"] * min(count, last - first + 1)
+        if self.has_events_before(stream, first, last):
+            with pytest.raises(ValueError, match="no rows"):
+                self.journal.replace_feed(stream, first, last, [said(*says)])
+            return
 
         self.journal.replace_feed(stream, first, last, [said(*says)])
 
@@ -178,6 +182,15 @@ class JournalMachine(RuleBasedStateMachine):
         self.less[stream] |= dict(enumerate(says, first))
         self.sealed[stream] -= set(range(first, last + 1))
         self.sealed[stream].add(first)
+
+    def has_events_before(self, stream: str, first: int, last: int) -> bool:
+        """Return whether a row with events stands before the last of those that hold the cursors."""
+        query = """
+            SELECT sum(count) FROM steps WHERE stream = ?
+            AND number >= (SELECT number FROM steps WHERE stream = ? AND cursor = ?)
+            AND number < (SELECT number FROM steps WHERE stream = ? AND cursor + heard - 1 = ?)
+        """
+        return bool(self.journal.select(query, (stream, stream, first, stream, last))[0][0])
 
     @rule(stream=streams, first=st.integers(-1, 20), last=st.integers(-1, 20))
     def replace_what_are_no_rows(self, stream: str, first: int, last: int) -> None:

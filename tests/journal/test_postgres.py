@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import psycopg
 import pytest
-from eventsourcing.persistence import StoredEvent
-from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from psycopg import errors
 
 from reenact.actors.journal.api import Append, Committed, Remembered, Synchronous
@@ -37,7 +35,6 @@ from reenact.domain.errors import (
 )
 from tests.journal.server import Server
 from tests.journal.support import (
-    CODEC,
     Added,
     Cleared,
     Log,
@@ -207,7 +204,12 @@ def test_a_writer_that_is_kept_waiting_gives_up_and_loses_nothing(log: Log, monk
 
 def test_what_something_else_has_written_is_noticed(journal: StoredJournal, log: Log) -> None:
     commit(journal, step("s1", 0, Added(1)))
-    log.tamper("INSERT INTO stored_events SELECT 2, originator_id, 2, topic, state, digest, cause FROM stored_events")
+    log.tamper(
+        """
+        INSERT INTO steps (number, stream, recorded_at, version, position, count, heard, digest, events)
+        SELECT 2, stream, recorded_at, 2, 2, count, heard, digest, events FROM steps
+        """
+    )
 
     late, elsewhere = settle(journal, step("s1", 1, Added(2)), step("s2", 0, Added(3)))
 
@@ -220,7 +222,7 @@ def test_what_something_else_has_written_is_noticed(journal: StoredJournal, log:
 def test_positions_are_never_given_twice(log: Log) -> None:
     with log.open() as journal:
         commit(journal, *(step("s1", version, Added(version)) for version in range(10)))
-    assert log.tamper("DELETE FROM stored_events WHERE rowid > 5") == 5
+    assert log.tamper("DELETE FROM steps WHERE position > 5") == 5
 
     with log.open() as journal:
         assert commit(journal, step("new", 0, Added(1))) == Committed(1, 11)
@@ -375,7 +377,7 @@ def test_ten_megabytes_are_an_event_like_any_other(journal: StoredJournal) -> No
 
 
 def test_text_of_any_kind_is_kept_in_events(journal: StoredJournal) -> None:
-    events = (Added(1, "a\x00b"), Added(2, "'; DROP TABLE feed; --"), Added(3, "%s ? \\ 二"))
+    events = (Added(1, "a\x00b"), Added(2, "'; DROP TABLE steps; --"), Added(3, "%s ? \\ 二"))
 
     commit(journal, step("s1", 0, *events))
 
@@ -475,9 +477,9 @@ def test_whoever_lacks_rights_is_told_so(log: Log, server: Server) -> None:
 
 
 def test_a_table_that_is_gone_refuses_steps_and_the_writer_lives(journal: StoredJournal, log: Log) -> None:
-    log.tamper("ALTER TABLE feed RENAME TO elsewhere")
+    log.tamper("ALTER TABLE timers RENAME TO elsewhere")
 
-    failed, other = settle(journal, step("s1", None, kept=[said("a")]), step("s2", 0, Added(1)))
+    failed, other = settle(journal, Append("s1", None, 0, due=1), step("s2", 0, Added(1)))
 
     assert isinstance(failed, LogUnusableError)
     assert other == Committed(1, 1)
@@ -543,61 +545,33 @@ def test_a_database_that_is_not_there_is_named(server: Server) -> None:
 # Reading it otherwise
 
 
-@contextmanager
-def _stock(server: Server, log: Log) -> Generator[PostgresApplicationRecorder]:
-    settings = server.settings_of(log.url)
-    with PostgresDatastore(
-        dbname=settings["POSTGRES_DBNAME"],
-        host=settings["POSTGRES_HOST"],
-        port="5432",
-        user=settings["POSTGRES_USER"],
-        password="",
-        schema=settings["POSTGRES_SCHEMA"],
-        originator_id_type="text",
-    ) as datastore:
-        yield PostgresApplicationRecorder(datastore)
-
-
-def test_the_stock_recorder_reads_a_log(server: Server, log: Log, journal: StoredJournal) -> None:
-    commit(journal, step("s1", 0, Added(1), Cleared()), step("s2", 0, Added(2)))
-    ours = JournalApplicationRecorder(journal, id_type="text")
-
-    with _stock(server, log) as stock:
-        assert stock.max_notification_id() == 3
-        assert [(each.id, each.originator_id, each.topic) for each in stock.select_notifications(None, 10)] == [
-            (1, "s1", "added:1"),
-            (2, "s1", "cleared:1"),
-            (3, "s2", "added:1"),
-        ]
-        assert stock.select_notifications(2, 1, inclusive_of_start=False) == ours.select_notifications(3, 1)
-        assert stock.select_events("s1", desc=True, limit=1) == ours.select_events("s1", gt=1)
-        assert ours.select_events("s2") == [StoredEvent("s2", 1, "added:1", CODEC.encode(Added(2), 1)[1])]
-
-
 @pytest.mark.parametrize(
     ("statement", "finding"),
     [
         (
-            "UPDATE stored_events SET state = 'x' WHERE originator_id = 's2' AND originator_version = 2",
-            Finding("stream", "s2", 2, "the record or the one before it was changed", 5),
+            "UPDATE steps SET events = 'x' WHERE stream = 's2' AND version = 2",
+            Finding("stream", "s2", 2, "the row or the one before it was changed", 5),
         ),
         (
-            "DELETE FROM stored_events WHERE originator_id = 's2' AND originator_version = 2",
+            "DELETE FROM steps WHERE stream = 's2' AND version = 2",
             Finding("stream", "s2", 3, "version 2 is missing", 8),
         ),
         (
-            "DELETE FROM stored_events WHERE originator_id = 's2' AND originator_version = 4",
-            Finding("log", "", 11, "position 11 is missing: 11 of 12 records are there"),
+            "DELETE FROM steps WHERE stream = 's2' AND version = 4",
+            Finding("log", "", 11, "position 11 is missing: 11 of 12 events are there"),
         ),
         (
-            "UPDATE stored_events SET rowid = 100 WHERE originator_id = 's2' AND originator_version = 2",
-            Finding("stream", "s2", 3, "the record stands before an earlier one of its stream", 8),
+            "DELETE FROM steps WHERE number = 12",
+            Finding("log", "", 12, "the log says that it ends at position 12, and its last event stands at 11"),
         ),
         (
-            "UPDATE feed SET segments = 'x' WHERE topic = 's3' AND first_cursor = 3",
-            Finding("feed", "s3", 3, "the row or the one before it was changed"),
+            "UPDATE steps SET position = 100 WHERE stream = 's2' AND version = 2",
+            Finding("stream", "s2", 3, "the row stands before an earlier one of its stream", 8),
         ),
-        ("DELETE FROM feed WHERE topic = 's3' AND first_cursor = 3", Finding("feed", "s3", 5, "cursor 3 is missing")),
+        (
+            "UPDATE steps SET feed = 'x' WHERE stream = 's3' AND cursor = 3",
+            Finding("stream", "s3", 2, "the row or the one before it was changed", 6),
+        ),
     ],
 )
 def test_what_is_wrong_is_named(log: Log, statement: str, finding: Finding) -> None:
@@ -614,10 +588,9 @@ def test_what_is_wrong_is_named(log: Log, statement: str, finding: Finding) -> N
 
 def test_a_damaged_record_is_named_when_it_is_read(journal: StoredJournal, log: Log) -> None:
     commit(journal, step("s1", 0, Added(1), kept=[said("a")]))
-    log.tamper("UPDATE stored_events SET state = 'x'")
-    log.tamper("UPDATE feed SET segments = 'x'")
+    log.tamper("UPDATE steps SET events = 'x', feed = 'x'")
 
-    with pytest.raises(LogUnusableError, match="added:1"):
+    with pytest.raises(LogUnusableError, match="position 1 holds no events"):
         journal.read("s1")
     with pytest.raises(LogUnusableError, match="feed"):
         journal.read_feed("s1")

@@ -1,8 +1,7 @@
-"""What the recorders promise beyond the library's own tests: its stock recorder, our events, and settings."""
+"""What the recorders promise beyond the library's own tests: our events, and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -22,7 +21,6 @@ from eventsourcing.persistence import (
     StoredEvent,
     Tracking,
 )
-from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 
 from reenact.actors.journal.codec import StoredForm
 from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
@@ -32,7 +30,6 @@ from reenact.actors.journal.recorder import (
     JournalFactory,
     JournalProcessRecorder,
 )
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
 from tests.journal.support import Added, Cleared, Log, Unregistered, commit, step
@@ -75,31 +72,8 @@ def env(path: Path) -> Environment:
     }
 
 
-@pytest.fixture
-def stock(path: Path, sqlite_journal: SqliteJournal) -> Generator[SQLiteApplicationRecorder]:
-    """The library's own recorder, on the file of the journal."""
-    assert sqlite_journal.head() == 0
-    datastore = SQLiteDatastore(str(path), originator_id_type="text")
-    yield SQLiteApplicationRecorder(datastore)
-    datastore.close()
-
-
 def _stored(originator_id: UUID | str, version: int) -> StoredEvent:
     return StoredEvent(originator_id, version, "topic:1", b"state")
-
-
-def test_the_stock_recorder_reads_a_log(sqlite_journal: SqliteJournal, stock: SQLiteApplicationRecorder) -> None:
-    commit(sqlite_journal, step("s1", 0, Added(1), Cleared()), step("s2", 0, Added(2)))
-    ours = JournalApplicationRecorder(sqlite_journal, id_type="text")
-
-    assert stock.max_notification_id() == 3
-    assert [(each.id, each.originator_id, each.topic) for each in stock.select_notifications(None, 10)] == [
-        (1, "s1", "added:1"),
-        (2, "s1", "cleared:1"),
-        (3, "s2", "added:1"),
-    ]
-    assert stock.select_notifications(2, 1, inclusive_of_start=False) == ours.select_notifications(3, 1)
-    assert stock.select_events("s1", desc=True, limit=1) == ours.select_events("s1", gt=1)
 
 
 def test_an_application_of_the_library_lives_on_a_log(env: Environment, path: Path) -> None:

@@ -7,9 +7,10 @@ from queue import SimpleQueue
 import pytest
 
 from reenact.actors.journal.api import Append, Entry, FeedRow, Outcome, Segment
+from reenact.actors.journal.requests import Step
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import LogUnusableError, RuntimeClosedError, StorageError, UnstorableError
-from tests.journal.support import Added, Log, commit, said, step, words_of
+from tests.journal.support import Added, Log, commit, said, settle_together, step, words_of
 
 GONE = Segment({"agent": "a1"}, (Entry("gone", 9, {"word": "…"}),))
 
@@ -36,8 +37,8 @@ def test_a_row_that_would_be_long_becomes_several(journal: StoredJournal, log: L
     words = [f"{number} " + "x" * (100_000 if number == 40 else 9_000) for number in range(100)]
     parts = [said(*words[:30]), said(*words[30:31], agent="a2"), said(*words[31:], agent="a3")]
 
-    commit(journal, step("s1", 0, Added(1), kept=parts))
-    commit(journal, step("s1", 1, Added(1), kept=[said("after")]))
+    commit(journal, step("s1", None, kept=parts))
+    commit(journal, step("s1", 0, Added(1), kept=[said("after")]))
 
     assert words_of(journal, "s1") == dict(enumerate([*words, "after"], 1))
     found = rows(journal)
@@ -131,7 +132,7 @@ def test_a_replacement_shares_a_commit_with_steps_of_its_topic(written: StoredJo
 
 
 def test_changed_rows_are_not_sealed(written: StoredJournal, log: Log) -> None:
-    log.tamper("UPDATE feed SET segments = ? WHERE topic = 's1' AND first_cursor = 2", b"\x90")
+    log.tamper("UPDATE steps SET feed = ? WHERE stream = 's1' AND cursor = 2", b"\x90")
 
     for first, last in ((1, 3), (2, 3), (2, 6)):
         with pytest.raises(LogUnusableError, match="'s1' is damaged at cursor 2"):
@@ -142,7 +143,7 @@ def test_changed_rows_are_not_sealed(written: StoredJournal, log: Log) -> None:
 
 
 def test_a_gap_is_not_sealed(written: StoredJournal, log: Log) -> None:
-    log.tamper("DELETE FROM feed WHERE topic = 's1' AND first_cursor = 2")
+    log.tamper("DELETE FROM steps WHERE stream = 's1' AND cursor = 2")
 
     for first in (1, 4):
         with pytest.raises(LogUnusableError, match="cursor 2 is missing"):
@@ -177,9 +178,9 @@ def test_the_end_of_a_feed_is_its_last_cursor(journal: StoredJournal) -> None:
 
 
 def dated(topic: str, *times: int) -> Append:
-    """Make a step with a segment for each time, in which it is that of the last entry."""
+    """Make a step with a segment for each time, which is recorded at the last of them."""
     segments = (Segment({}, (Entry("said", 0, {}), Entry("said", at, {"word": "w"}))) for at in times)
-    return Append(topic, None, 0, kept=tuple(segments))
+    return Append(topic, None, times[-1], kept=tuple(segments))
 
 
 def test_rows_that_are_not_sealed_come_in_the_order_of_their_writing(journal: StoredJournal) -> None:
@@ -209,9 +210,67 @@ def test_sealed_rows_are_not_stale_and_what_is_written_later_has_a_later_place(j
     assert [(topic, at) for _, topic, at in journal.stale_feeds(after=last)] == [("s2", 10)]
 
 
-def test_a_damaged_row_is_named_when_its_time_is_asked_for(journal: StoredJournal, log: Log) -> None:
-    keep(journal, "s1", "a")
-    log.tamper("UPDATE feed SET segments = ?", b"\x90")
+def test_rows_with_events_keep_them_and_end_what_is_put_together(journal: StoredJournal, log: Log) -> None:
+    keep(journal, "s1", "a", "b")
+    keep(journal, "s1", "c")
+    commit(journal, step("s1", 0, Added(1), Added(2), kept=[said("d")]))
+    keep(journal, "s1", "e")
+    keep(journal, "s1", "f")
+    before = journal.link("s1", 2)
 
-    with pytest.raises(LogUnusableError, match="cannot be decoded"):
-        journal.stale_feeds(after=0)
+    with pytest.raises(ValueError, match="1 to 5"):
+        journal.replace_feed("s1", 1, 5, [GONE])
+    journal.replace_feed("s1", 1, 4, [GONE])
+    journal.replace_feed("s1", 5, 6, [GONE])
+
+    assert rows(journal) == [(1, (GONE,)), (5, (GONE,))]
+    assert [row.has_events for row in journal.read_feed("s1")] == [True, False]
+    assert [row.event for row in journal.read("s1")] == [Added(1), Added(2)]
+    assert journal.link("s1", 2) == before
+    commit(journal, step("s1", 2, Added(3), kept=[said("g")]))
+    assert log.verify() == []
+
+
+def test_rows_with_events_of_which_nobody_hears_stand_between(journal: StoredJournal, log: Log) -> None:
+    keep(journal, "s1", "a")
+    commit(journal, step("s1", 0, Added(1)))
+    keep(journal, "s1", "b")
+
+    with pytest.raises(ValueError, match="1 to 2"):
+        journal.replace_feed("s1", 1, 2, [GONE])
+    journal.replace_feed("s1", 2, 2, [GONE])
+
+    assert log.verify() == []
+
+
+def test_deltas_of_the_same_transaction_are_in_the_row_of_the_step_behind_them(
+    journal: StoredJournal, log: Log
+) -> None:
+    before = step("s1", None, kept=[said("a", "b")])
+    settle_together(
+        journal,
+        lambda done: Step(before, done),
+        lambda done: Step(step("s1", 0, Added(1), kept=[said("c")]), done),
+        lambda done: Step(step("s1", None, kept=[said("d")]), done),
+        lambda done: Step(step("s1", 1, Added(2)), done),
+    )
+
+    assert [(row.first_cursor, row.has_events) for row in journal.read_feed("s1")] == [(1, True), (4, True)]
+    assert words_of(journal, "s1") == {1: "a", 2: "b", 3: "c", 4: "d"}
+    assert [row.position for row in journal.read("s1")] == [1, 2]
+    assert log.verify() == []
+
+
+def test_deltas_that_would_make_a_row_long_are_rows_before_the_step(journal: StoredJournal, log: Log) -> None:
+    long = step("s1", None, kept=[said(*("x" * 9_000 for _ in range(60)))])
+    settle_together(
+        journal,
+        lambda done: Step(long, done),
+        lambda done: Step(step("s1", 0, Added(1), kept=[said("end")]), done),
+    )
+
+    found = journal.read_feed("s1")
+    assert [row.has_events for row in found] == [False] * (len(found) - 1) + [True]
+    assert found[-1] == FeedRow("s1", 61, (said("end"),), has_events=True)
+    assert len(found) > 2
+    assert log.verify() == []

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from reenact.actors.journal.chain import FEED_GENESIS, feed_digest, seal_digest
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify
+from reenact.domain.chain import GENESIS, header_of, part_digest, row_digest
 from tests.journal.support import CODEC, Log, commit, said, step
 
 Cell: TypeAlias = str | int | bytes | None
 Key: TypeAlias = tuple[str, int]
 
-COLUMNS = ("topic", "first_cursor", "count", "segments", "digest", "sealed")
+COLUMNS = ("stream", "recorded_at", "cursor", "heard", "epoch", "digest", "original", "seal", "feed")
 LAST = {("s1", 11), ("s2", 7), ("s3", 5)}
 
 
@@ -67,17 +67,17 @@ def changing(whole: Path) -> Generator[tuple[sqlite3.Connection, list[Finding]]]
 
 
 def keys(connection: sqlite3.Connection) -> list[Key]:
-    return connection.execute("SELECT topic, first_cursor FROM feed ORDER BY topic, first_cursor").fetchall()
+    return connection.execute("SELECT stream, cursor FROM steps ORDER BY stream, cursor").fetchall()
 
 
 def cell(connection: sqlite3.Connection, key: Key, column: str) -> Cell:
-    query = f"SELECT {column} FROM feed WHERE topic = ? AND first_cursor = ?"  # noqa: S608 - ours
+    query = f"SELECT {column} FROM steps WHERE stream = ? AND cursor = ?"  # noqa: S608 - ours
     value: Cell = connection.execute(query, key).fetchone()[0]
     return value
 
 
 def put(connection: sqlite3.Connection, key: Key, column: str, value: Cell) -> None:
-    statement = f"UPDATE feed SET {column} = ? WHERE topic = ? AND first_cursor = ?"  # noqa: S608 - ours
+    statement = f"UPDATE steps SET {column} = ? WHERE stream = ? AND cursor = ?"  # noqa: S608 - ours
     assert connection.execute(statement, (value, *key)).rowcount == 1
 
 
@@ -132,8 +132,9 @@ def test_cells_that_two_rows_have_exchanged_are_found(whole: Path, columns: set[
             for row, away in ((one, other), (other, one))
         ]
         assume(exchanged not in ([one, other], [other, one]))
-        connection.executemany("DELETE FROM feed WHERE topic = ? AND first_cursor = ?", pair)
-        connection.executemany(f"INSERT INTO feed ({', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?)", exchanged)  # noqa: S608 - ours
+        connection.executemany("DELETE FROM steps WHERE stream = ? AND cursor = ?", pair)
+        insert = f"INSERT INTO steps (count, {', '.join(COLUMNS)}) VALUES (0{', ?' * len(COLUMNS)})"  # noqa: S608 - ours
+        connection.executemany(insert, exchanged)
 
     assert found
 
@@ -142,7 +143,7 @@ def test_cells_that_two_rows_have_exchanged_are_found(whole: Path, columns: set[
 def test_a_row_that_is_gone_is_missed_where_others_come_behind_it(whole: Path, data: st.DataObject) -> None:
     with changing(whole) as (connection, found):
         gone = data.draw(st.sets(st.sampled_from(sorted(set(keys(connection)) - LAST)), min_size=1))
-        connection.executemany("DELETE FROM feed WHERE topic = ? AND first_cursor = ?", sorted(gone))
+        connection.executemany("DELETE FROM steps WHERE stream = ? AND cursor = ?", sorted(gone))
 
     first = {topic: min(cursor for other, cursor in gone if other == topic) for topic, _ in gone}
     assert {(finding.name, finding.problem) for finding in found} == {
@@ -154,13 +155,16 @@ def test_a_row_that_is_gone_is_missed_where_others_come_behind_it(whole: Path, d
 def test_a_sealed_row_that_passes_as_a_plain_one_is_found_at_the_next(whole: Path, key: Key) -> None:
     with changing(whole) as (connection, found):
         previous = connection.execute(
-            "SELECT digest FROM feed WHERE topic = ? AND first_cursor < ? ORDER BY first_cursor DESC LIMIT 1", key
-        ).fetchone() or (FEED_GENESIS,)
-        count, segments = cell(connection, key, "count"), cell(connection, key, "segments")
-        assert isinstance(count, int)
-        assert isinstance(segments, bytes)
-        put(connection, key, "digest", feed_digest(previous[0], key[0].encode(), key[1], count, segments))
-        put(connection, key, "sealed", None)
+            "SELECT digest FROM steps WHERE stream = ? AND cursor < ? ORDER BY cursor DESC LIMIT 1", key
+        ).fetchone() or (GENESIS,)
+        heard, feed = cell(connection, key, "heard"), cell(connection, key, "feed")
+        assert isinstance(heard, int)
+        assert isinstance(feed, bytes)
+        header = header_of(key[0].encode(), 0, version=None, count=0, cursor=key[1], heard=heard)
+        nothing = part_digest(None)
+        put(connection, key, "digest", row_digest(previous[0], (nothing, nothing, part_digest(feed)), header))
+        put(connection, key, "original", None)
+        put(connection, key, "seal", None)
 
     assert [(finding.name, finding.at > key[1]) for finding in found] == [(key[0], True)]
 
@@ -168,8 +172,9 @@ def test_a_sealed_row_that_passes_as_a_plain_one_is_found_at_the_next(whole: Pat
 @pytest.mark.parametrize("key", [("s1", 5), ("s1", 9), ("s2", 1)])
 def test_a_plain_row_that_passes_as_a_sealed_one_says_what_it_said(whole: Path, key: Key) -> None:
     with changing(whole) as (connection, found):
-        put(connection, key, "segments", b"\x90")
-        put(connection, key, "sealed", b"\x00" * 32)
+        put(connection, key, "feed", b"\x90")
+        put(connection, key, "original", b"\x00" * 144)
+        put(connection, key, "seal", b"\x00" * 32)
 
     assert [(finding.name, finding.at) for finding in found] == [key]
     assert found[0].problem == "the sealed row or the one before it was changed"
@@ -179,22 +184,22 @@ def test_a_plain_row_that_passes_as_a_sealed_one_says_what_it_said(whole: Path, 
     ("statement", "finding"),
     [
         (
-            "UPDATE feed SET segments = 'x' WHERE topic = 's1' AND first_cursor = 7",
+            "UPDATE steps SET feed = 'x' WHERE stream = 's1' AND cursor = 7",
             Finding("feed", "s1", 7, "the sealed row or the one before it was changed"),
         ),
         (
-            "UPDATE feed SET digest = 'x' WHERE topic = 's2' AND first_cursor = 3",
+            "UPDATE steps SET digest = 'x' WHERE stream = 's2' AND cursor = 3",
             Finding("feed", "s2", 3, "the sealed row or the one before it was changed"),
         ),
         (
-            "UPDATE feed SET count = count + 1 WHERE topic = 's3' AND first_cursor = 5",
+            "UPDATE steps SET heard = heard + 1 WHERE stream = 's3' AND cursor = 5",
             Finding("feed", "s3", 5, "the sealed row or the one before it was changed"),
         ),
         (
-            "UPDATE feed SET sealed = NULL WHERE topic = 's3' AND first_cursor = 1",
+            "UPDATE steps SET seal = NULL WHERE stream = 's3' AND cursor = 1",
             Finding("feed", "s3", 1, "the row or the one before it was changed"),
         ),
-        ("DELETE FROM feed WHERE topic = 's2' AND first_cursor = 3", Finding("feed", "s2", 7, "cursor 3 is missing")),
+        ("DELETE FROM steps WHERE stream = 's2' AND cursor = 3", Finding("feed", "s2", 7, "cursor 3 is missing")),
     ],
 )
 def test_what_is_wrong_with_a_sealed_row_is_named(log: Log, statement: str, finding: Finding) -> None:
@@ -205,38 +210,3 @@ def test_what_is_wrong_with_a_sealed_row_is_named(log: Log, statement: str, find
     assert log.tamper(statement) == 1
 
     assert finding in log.verify()
-
-
-_part = st.binary(max_size=4)
-_parts = st.tuples(_part, _part, st.integers(0, 3), st.integers(0, 3), _part, _part)
-
-
-def _seal(parts: tuple[bytes, bytes, int, int, bytes, bytes]) -> bytes:
-    previous, topic, first_cursor, count, segments, digest = parts
-    return seal_digest(previous, topic, first_cursor, count, segments, digest=digest)
-
-
-@given(one=_parts, other=_parts)
-def test_only_equal_rows_have_equal_seals(
-    one: tuple[bytes, bytes, int, int, bytes, bytes], other: tuple[bytes, bytes, int, int, bytes, bytes]
-) -> None:
-    assert (_seal(one) == _seal(other)) == (one == other)
-
-
-def test_moving_a_byte_from_one_part_to_the_next_is_another_seal() -> None:
-    seals = {
-        _seal((b"ab", b"cd", 1, 1, b"ef", b"gh")),
-        _seal((b"a", b"bcd", 1, 1, b"ef", b"gh")),
-        _seal((b"ab", b"c", 1, 1, b"def", b"gh")),
-        _seal((b"ab", b"cd", 1, 1, b"e", b"fgh")),
-        _seal((b"abg", b"cd", 1, 1, b"ef", b"h")),
-        _seal((b"abgh", b"cd", 1, 1, b"ef", b"")),
-    }
-
-    assert len(seals) == 6
-
-
-def test_a_seal_is_never_the_digest_of_a_plain_row() -> None:
-    content = (FEED_GENESIS, b"s1", 1, 2, b"\x90")
-
-    assert seal_digest(*content, digest=b"") != feed_digest(*content)

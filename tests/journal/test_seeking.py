@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+import msgspec
 import pytest
 
 from reenact.actors.journal.api import Append, Recorded
@@ -69,7 +70,8 @@ def test_events_are_found_as_a_naive_reading_finds_them(filled: StoredJournal) -
 
 
 def test_events_that_do_not_fit_are_not_decoded(filled: StoredJournal, log: Log) -> None:
-    log.tamper("UPDATE stored_events SET state = ? WHERE topic = 'cleared:1'", b"not an event")
+    damaged = msgspec.msgpack.encode([("cleared:1", b"not an event")])
+    log.tamper("UPDATE steps SET events = ? WHERE position IN (1, 4, 7, 10, 13)", damaged)
 
     assert len(filled.find(names={"added"})) == 8
     with pytest.raises(LogUnusableError, match="cleared"):

@@ -208,7 +208,7 @@ def test_who_verifies_a_log_follows_its_histories(path: Path) -> None:
 
     assert verify_log(path, actors=[Remembering]).findings == ()
 
-    _execute(path, "UPDATE stored_events SET digest = ? WHERE originator_id = 'remembering/a'", b"x" * 32)
+    _execute(path, "UPDATE steps SET digest = ? WHERE stream = 'remembering/a'", b"x" * 32)
     bad = {(found.kind, found.name) for found in verify_log(path, actors=[Remembering]).findings}
     assert {("stream", "remembering/a"), ("stream", "remembering/b")} <= bad
 
@@ -233,10 +233,10 @@ def test_a_history_that_is_not_there_is_not_gone_on_with(system: ActorSystem, at
 @pytest.mark.parametrize(
     ("change", "which", "why"),
     [
-        ("DELETE FROM stored_events", "originator_version < 9", "which is not there"),
-        ("DELETE FROM stored_events", "originator_version = 1", "has holes before it"),
-        ("UPDATE stored_events SET digest = x'00'", "originator_version = 2", "which is not what it was"),
-        ("UPDATE stored_events SET rowid = 99", "originator_version = 2", "which is not there"),
+        ("DELETE FROM steps", "version < 9", "which is not there"),
+        ("DELETE FROM steps", "version = 1", "has holes before it"),
+        ("UPDATE steps SET digest = x'00'", "version = 2", "which is not what it was"),
+        ("UPDATE steps SET position = 99", "version = 2", "which is not there"),
     ],
 )
 def test_a_history_that_was_changed_since_is_not_gone_on_with(path: Path, change: str, which: str, why: str) -> None:
@@ -244,7 +244,7 @@ def test_a_history_that_was_changed_since_is_not_gone_on_with(path: Path, change
         system.actor(Tally, "a").ask(Add(1))
         system.actor(Tally, "a").ask(Add(1))
         system.actor(Tally, "b").ask(Fork(origin(system, "a", 2)))
-    _execute(path, f"{change} WHERE originator_id = 'tally/a' AND {which}")
+    _execute(path, f"{change} WHERE stream = 'tally/a' AND {which}")
 
     with ActorSystem.open(path, synchronous="OFF") as system, pytest.raises(LogUnusableError, match=why):
         system.actor(Tally, "b").ask(Add(1))

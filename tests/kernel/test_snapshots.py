@@ -540,7 +540,7 @@ def test_the_check_finds_a_snapshot_that_cannot_be_decoded(log: Path) -> None:
 
 
 def test_the_check_finds_a_snapshot_ahead_of_its_stream(log: Path) -> None:
-    tamper(log, "DELETE FROM stored_events WHERE originator_id = 'ledger/c' AND originator_version > 2")
+    tamper(log, "DELETE FROM steps WHERE stream = 'ledger/c' AND version > 2")
 
     assert checked(log) == [Mismatch("ledger/c", 3, "the stream has no version 3")]
 

@@ -11,10 +11,11 @@ import pytest
 
 from reenact import ActorSystem, Event, EventSourcedActor, Image, Runtime
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.packed import unpack
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.audit import Audit, Redaction, export_log, import_log, open_export
-from reenact.domain.chain import STREAM_GENESIS, Record, event_digest
+from reenact.domain.chain import GENESIS, Row, header_of, part_digest, row_digest
 from reenact.domain.errors import ConfigurationError, ExportUnusableError, LogUnusableError
 from reenact.testing import MockEnvironmentFactory
 from tests.projections.histories import play
@@ -67,7 +68,8 @@ def test_counters_go_on_where_they_were_imported(counted: Path, tmp_path: Path) 
     export_log(tmp_path / "b.db", tmp_path / "b.jsonl", typed=False)
     assert contents(tmp_path / "b.jsonl")[:3] == contents(tmp_path / "a.jsonl")
     amounts = [
-        msgspec.json.decode(line)["state"][1][0] for line in (tmp_path / "b.jsonl").read_bytes().splitlines()[1:-1]
+        msgspec.json.decode(line)["events"][0]["state"]["value"][1][0]
+        for line in (tmp_path / "b.jsonl").read_bytes().splitlines()[1:-1]
     ]
     assert amounts == [1, 2, 3, 10]
 
@@ -108,10 +110,9 @@ def test_bytes_that_no_json_says_travel_as_base64(tmp_path: Path) -> None:
     import_log(tmp_path / "a.jsonl", tmp_path / "b.db", typed=False)
 
     lines = [msgspec.json.decode(line) for line in (tmp_path / "a.jsonl").read_bytes().splitlines()]
-    assert [line["bytes"] for line in lines[1:-1]] == ["wQ==", "ygAAAAA=", "gqFhAaFhAg==", "xAFh"]
-    with SqliteJournal.open(tmp_path / "b.db", EventCodec(()), read_only=True) as journal:
-        states = journal.select("SELECT state FROM stored_events ORDER BY rowid", ())
-    assert [state for (state,) in states] == [b"\xc1", b"\xca\x00\x00\x00\x00", b"\x82\xa1a\x01\xa1a\x02", b"\xc4\x01a"]
+    said = [line["events"][0]["state"]["bytes"] for line in lines[1:-1]]
+    assert said == ["wQ==", "ygAAAAA=", "gqFhAaFhAg==", "xAFh"]
+    assert _states(tmp_path / "b.db") == [b"\xc1", b"\xca\x00\x00\x00\x00", b"\x82\xa1a\x01\xa1a\x02", b"\xc4\x01a"]
 
 
 @pytest.mark.parametrize(
@@ -131,9 +132,18 @@ def test_what_only_looks_like_a_time_stays_what_it_is(tmp_path: Path, value: obj
 
 def _take(journal: SqliteJournal, version: int, state: bytes, *, topic: str = "any:1") -> None:
     end = journal.stream_end("s")
-    previous = STREAM_GENESIS if end is None else end[1]
-    digest = event_digest(previous, b"s", version, topic.encode(), state)
-    journal.take_in(events=[Record("s", version, 0, topic, state, digest)])
+    previous = GENESIS if end is None else end[2]
+    events = msgspec.msgpack.encode([(topic, state)])
+    header = header_of(b"s", 0, version=version, count=1, cursor=None, heard=0)
+    digest = row_digest(previous, (part_digest(None), part_digest(events), part_digest(None)), header)
+    row = Row(0, "s", 0, version, 1, 1, None, 0, None, 0, digest, None, None, None, events, None)
+    journal.take_in(rows=[row])
+
+
+def _states(log: Path) -> list[bytes]:
+    with SqliteJournal.open(log, EventCodec(()), read_only=True) as journal:
+        rows = journal.select("SELECT events FROM steps ORDER BY number", ())
+    return [state for (events,) in rows for _, state in unpack(events)]
 
 
 def test_a_session_is_exported_from_an_audit(tmp_path: Path) -> None:
@@ -147,7 +157,7 @@ def test_a_session_is_exported_from_an_audit(tmp_path: Path) -> None:
             exported = audit.export(tmp_path / "a.jsonl", sessions=["s1"], feeds=False)
 
     held = open_export(tmp_path / "a.jsonl")
-    assert (exported.sessions, exported.events, exported.rows) == (("s1",), 3, 0)
+    assert (exported.sessions, exported.events, exported.rows) == (("s1",), 3, 3)
     assert sorted(held.streams()) == [f"container/{container.id}", "image/i1", "session/s1"]
     assert held.read_feed("session/s1") == []
 
@@ -161,10 +171,9 @@ def test_an_event_of_an_older_form_travels_as_it_is(tmp_path: Path) -> None:
     import_log(tmp_path / "a.jsonl", tmp_path / "b.db")
 
     def as_it_was_shown_before_there_was_the_field(lines: list[Line]) -> None:
-        assert lines[1]["fields"].pop("request_id", "") is None
+        assert lines[1]["events"][0]["fields"].pop("request_id", "") is None
 
     forged(tmp_path / "a.jsonl", as_it_was_shown_before_there_was_the_field)
     import_log(tmp_path / "a.jsonl", tmp_path / "c.db")
     for name in ("b.db", "c.db"):
-        with SqliteJournal.open(tmp_path / name, EventCodec(()), read_only=True) as journal:
-            assert journal.select("SELECT state FROM stored_events", ()) == [(shorter,)]
+        assert _states(tmp_path / name) == [shorter]

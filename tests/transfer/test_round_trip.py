@@ -18,7 +18,8 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
 from reenact.audit import Redaction, export_log, import_log, open_export
-from reenact.domain.chain import FeedRecord, Record, Timer
+from reenact.domain.chain import Row as LogRow
+from reenact.domain.chain import Timer
 from reenact.domain.errors import LogUnusableError, StorageFullError
 from reenact.projections.audit.api import AuditedLog
 from reenact.projections.log import Row
@@ -123,15 +124,14 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
     def fail_at_last(
         journal: StoredJournal,
         *,
-        events: Sequence[Record] = (),
-        rows: Sequence[FeedRecord] = (),
+        rows: Sequence[LogRow] = (),
         timers: Sequence[Timer] = (),
         more: bool = False,
     ) -> int:
         if len(calls) == done:
             raise StorageFullError("no space is left")
         calls.append(1)
-        return take_in(journal, events=events, rows=rows, timers=timers, more=more)
+        return take_in(journal, rows=rows, timers=timers, more=more)
 
     monkeypatch.setattr("reenact._transfer.MOST_RECORDS", 4)
     with monkeypatch.context() as patch:
@@ -146,7 +146,7 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
 
     imported = import_log(one / "one.jsonl", one / "two.db")
 
-    assert imported.events_there == 4 * done
+    assert imported.rows_there == 4 * done
     assert verify(one / "two.db") == []
     export_log(one / "two.db", one / "two.jsonl")
     assert contents(one / "two.jsonl") == contents(one / "one.jsonl")
@@ -201,6 +201,5 @@ def test_progress_is_told_to_the_end(one: Path) -> None:
         one / "two.jsonl", one / "two.db", progress=lambda each: told.append((each.phase, each.done, each.total))
     )
 
-    total = exported.events + exported.rows
-    assert told[:2] == [("events", exported.events, exported.events), ("feeds", exported.rows, exported.rows)]
-    assert told[2:] == [("reading", total, total), ("writing", total, total)]
+    total = exported.rows
+    assert told == [("rows", total, total), ("reading", total, total), ("writing", total, total)]

@@ -15,7 +15,7 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 LOCK_TIMEOUT = 10.0
 """How many seconds a writer waits for those of other processes."""
 
-_TABLE = re.compile(r"\b(log|stored_events|feed|stored_snapshots|tracking|timers|consumers|requests|redactions)\b")
+_TABLE = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests)\b")
 
 
 def connect(address: Address) -> Connection:
@@ -33,8 +33,8 @@ def channel_of(address: Address) -> str:
 
 
 def spell(query: str, schema: str) -> str:
-    """Return the query in PostgreSQL's words: tables in the schema, positions and parameters by other names."""
-    return _TABLE.sub(rf"{schema}.\1", query).replace("rowid", "notification_id").replace("?", "%s")
+    """Return the query in PostgreSQL's words: tables in the schema, and parameters by another name."""
+    return _TABLE.sub(rf"{schema}.\1", query).replace("?", "%s")
 
 
 @lru_cache(maxsize=512)

@@ -9,17 +9,20 @@ from typing import Any, Final
 
 from psycopg.types.string import ByteaBinaryLoader
 
-from reenact.actors.journal.evidence import Cells, Evidence
+from reenact.actors.journal.evidence import ROWS, Evidence
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.schema import TABLES, check_format, relations_of
+from reenact.actors.journal.walk import Cells
 from reenact.domain.errors import LogUnusableError
 
 _COUNTS: Final = """
-    SELECT (SELECT count(*) FROM stored_events), (SELECT min(rowid) FROM stored_events),
-        (SELECT max(rowid) FROM stored_events), position
-    FROM log
+    SELECT rows, events, first, last, position FROM log, (
+        SELECT count(*) AS rows, coalesce(sum(count), 0)::bigint AS events, min(position) AS first,
+            max(position + count - 1) AS last
+        FROM steps
+    ) AS counted
 """
 
 
@@ -45,12 +48,13 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
             with connection.cursor(name=f"walk_{next(numbers)}", binary=True) as cursor:
                 yield from cursor.execute(spelled(query, address.schema))
 
-        def ask(query: str, parameters: Sequence[str | int]) -> list[tuple[Any, ...]]:
+        def ask(query: str, parameters: Sequence[str | int | bytes]) -> list[tuple[Any, ...]]:
             return connection.execute(spelled(query, address.schema), parameters, binary=True).fetchall()
 
         yield Evidence(
             walk,
             ask,
+            rows=ROWS,
             counts=_COUNTS,
             tables={name: name in there for name in TABLES},
             text=bytes,

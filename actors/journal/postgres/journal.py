@@ -27,8 +27,6 @@ from reenact.domain.errors import LogUnusableError
 class PostgresJournal(StoredJournal):
     """An append-only history for each stream in the tables of one schema."""
 
-    _PLACE = "place"
-
     def __init__(
         self, *, codec: EventCodec, reader: Reader, writer: Writer | None, listening: Listening, cleanup: ExitStack
     ) -> None:

@@ -6,21 +6,17 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from reenact.actors.journal.chain import FeedRecord, Record, Timer
+from reenact.actors.journal.chain import Row, Timer
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.schema import check_format
 from reenact.domain.errors import LogUnusableError
 
-_EVENTS = """
-    SELECT originator_id, originator_version, rowid, topic, state, digest,
-        (SELECT seal FROM redactions WHERE stream = originator_id AND version = originator_version), cause
-    FROM stored_events {which} ORDER BY rowid
-"""
-_ROWS = "SELECT topic, first_cursor, count, segments, digest, sealed FROM feed {which} ORDER BY topic, first_cursor"
+_ROWS = f"SELECT {', '.join(Row.__struct_fields__)} FROM steps {{which}} ORDER BY number"  # noqa: S608 - ours
+_EVENTS = "SELECT coalesce(sum(count), 0)::bigint FROM steps {which}"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
-_HEAD = "SELECT coalesce(max(rowid), 0) FROM stored_events"
+_HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps"
 
 
 @contextmanager
@@ -52,37 +48,32 @@ class PostgresRecords:
 
     def head(self) -> int:
         """Return the position of the last event."""
-        return self._number(_HEAD, "", None)
+        return self._number(_HEAD, None)
 
     def count_events(self, streams: Sequence[str] | None = None) -> int:
         """Return how many events there are."""
-        return self._number("SELECT count(*) FROM stored_events {which}", "originator_id", streams)
+        return self._number(_EVENTS, streams)
 
-    def count_rows(self, topics: Sequence[str] | None = None) -> int:
-        """Return how many rows of feeds there are."""
-        return self._number("SELECT count(*) FROM feed {which}", "topic", topics)
+    def count_rows(self, streams: Sequence[str] | None = None) -> int:
+        """Return how many rows there are."""
+        return self._number("SELECT count(*) FROM steps {which}", streams)
 
-    def events(self, streams: Sequence[str] | None = None) -> Generator[Record]:
-        """Yield the events in the order of their positions."""
-        for row in self._select(_EVENTS, "originator_id", streams):
-            yield Record(*row)
-
-    def rows(self, topics: Sequence[str] | None = None) -> Iterator[FeedRecord]:
-        """Yield the rows of feeds by topic and cursor."""
-        for row in self._select(_ROWS, "topic", topics):
-            yield FeedRecord(*row)
+    def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
+        """Yield the rows in the order in which they were written."""
+        for row in self._select(_ROWS, streams):
+            yield Row(*row)
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
         """Yield when streams are to be woken."""
-        for row in self._select(_TIMERS, "stream", streams):
+        for row in self._select(_TIMERS, streams):
             yield Timer(*row)
 
-    def _number(self, query: str, column: str, names: Sequence[str] | None) -> int:
-        ((number,),) = self._select(query, column, names)
+    def _number(self, query: str, streams: Sequence[str] | None) -> int:
+        ((number,),) = self._select(query, streams)
         return int(number)
 
-    def _select(self, query: str, column: str, names: Sequence[str] | None) -> Iterator[Any]:
-        which = "" if names is None else f"WHERE {column} = ANY (?::text[])"
-        parameters = () if names is None else (list(names),)
+    def _select(self, query: str, streams: Sequence[str] | None) -> Iterator[Any]:
+        which = "" if streams is None else "WHERE stream = ANY (?::text[])"
+        parameters = () if streams is None else (list(streams),)
         with translated(self.name), self._connection.cursor(name="records", binary=True) as cursor:
             yield from cursor.execute(spelled(query.format(which=which), self._address.schema), parameters)

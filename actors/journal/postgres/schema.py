@@ -7,7 +7,7 @@ from reenact.actors.journal.postgres.connecting import Connection, spelled
 from reenact.actors.journal.schema import BEFORE_RELEASE, FORMAT_VERSION
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
-TABLES = ("stored_events", "feed", "stored_snapshots", "tracking", "timers", "consumers", "requests", "redactions")
+TABLES = ("steps", "stored_snapshots", "tracking", "timers", "consumers", "requests")
 """The tables of a log, beside the one that says what it is."""
 
 _APPLICATION = "reenact log"
@@ -15,44 +15,41 @@ _BEFORE_RELEASE = "reenact"
 
 # `log` is one row: what is in here, where the log ends, and who wrote last. Whoever holds the lock of that row may
 # write; positions are given under it, so that they become visible in their order and without holes.
-# The events are laid out as the eventsourcing library's own PostgreSQL recorder asks for them. Names are compared byte
-# by byte, wherever the database is at home. The place of a row of a feed is what SQLite calls its rowid: the order in
-# which rows were written.
+# Names are compared byte by byte, wherever the database is at home.
 _TABLES = (
     """
     CREATE TABLE log (
         is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
         application text NOT NULL,
         format integer NOT NULL,
+        number bigint NOT NULL,
         position bigint NOT NULL,
         writer text NOT NULL
     )
     """,
     """
-    CREATE TABLE stored_events (
-        notification_id bigint NOT NULL UNIQUE,
-        originator_id text COLLATE "C" NOT NULL,
-        originator_version bigint NOT NULL,
-        topic text NOT NULL,
-        state bytea NOT NULL,
-        digest bytea NOT NULL,
-        cause bytea,
-        PRIMARY KEY (originator_id, originator_version)
-    )
-    """,
-    """
-    CREATE TABLE feed (
-        topic text COLLATE "C" NOT NULL,
-        first_cursor bigint NOT NULL,
+    CREATE TABLE steps (
+        number bigint PRIMARY KEY,
+        stream text COLLATE "C" NOT NULL,
+        recorded_at bigint NOT NULL,
+        version bigint,
+        position bigint,
         count bigint NOT NULL,
-        segments bytea NOT NULL,
+        cursor bigint,
+        heard bigint NOT NULL,
+        key text,
+        epoch bigint NOT NULL DEFAULT 0,
         digest bytea NOT NULL,
-        sealed bytea,
-        place bigint GENERATED ALWAYS AS IDENTITY,
-        PRIMARY KEY (topic, first_cursor)
+        original bytea,
+        seal bytea,
+        cause bytea,
+        events bytea,
+        feed bytea
     )
     """,
-    "CREATE INDEX feed_by_place ON feed (place) WHERE sealed IS NULL",
+    "CREATE UNIQUE INDEX steps_by_version ON steps (stream, version) WHERE version IS NOT NULL",
+    "CREATE UNIQUE INDEX steps_by_cursor ON steps (stream, cursor) WHERE cursor IS NOT NULL",
+    "CREATE UNIQUE INDEX steps_by_position ON steps (position) WHERE position IS NOT NULL",
     """
     CREATE TABLE stored_snapshots (
         originator_id text COLLATE "C" NOT NULL,
@@ -94,17 +91,8 @@ _TABLES = (
         proof bytea NOT NULL
     )
     """,
-    # The seals of redacted events. A table of its own: an event has nothing to say of it, and few of them are redacted.
-    """
-    CREATE TABLE redactions (
-        stream text COLLATE "C" NOT NULL,
-        version bigint NOT NULL,
-        seal bytea NOT NULL,
-        PRIMARY KEY (stream, version)
-    )
-    """,
 )
-_MARK = "INSERT INTO log (application, format, position, writer) VALUES (?, ?, 0, '')"
+_MARK = "INSERT INTO log (application, format, number, position, writer) VALUES (?, ?, 0, 0, '')"
 _RELATIONS = """
     SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s
 """

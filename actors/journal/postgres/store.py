@@ -7,13 +7,15 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg
+from msgspec.structs import astuple
 from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Synchronous
+from reenact.actors.journal.chain import Row
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, channel_of, connect, spell, spelled
 from reenact.actors.journal.postgres.faults import fault
-from reenact.actors.journal.store import Changes, End, FeedCells, Values
+from reenact.actors.journal.store import STEP, Changes, End, Last, Values, end_of
 from reenact.domain.errors import StorageError
 
 # The server ends a writer that has begun and does not go on, so that it does not keep the others waiting for ever.
@@ -27,53 +29,55 @@ _BEGIN = """
     SET LOCAL synchronous_commit TO {commit};
     SET LOCAL lock_timeout TO {lock};
     SET LOCAL idle_in_transaction_session_timeout TO {idle};
-    SELECT position, writer FROM log FOR UPDATE
+    SELECT number, position, writer FROM log FOR UPDATE
 """
-_LAST_POSITION = "SELECT max(rowid) FROM stored_events"
-_MOVE = "UPDATE log SET position = {{position}}, writer = '{writer}'"
+_END = """
+    SELECT (SELECT max(number) FROM steps), (
+        SELECT position + count - 1 FROM steps WHERE position IS NOT NULL ORDER BY position DESC LIMIT 1
+    )
+"""
+_MOVE = "UPDATE log SET number = {{number}}, position = {{position}}, writer = '{writer}'"
 _NOTIFY = "NOTIFY {channel}, '{{position}}'"
 
 _LAST_EVENTS = """
-    SELECT name, originator_version, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
-        SELECT originator_version, digest FROM stored_events
-        WHERE originator_id = name ORDER BY originator_version DESC LIMIT 1
+    SELECT name, number, version + count - 1, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
+        SELECT number, version, count, digest FROM steps
+        WHERE stream = name AND version IS NOT NULL ORDER BY version DESC LIMIT 1
     ) AS last
 """
-_LAST_ROWS = """
-    SELECT name, first_cursor + count - 1, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
-        SELECT first_cursor, count, digest FROM feed WHERE topic = name ORDER BY first_cursor DESC LIMIT 1
+_LAST_ANNOUNCED = """
+    SELECT name, number, cursor + heard - 1, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
+        SELECT number, cursor, heard, digest FROM steps
+        WHERE stream = name AND cursor IS NOT NULL ORDER BY cursor DESC LIMIT 1
     ) AS last
 """
 _SNAPSHOT = "SELECT 1 FROM stored_snapshots WHERE originator_id = ? AND originator_version = ?"
 _REMEMBERED = "SELECT id FROM requests WHERE id = ANY (?::text[])"
-_FEED_ROWS = """
-    SELECT first_cursor, count, segments, digest, sealed FROM feed
-    WHERE topic = ? AND first_cursor <= ? AND first_cursor >= (
-        SELECT coalesce(max(first_cursor), 0) FROM feed WHERE topic = ? AND first_cursor < ?
+_ROWS = f"""
+    SELECT {", ".join(Row.__struct_fields__)} FROM steps
+    WHERE stream = ? AND number >= coalesce((
+        SELECT number FROM steps WHERE stream = ? AND cursor < ? ORDER BY cursor DESC LIMIT 1
+    ), 0) AND number <= (
+        SELECT number FROM steps WHERE stream = ? AND cursor <= ? ORDER BY cursor DESC LIMIT 1
     )
-    ORDER BY first_cursor
-"""
+    ORDER BY number
+"""  # noqa: S608 - ours
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
-_INSERT_EVENTS = """
-    INSERT INTO stored_events (rowid, originator_id, originator_version, topic, state, digest, cause)
-    SELECT * FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::text[], ?::bytea[], ?::bytea[], ?::bytea[])
-"""
-_INSERT_FEED = """
-    INSERT INTO feed (topic, first_cursor, count, segments, digest)
-    SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[])
-"""
-_INSERT_SEALED = """
-    INSERT INTO feed (topic, first_cursor, count, segments, digest, sealed)
-    SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
-"""
-_INSERT_SEALS = """
-    INSERT INTO redactions (stream, version, seal) SELECT * FROM unnest(?::text[], ?::bigint[], ?::bytea[])
-"""
-_DELETE_ROWS = "DELETE FROM feed WHERE topic = ? AND first_cursor >= ? AND first_cursor < ?"
-_REPLACE_ROW = """
-    UPDATE feed SET first_cursor = ?, count = ?, segments = ?, sealed = ? WHERE topic = ? AND first_cursor = ?
-"""
+_TYPES = {
+    **dict.fromkeys(("stream", "key"), "text"),
+    **dict.fromkeys(("digest", "original", "seal", "cause", "events", "feed"), "bytea"),
+}
+
+
+def _insertion(columns: Sequence[str]) -> str:
+    arrays = ", ".join(f"?::{_TYPES.get(name, 'bigint')}[]" for name in columns)
+    return f"INSERT INTO steps ({', '.join(columns)}) SELECT * FROM unnest({arrays})"  # noqa: S608 - ours
+
+
+_INSERT_STEPS = _insertion(STEP)
+_INSERT_ROWS = _insertion(Row.__struct_fields__)
+_DELETE_ROWS = "DELETE FROM steps WHERE number = ANY (?::bigint[])"
 _INSERT_SNAPSHOTS = """
     INSERT INTO stored_snapshots (originator_id, originator_version, topic, state)
     SELECT * FROM unnest(?::text[], ?::bigint[], ?::text[], ?::bytea[])
@@ -113,7 +117,7 @@ class PostgresStore:
         self._connection: Connection | None = connection
         self._address = address
         # What the last commit has written into the one row of the log, over this connection.
-        self._left: tuple[int, str] | None = None
+        self._left: tuple[int, int, str] | None = None
         self._writer = uuid4().hex
         begin = _BEGIN.format(
             commit="on" if synchronous == "FULL" else "off",
@@ -141,7 +145,7 @@ class PostgresStore:
             self._connection = connect(self._address)
         return self._connection
 
-    def begin(self) -> tuple[int, bool]:
+    def begin(self) -> tuple[int, int, bool]:
         """Enter a transaction and keep other writers out of it."""
         is_new = self._connection is None
         try:
@@ -154,11 +158,9 @@ class PostgresStore:
 
     def stream_ends(self, streams: Sequence[str]) -> list[End]:
         """Return where the streams end."""
-        return self._execute(_LAST_EVENTS, streams).fetchall()
-
-    def feed_ends(self, topics: Sequence[str]) -> list[End]:
-        """Return where the feeds of the topics end."""
-        return self._execute(_LAST_ROWS, topics).fetchall()
+        of_events, announced = (self._last(query, streams) for query in (_LAST_EVENTS, _LAST_ANNOUNCED))
+        ends = (end_of(each, of_events.get(each), announced.get(each)) for each in streams)
+        return [end for end in ends if end is not None]
 
     def has_snapshot(self, stream: str, version: int) -> bool:
         """Return whether a snapshot of the stream stands at this version."""
@@ -174,18 +176,15 @@ class PostgresStore:
         rows: list[tuple[str]] = self._execute(_REMEMBERED, list(request_ids)).fetchall()
         return [request_id for (request_id,) in rows]
 
-    def feed_rows(self, topic: str, first_cursor: int, last_cursor: int) -> list[FeedCells]:
-        """Return the topic's rows that begin between these cursors, and the one before."""
-        return self._execute(_FEED_ROWS, topic, last_cursor, topic, first_cursor).fetchall()
+    def rows(self, stream: str, first_cursor: int, last_cursor: int) -> list[Row]:
+        """Return the stream's rows between these cursors, and the one before."""
+        cells = (stream, stream, first_cursor, stream, last_cursor)
+        return [Row(*row) for row in self._execute(_ROWS, *cells).fetchall()]
 
-    def replace_rows(
-        self, topic: str, first_cursor: int, last_row: int, *, count: int, segments: bytes, sealed: bytes
-    ) -> None:
-        """Delete rows of the topic but for the last one of them, which takes their place."""
-        if len(segments) > VALUE_LIMIT:
-            raise _too_long()
-        self._execute(_DELETE_ROWS, topic, first_cursor, last_row)
-        self._execute(_REPLACE_ROW, first_cursor, count, segments, sealed, topic, last_row)
+    def replace(self, gone: Sequence[Row], row: Row) -> None:
+        """Delete rows, and put the row in the place of the one with its number."""
+        self._execute(_DELETE_ROWS, [each.number for each in (*gone, row)])
+        self._insert_rows([row])
 
     def write_marks(self, marks: Values) -> None:
         """Let consumers have come as far as these say."""
@@ -202,10 +201,8 @@ class PostgresStore:
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""
-        self._insert(_INSERT_EVENTS, changes.events, columns=7)
-        self._insert(_INSERT_FEED, changes.feed, columns=5)
-        self._insert(_INSERT_SEALS, changes.seals, columns=3)
-        self._insert(_INSERT_SEALED, changes.sealed, columns=6)
+        self._insert(_INSERT_STEPS, changes.steps, columns=len(STEP))
+        self._insert_rows(changes.rows)
         if changes.purges:
             self._execute(_DELETE_SNAPSHOTS)
         if changes.replaced:
@@ -217,10 +214,11 @@ class PostgresStore:
             self._execute(_UPSERT_TRACKING, list(changes.tracking), list(changes.tracking.values()))
         self.write_marks(changes.marks)
         self._insert(_INSERT_REQUESTS, changes.remembered, columns=5)
-        commit = self._commit_events if changes.events else self._commit
+        has_moved = self._left is None or self._left[1] != changes.position
+        commit = self._commit_events if has_moved else self._commit
         meanwhile()
-        self.connection.execute(commit.format(position=changes.position).encode(), prepare=False)
-        self._left = (changes.position, self._writer)
+        self.connection.execute(commit.format(number=changes.number, position=changes.position).encode(), prepare=False)
+        self._left = (changes.number, changes.position, self._writer)
 
     def roll_back(self) -> bool:
         """Leave the transaction; over a connection that is lost, nobody knows what became of it."""
@@ -244,15 +242,20 @@ class PostgresStore:
             self._connection.close()
             self._connection = None
 
-    def _enter(self, connection: Connection) -> tuple[int, bool]:
+    def _last(self, query: str, streams: Sequence[str]) -> dict[str, Last]:
+        rows: list[tuple[str, int, int, bytes]] = self._execute(query, list(streams)).fetchall()
+        return {name: (number, last, digest) for name, number, last, digest in rows}
+
+    def _enter(self, connection: Connection) -> tuple[int, int, bool]:
         self._leave(connection)
-        row: tuple[int, str] | None = connection.execute(self._begin, prepare=False).set_result(-1).fetchone()
+        row: tuple[int, int, str] | None = connection.execute(self._begin, prepare=False).set_result(-1).fetchone()
         if row is None:
             raise psycopg.errors.UndefinedTable("the row that says where the log ends is gone")
         if row == self._left:
-            return row[0], True
-        last: tuple[int | None] | None = self._execute(_LAST_POSITION).fetchone()
-        return max(row[0], last[0] or 0 if last else 0), False
+            return row[0], row[1], True
+        last: tuple[int | None, int | None] | None = self._execute(_END).fetchone()
+        number, position = last or (None, None)
+        return max(row[0], number or 0), max(row[1], position or 0), False
 
     def _leave(self, connection: Connection) -> None:
         if connection.info.transaction_status != TransactionStatus.IDLE:
@@ -275,6 +278,9 @@ class PostgresStore:
         if sum(len(value) for value in values if isinstance(value, str | bytes)) > VALUE_LIMIT:
             raise _too_long()
         self._execute(query, *(values[column::columns] for column in range(columns)))
+
+    def _insert_rows(self, rows: Sequence[Row]) -> None:
+        self._insert(_INSERT_ROWS, [cell for row in rows for cell in astuple(row)], columns=len(Row.__struct_fields__))
 
     def _set_timers(self, due: dict[str, int | None]) -> None:
         set_to = {stream: at for stream, at in due.items() if at is not None}

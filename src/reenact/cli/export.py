@@ -72,4 +72,4 @@ def _read_key(file: str) -> bytes:
 
 def _said(exported: Exported, file: str) -> str:
     redacted = f"; {exported.redacted} of them say less than the log" if exported.redacted else ""
-    return f"{file}: {exported.events} events, {exported.rows} rows of feeds{redacted}"
+    return f"{file}: {exported.events} events, {exported.rows} rows{redacted}"

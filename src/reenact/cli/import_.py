@@ -36,4 +36,4 @@ def import_(options: ImportOptions, console: Console) -> int:
 
 def _said(imported: Imported, log: str) -> str:
     there = f"; {imported.events_there} events were there already" if imported.events_there else ""
-    return f"{log}: {imported.events} new events, {imported.rows} new rows of feeds{there}"
+    return f"{log}: {imported.events} new events, {imported.rows} new rows{there}"

@@ -25,18 +25,15 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.journal.api import Done, Listener, Outcome
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.packed import unpack
 from reenact.actors.journal.requests import Recovery, Request, Step
-from reenact.actors.journal.store import Changes, Store
+from reenact.actors.journal.store import STEP, Changes, Store
 from reenact.actors.journal.writer import Writer
 from reenact.projections.connections import Store as Tables
 from reenact.testing.crash_points import Crash, CrashPoint
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_COLUMNS: Final = 7
-_TOPIC: Final = 3
-"""Where an event's topic stands among the values of its row, and how many there are."""
 
 _BEGIN: Final = ("BEGIN IMMEDIATE", "BEGIN")
 _COMMIT: Final = "COMMIT"
@@ -186,7 +183,8 @@ def _commit(
     fuse: Fuse, commit: Callable[[Changes, Callable[[], None]], None], changes: Changes, meanwhile: Callable[[], None]
 ) -> None:
     def names() -> Collection[str]:
-        return [_name(str(topic)) for topic in changes.events[_TOPIC::_COLUMNS]]
+        packed = changes.steps[STEP.index("events") :: len(STEP)]
+        return [_name(topic) for events in packed if isinstance(events, bytes) for topic, _ in unpack(events)]
 
     def at_the_end() -> None:
         meanwhile()
