@@ -298,7 +298,7 @@ class LocalRuntime(Asking):
         self.sessions = Sessions(self._do)
         self.agents = Agents(self._do, People(self._do))
         self.events = Events(feed, self._sweeper.sweep, self._do.check_open)
-        self.turns: LocalTurns = LocalTurns(self._do, self.agents, self.events, feed)
+        self.turns = LocalTurns(self._do, self.agents, self.events, feed)
 
     @property
     def failure(self) -> StorageError | None:

@@ -132,7 +132,7 @@ SESSIONS_OF_CONTAINER: Final = Statement(
     """,
     ("id", "after", "limit"),
 )
-NEWEST_SESSIONS: Final = {
+NEWEST_SESSIONS: Final[dict[tuple[bool, bool | None], Statement]] = {
     (False, None): Statement(
         """
             SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,

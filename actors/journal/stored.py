@@ -303,7 +303,7 @@ class StoredJournal(StoredFeeds):
         return Link(recorded.version, recorded.position, recorded.recorded_at, digest)
 
     def _number(self, query: str, number: int) -> int | None:
-        rows: list[tuple[int | None]] = self._reader.select(query, (number,))
+        rows: list[tuple[object]] = self._reader.select(query, (number,))
         found = rows[0][0] if rows else None
         if not isinstance(found, int | None):
             raise LogUnusableError(f"{self.name}: there is no position {found!r} in a log; verify it")

@@ -149,6 +149,13 @@ class _Plain:
                 raise LogUnusableError(f"{type(command).__name__} is no command of a stream {self._kind!r}")
 
 
+def _follower(kind: str, shared: Session | None = None) -> _Followed:
+    """Return what follows a history of this kind; a branch begins with the session that it shares."""
+    if kind != "session":
+        return _Plain(kind)
+    return Retracing() if shared is None else Retracing(shared)
+
+
 class _Look:
     """One look at a log, as far as it goes when the look begins."""
 
@@ -168,14 +175,14 @@ class _Look:
     def of(self, stream: str) -> Retraced:
         """Return what comes of one history."""
         kind = stream.partition("/")[0]
-        followed: _Followed = Retracing() if kind == "session" else _Plain(kind)
+        followed = _follower(kind)
         count, last = 0, 0
         parting: Parting | None = None
         self._unread = None
         try:
             for rows in steps_of(self._rows(stream)):
                 if count == 0 and isinstance(rows[0].event, SessionBranched):
-                    followed = Retracing(self._shared(rows[0].event.session_id))
+                    followed = _follower(kind, self._shared(rows[0].event.session_id))
                 divergence = followed.follow(rows[0].cause, [row.event for row in rows])
                 if divergence is not None and self._unread is None:
                     count += divergence.place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -49,7 +50,7 @@ def say_otherwise(connection: sqlite3.Connection, topic: str, kind: str, field: 
     """Let the feed's entries of a type say something else, in rows sealed as those that stand in place of others."""
 
     def say(row: Row) -> Row:
-        decoded = [] if row.feed is None else msgspec.msgpack.decode(row.feed)
+        decoded = [] if row.feed is None else msgspec.msgpack.decode(row.feed, type=list[tuple[Any, list[Any]]])
         of_kind = [entry[2] for _, entries in decoded for entry in entries if entry[0] == kind]
         for data in of_kind:
             data[field] = said

@@ -73,7 +73,11 @@ def early(command: Finish) -> Finish:
 
 def stored_again(events: Sequence[Any]) -> list[Any]:
     """Return the events as they come back from a log."""
-    return [msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=type(event)) for event in events]
+    kinds: list[type[Any]] = [type(event) for event in events]
+    return [
+        msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=kind)
+        for event, kind in zip(events, kinds, strict=True)
+    ]
 
 
 def check_stored(command: AnyCommand, events: Sequence[Any]) -> None:

@@ -30,7 +30,8 @@ def written(previous: bytes, **said: Any) -> Row:  # noqa: ANN401 - cells of any
         key=(cells["key"] or "").encode(),
         epoch=cells["epoch"],
     )
-    return Row(**{**cells, "digest": row_digest(previous, parts, header)})
+    cells["digest"] = row_digest(previous, parts, header)
+    return Row(**cells)
 
 
 @st.composite

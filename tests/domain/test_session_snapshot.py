@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from msgspec import inspect
 
@@ -27,7 +28,7 @@ def test_its_form_does_not_change_without_a_new_version() -> None:
     assert (SessionActor.snapshot_version, digest) == (1, "f73fc62c3afe4912")
 
 
-def note(part: object, kinds: dict[str, str]) -> None:
+def note(part: Any, kinds: dict[str, str]) -> None:  # noqa: ANN401 - a type, a tuple of them, or else
     """Note the fields of all structs in a type."""
     if isinstance(part, inspect.StructType):
         if part.cls.__name__ not in kinds:

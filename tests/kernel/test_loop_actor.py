@@ -45,14 +45,22 @@ class Added(Event, frozen=True):
     amount: int
 
 
+def added(_sum: int, amount: int) -> list[Added]:
+    return [Added(amount)]
+
+
+def plus(sum_: int, event: Added) -> int:
+    return sum_ + event.amount
+
+
 class Counting(EventSourcedActor[int, int, Added]):
     """Adds what it is told, and replies with the sum."""
 
     category = "counting"
     events = {"added": Added}  # noqa: RUF012 - as users write it
     initial = 0
-    decide = staticmethod(lambda _state, amount: [Added(amount)])
-    evolve = staticmethod(lambda state, event: state + event.amount)
+    decide = staticmethod(added)
+    evolve = staticmethod(plus)
 
     def reply(self, command: int, events: tuple[Added, ...]) -> int:
         return self.state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import indent, wrap
+from typing import Any
 
 from sqlalchemy import ClauseElement, Insert, Select, Update
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -57,12 +58,12 @@ def _questions() -> Iterator[str]:
     for name, value in vars(questions).items():
         if isinstance(value, Mapping) and name.isupper():
             entries = "".join(f"{indent(f'{key}: {_statement(one)}', '    ')},\n" for key, one in value.items())
-            yield f"{name}: Final = {{\n{entries}}}\n"
+            yield f"{name}: Final[dict[tuple[bool, bool | None], Statement]] = {{\n{entries}}}\n"
         elif isinstance(value, Select) and name.isupper():
             yield f"{name}: Final = {_statement(value)}\n"
 
 
-def _statement(question: Select[*tuple[object, ...]]) -> str:
+def _statement(question: Select[Any]) -> str:
     sql, names = _sql(question)
     listed = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
     more = f",\n    ({listed})," if names else ""

@@ -446,9 +446,7 @@ def test_no_question_scans_or_sorts_a_table(name: str) -> None:
 
 
 def test_finding_forgotten_conversations_again_scans_no_table() -> None:
-    questions_of_load = [
-        value for name, value in vars(compiled).items() if isinstance(value, str) and "json_each" in value
-    ]
+    questions_of_load = [value for value in vars(compiled).values() if isinstance(value, str) and "json_each" in value]
 
     with private() as store, closing(store.connect()) as connection:
         plans = [

@@ -99,11 +99,19 @@ def test_what_was_said_before_is_read_when_the_model_looks_at_it(path: Path, mod
         assert not audit.verify().findings
 
 
+def nothing_of(_state: bytes) -> bytes:
+    return b"\0"
+
+
+def with_other_ids(state: bytes) -> bytes:
+    return state.replace(b"msg_", b"xyz_")
+
+
 @pytest.mark.parametrize(
     ("topic", "made_of", "problem"),
     [
-        ("session:1", lambda _: b"\0", "it cannot be decoded"),
-        ("session:1", lambda state: state.replace(b"msg_", b"xyz_"), "it says Session("),
+        ("session:1", nothing_of, "it cannot be decoded"),
+        ("session:1", with_other_ids, "it says Session("),
         ("session:99", bytes, "it is of the unknown form 'session:99'"),
     ],
 )

@@ -155,16 +155,6 @@ def _have_no_announcements(lines: list[Line]) -> None:
     del _rows(lines)[1]["feed"]
 
 
-def _with(line: Line, before: str, **said: object) -> Line:
-    """Return the line with something more in it, where an export has it."""
-    made: Line = {}
-    for name, value in line.items():
-        if name == before:
-            made |= said
-        made[name] = value
-    return made
-
-
 def _seal_for_nothing(lines: list[Line]) -> None:
     _rows(lines)[2]["seal"] = "0" * 64
 
