@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import index
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from reenact.domain.errors import LogUnusableError
 
-Cells: TypeAlias = tuple[Any, int, int, str, bytes, Any]
+Cells: TypeAlias = tuple[Any, ...]
 """Of an event the stream, version, position, topic, state, and what caused it; a file can hold anything in some."""
 
 EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
@@ -26,10 +27,9 @@ def cells_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[Cells]:
     """
     for stream, version, position, cause, events in rows:
         try:
-            pairs = unpack(events)
-            places = zip(range(version, version + len(pairs)), range(position, position + len(pairs)), strict=True)
-        except (ValueError, TypeError, OverflowError) as error:
+            pairs, first, place = unpack(events), index(version), index(position)
+        except (ValueError, TypeError) as error:
             message = f"the row at position {position!r} holds no events ({error}; stream {stream!r:.100})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
-        for index, ((topic, state), (at, place)) in enumerate(zip(pairs, places, strict=True)):
-            yield stream, at, place, topic, state, None if index else cause
+        for number, (topic, state) in enumerate(pairs):
+            yield stream, first + number, place + number, topic, state, None if number else cause

@@ -11,7 +11,7 @@ Parameters: TypeAlias = tuple[str | int | bytes, ...]
 Select: TypeAlias = Callable[[str, Parameters], list[Any]]
 """Returns the rows of a query in SQLite's words."""
 
-PAGE: Final = 256
+PAGE: Final = 96
 """So many rows are read at a time."""
 MOST: Final = 2**63 - 1
 _AFTER: Final = "{place} >= coalesce((SELECT max({place}) FROM steps WHERE {of}{place} <= ?), 0)"
@@ -33,20 +33,21 @@ def seek(
     Raises:
         LogUnusableError: a row cannot be decoded.
     """
+    place = 2 if stream is None else 1
     while after < until:
         rows = select(*rows_of(after=after, until=until, stream=stream, backwards=backwards, limit=page))
         if backwards:
             rows.reverse()
         cells = list(cells_of(rows))
-        found = (each for each in (reversed(cells) if backwards else cells) if after < _place(each, stream) <= until)
-        yield from found
+        found = [each for each in cells if after < each[place] <= until]
+        yield from reversed(found) if backwards else found
         if len(rows) < page:
             return
         # Where a row is missing, the first one read ends before what is looked for; the second does not.
         if backwards:
-            until = _place(cells[0], stream) - 1
+            until = cells[0][place] - 1
         else:
-            after = max(after, _place(cells[-1], stream))
+            after = max(after, cells[-1][place])
 
 
 def rows_of(
@@ -58,8 +59,3 @@ def rows_of(
     order = f"ORDER BY {place}{' DESC' if backwards else ''} LIMIT ?"
     query = f"{EVENTS} WHERE {of}{_AFTER.format(place=place, of=of)} AND {place} <= ? {order}"
     return query, (*name, *name, after + 1, until, limit)
-
-
-def _place(cells: Cells, stream: str | None) -> int:
-    _, version, position, *_ = cells
-    return position if stream is None else version
