@@ -212,16 +212,16 @@ def test_a_message_says_its_request_once() -> None:
     check_stored(step.command, step.events)
 
 
-@pytest.mark.parametrize(
-    ("cause", "error", "problem"),
-    [
-        (["receive:2", {}], LogTooNewError, "unknown form 'receive:2'"),
-        (["receive:1", {"content": 7}], LogUnusableError, "cannot be decoded"),
-        (["receive:1", {"more": 7}], LogUnusableError, "cannot be decoded"),
-        (["receive:1"], LogUnusableError, "cannot be decoded"),
-        ({}, LogUnusableError, "cannot be decoded"),
-    ],
-)
+MALFORMED: list[tuple[object, type[Exception], str]] = [
+    (["receive:2", {}], LogTooNewError, "unknown form 'receive:2'"),
+    (["receive:1", {"content": 7}], LogUnusableError, "cannot be decoded"),
+    (["receive:1", {"more": 7}], LogUnusableError, "cannot be decoded"),
+    (["receive:1"], LogUnusableError, "cannot be decoded"),
+    ({}, LogUnusableError, "cannot be decoded"),
+]
+
+
+@pytest.mark.parametrize(("cause", "error", "problem"), MALFORMED)
 def test_what_is_no_command_that_this_version_knows_is_refused(
     cause: object, error: type[LogUnusableError], problem: str
 ) -> None:

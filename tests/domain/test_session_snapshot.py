@@ -36,6 +36,6 @@ def note(part: Any, kinds: dict[str, str]) -> None:  # noqa: ANN401 - a type, a 
             note(tuple(field.type for field in part.fields), kinds)
     elif isinstance(part, inspect.Type):
         note(tuple(getattr(part, name) for name in part.__struct_fields__), kinds)
-    elif isinstance(part, tuple):
+    elif type(part).__name__ == "tuple":
         for one in part:
             note(one, kinds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import indent, wrap
-from typing import Any
+from typing import TypeAlias
 
 from sqlalchemy import ClauseElement, Insert, Select, Update
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -28,6 +28,9 @@ from typing import Final
 from reenact.projections.statements import Statement
 
 '''
+Kinds: TypeAlias = tuple[type[ClauseElement], ...]
+ASKING: Kinds = (Select,)
+MOVING: Kinds = (Select, Insert, Update)
 DIALECT = SQLiteDialect_pysqlite(paramstyle="qmark")
 
 
@@ -39,11 +42,7 @@ def main() -> None:
 def compiled() -> str:
     """Return the module as it ought to be."""
     tables = "".join(f"{indent(_text(str(part.compile(dialect=DIALECT))), '    ')},\n" for part in parts())
-    moving = [
-        f"{name}: Final = {_text(_sql(clause)[0])}\n"
-        for name, clause in vars(writes).items()
-        if isinstance(clause, Select | Insert | Update) and name.isupper()
-    ]
+    moving = [f"{name}: Final = {_text(_sql(clause)[0])}\n" for name, clause in _clauses(vars(writes), MOVING)]
     return "".join([HEAD, f"VERSION: Final = {VERSION}\nTABLES: Final = (\n{tables})\n", *_questions(), *moving])
 
 
@@ -56,14 +55,22 @@ def parts() -> Iterator[ClauseElement]:
 
 def _questions() -> Iterator[str]:
     for name, value in vars(questions).items():
-        if isinstance(value, Mapping) and name.isupper():
-            entries = "".join(f"{indent(f'{key}: {_statement(one)}', '    ')},\n" for key, one in value.items())
+        if name == "NEWEST_SESSIONS":
+            several = questions.NEWEST_SESSIONS.items()
+            entries = "".join(f"{indent(f'{key}: {_statement(one)}', '    ')},\n" for key, one in several)
             yield f"{name}: Final[dict[tuple[bool, bool | None], Statement]] = {{\n{entries}}}\n"
-        elif isinstance(value, Select) and name.isupper():
-            yield f"{name}: Final = {_statement(value)}\n"
+        for _, clause in _clauses({name: value}, ASKING):
+            yield f"{name}: Final = {_statement(clause)}\n"
 
 
-def _statement(question: Select[Any]) -> str:
+def _clauses(members: Mapping[str, object], kinds: Kinds) -> Iterator[tuple[str, ClauseElement]]:
+    """Yield the statements of a module with their names."""
+    for name, member in members.items():
+        if isinstance(member, kinds) and name.isupper():
+            yield name, member
+
+
+def _statement(question: ClauseElement) -> str:
     sql, names = _sql(question)
     listed = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
     more = f",\n    ({listed})," if names else ""
