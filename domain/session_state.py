@@ -220,7 +220,7 @@ def reading(session: Session, read: Read) -> Session:
 
 
 def _unread(_type: type, length: object) -> Conversation:
-    if not isinstance(length, int):
+    if not isinstance(length, int) or length < 0:
         raise TypeError("a snapshot keeps the number of the messages")
     return Conversation.unread(length)
 

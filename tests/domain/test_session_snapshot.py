@@ -5,18 +5,30 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import msgspec
+import pytest
 from msgspec import inspect
 
 from reenact.actors.session import SessionActor
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said, TextBlock
-from reenact.domain.session_state import Session, kept
+from reenact.domain.session_state import Session, kept, taken_from
 
 
 def test_it_is_as_short_however_long_the_conversation_is() -> None:
     said = Said("user", (TextBlock("A long story. " * 1000),))
 
     assert len(bytes(kept(Session(conversation=Conversation([said] * 100))))) == len(bytes(kept(Session())))
+
+
+@pytest.mark.parametrize("said", [b"\xa2no", b"\xd1\xff\xff"], ids=["a text", "less than none"])
+def test_one_that_does_not_say_how_many_messages_there_are_is_no_snapshot(said: bytes) -> None:
+    number = 7777
+    stored = bytes(kept(Session(conversation=Conversation.unread(number))))
+    assert len(taken_from(stored).conversation) == number
+
+    with pytest.raises(msgspec.ValidationError, match="keeps the number of the messages"):
+        taken_from(stored.replace(b"\xcd" + number.to_bytes(2, "big"), said))
 
 
 def test_its_form_does_not_change_without_a_new_version() -> None:
