@@ -16,7 +16,7 @@ import pytest
 
 from reenact.actors.journal.api import Append, Committed, Mark, Outcome
 from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.sqlite import PAGE_SIZE, SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import LogTooNewError, LogUnusableError, StorageError, StorageFullError
 from reenact.testing import CrashTest
@@ -111,7 +111,7 @@ def test_an_event_of_a_newer_version_is_named_when_it_is_read(path: Path) -> Non
 
 
 @both_ways
-@pytest.mark.parametrize("keep", [1, 99, 512, 4096, -1, -4096])
+@pytest.mark.parametrize("keep", [1, 99, 512, PAGE_SIZE, -1, -PAGE_SIZE])
 def test_a_truncated_file_is_noticed(path: Path, keep: int, *, read_only: bool) -> None:
     content = _written(path).read_bytes()
     path.write_bytes(content[:keep])
@@ -126,7 +126,7 @@ def test_a_file_truncated_beside_its_write_ahead_log_is_noticed_when_it_is_read(
         commit(journal, step("s0", len(journal.read("s0")), Added(1)))
         copy = copy_files(path, tmp_path / "copy")
     content = copy.read_bytes()
-    copy.write_bytes(content[: len(content) // 2 // 4096 * 4096])
+    copy.write_bytes(content[: len(content) // 2 // PAGE_SIZE * PAGE_SIZE])
 
     with pytest.raises(LogUnusableError), SqliteJournal.open(copy, CODEC) as journal:
         journal.read_all()
@@ -189,8 +189,7 @@ def test_a_log_in_a_directory_that_cannot_be_written_can_be_read(path: Path) -> 
 
 def test_a_damaged_page_is_named_when_it_is_read(path: Path) -> None:
     content = bytearray(_written(path).read_bytes())
-    first_page = 4096
-    content[first_page * 2 :] = b"\xa5" * (len(content) - first_page * 2)
+    content[PAGE_SIZE:] = b"\xa5" * (len(content) - PAGE_SIZE)
     path.write_bytes(content)
 
     with SqliteJournal.open(path, CODEC, read_only=True) as journal, pytest.raises(LogUnusableError, match="damaged"):
