@@ -28,6 +28,8 @@ def cells_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[Cells]:
     for stream, version, position, cause, events in rows:
         try:
             pairs, first, place = unpack(events), index(version), index(position)
+            if not pairs:
+                raise ValueError("an empty list")
         except (ValueError, TypeError) as error:
             message = f"the row at position {position!r} holds no events ({error}; stream {stream!r:.100})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error

@@ -100,6 +100,23 @@ def test_a_log_of_a_newer_format_is_named_as_such(path: Path, *, read_only: bool
         SqliteJournal.open(path, CODEC, read_only=read_only)
 
 
+def test_a_row_that_has_a_version_and_no_events_is_named_when_it_is_read(path: Path) -> None:
+    _written(path)
+    repack(path, 8, lambda events: events.clear())
+
+    with SqliteJournal.open(path, CODEC) as journal:
+        for read in (
+            lambda: journal.read("s0"),
+            journal.read_all,
+            lambda: journal.link("s0", 2),
+            lambda: journal.link_at("s0", 8),
+            lambda: journal.find(stream="s0", until_version=2, backwards=True, limit=2),
+        ):
+            with pytest.raises(LogUnusableError, match="position 8 holds no events"):
+                read()
+        assert len(journal.read("s1")) > 0
+
+
 def test_an_event_of_a_newer_version_is_named_when_it_is_read(path: Path) -> None:
     _written(path)
     repack(path, 8, lambda events: events.__setitem__(0, ("added:2", events[0][1])))
