@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import index
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ Cells: TypeAlias = tuple[Any, ...]
 EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
 """Reads the rows that hold events, for `cells_of`."""
 
-unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
+unpack: Final = msgspec.msgpack.Decoder(Annotated[list[tuple[str, bytes]], msgspec.Meta(min_length=1)]).decode
 
 
 def cells_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[Cells]:
@@ -28,8 +28,6 @@ def cells_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[Cells]:
     for stream, version, position, cause, events in rows:
         try:
             pairs, first, place = unpack(events), index(version), index(position)
-            if not pairs:
-                raise ValueError("an empty list")
         except (ValueError, TypeError) as error:
             message = f"the row at position {position!r} holds no events ({error}; stream {stream!r:.100})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
