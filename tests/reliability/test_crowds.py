@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -10,7 +12,7 @@ import pytest
 
 from reenact import Runtime
 from reenact.events import Envelope
-from reenact.server import Server
+from reenact.server import Server, transports
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
 from tests.reliability.tap import Tap, chunks
@@ -101,6 +103,26 @@ def test_connections_that_come_and_go_leave_nothing_behind(
     assert received(staying.heard()) == kept(runtime)
     wait_until(lambda: not runtime.feed.topics and not runtime.feed.consumers.here(), PATIENCE)
     wait_until(lambda: not server._service.connections, PATIENCE)
+
+
+def test_a_client_that_says_no_more_and_reads_no_more_is_let_go(
+    runtime: Runtime, agent: str, server: Server, tap: Tap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transports, "FLUSH", 0.1)
+    tap.open()
+    wire = Wire(server.url)
+    wire.subscribe("s", after=0)
+    runtime.agents.receive(agent, "30000 deltas")
+    journal = journal_of(runtime)
+    wait_until(lambda: journal.feed_end("session/s") >= 30_000, PATIENCE)
+    (connection,) = server._service.connections
+    (protocol,) = [each for each in gc.get_objects() if type(each).__name__ == "SocketProtocol"]
+    wait_until(lambda: not protocol.writable.is_set(), PATIENCE)
+
+    wire._connection.socket.shutdown(socket.SHUT_WR)
+
+    wait_until(lambda: connection not in server._service.connections, PATIENCE / 4)
+    wire.drop()
 
 
 @pytest.mark.parametrize("seed", range(3))

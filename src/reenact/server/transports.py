@@ -235,6 +235,11 @@ def socket_protocol(
             super().start_keepalive()
             self._head.end()  # the handshake is done
 
+        def eof_received(self) -> None:
+            super().eof_received()
+            # Who says no more reads no more, as a rule, and what waits to be sent would keep the connection open.
+            self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
+
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._head.end()
