@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -116,8 +116,8 @@ def test_a_client_that_says_no_more_and_reads_no_more_is_let_go(
     journal = journal_of(runtime)
     wait_until(lambda: journal.feed_end("session/s") >= 30_000, PATIENCE)
     (connection,) = server._service.connections
-    (protocol,) = [each for each in gc.get_objects() if type(each).__name__ == "SocketProtocol"]
-    wait_until(lambda: not protocol.writable.is_set(), PATIENCE)
+    below: Any = connection
+    wait_until(lambda: not below._wire._protocol.writable.is_set(), PATIENCE)
 
     wire._connection.socket.shutdown(socket.SHUT_WR)
 
