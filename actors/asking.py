@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Final, Protocol, Self
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
-from reenact.actors.doing import Doing
-from reenact.actors.facades import Agents, Containers, Images, Sessions
+from reenact.actors.facades import Agents, Containers, Execute, Images, Sessions
 from reenact.actors.feed.handlers import Handler, check_handler
 from reenact.actors.feed.hub import Feed
-from reenact.actors.feed.subscription import Subscription
-from reenact.actors.operations import Operations
+from reenact.actors.operations import DEFAULT_CONTAINER, Operations
+from reenact.actors.requests import Requests
 from reenact.domain.agent import Failure
-from reenact.domain.content import Content, check_content
+from reenact.domain.commands import MessageSendRequest, TurnLocateRequest
+from reenact.domain.content import Content, check_content, plain_content
 from reenact.domain.errors import (
     AgentStoppedError,
     AlreadyExistsError,
@@ -30,9 +31,10 @@ from reenact.domain.messages import Message, StopDetails
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import seconds_of
 
-DEFAULT_CONTAINER: Final = "default"
+P = ParamSpec("P")
+R = TypeVar("R")
 DEFAULT_IMAGE: Final = "chat"
-"""Where a message goes for which nobody has named a container, or an image; made when they are needed."""
+"""The image of a new session for which nobody has named another; made when it is needed."""
 
 
 class Following(Protocol):
@@ -41,14 +43,56 @@ class Following(Protocol):
     @property
     def closed(self) -> bool: ...
     def next(self, timeout: float | None = None) -> Envelope | None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exc: object) -> None: ...
+    def __anext__(self) -> Awaitable[Envelope]: ...
+    def unsubscribe(self) -> None: ...
 
 
 class Streams(Protocol):
     """What is needed of `runtime.events`."""
 
     def stream(self, session_id: str, after: int = 0) -> Following: ...
+
+
+class Waiting:
+    """How an asker waits: by blocking its thread, so that it never pauses, and is `driven`; or in another way."""
+
+    def __init__(self, agents: Agents, events: Streams) -> None:
+        self._agents = agents
+        self._events = events
+
+    async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the method returns, which may block."""
+        return method(*args, **kwargs)
+
+    async def receive(self, agent_id: str, message: Content) -> str:
+        """Do as `Agents.receive`."""
+        return self._agents.receive(agent_id, message)
+
+    async def stream(self, session_id: str, after: int) -> Following:
+        """Do as `Events.stream`."""
+        return self._events.stream(session_id, after)
+
+    async def next(self, events: Following, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - that of `next`
+        """Return the next event; None if none has come within so many seconds, or none will."""
+        return events.next(timeout)
+
+    async def tell(self, handler: Handler, envelope: Envelope) -> None:
+        """Call the handler, and wait until it has returned."""
+        handler(envelope)
+
+    async def within(self, timeout: float | None, turn_id: str, work: Coroutine[Any, Any, R]) -> R:  # noqa: ASYNC109 - `next` has it
+        """Return what the work returns; raise `TurnTimeoutError` if that takes longer than so many seconds."""
+        return await work
+
+
+def driven(work: Coroutine[Any, Any, R]) -> R:
+    """Return what a coroutine returns that never pauses, for it waits by blocking."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+    raise AssertionError("it has paused, and nobody is there to go on with it")
 
 
 class AwaitedTurn:
@@ -135,17 +179,115 @@ class Deadline:
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
 
+class Asker:
+    """Asks the agents of a runtime, however it is waited for: by a runtime and by its asyncio twin."""
+
+    def __init__(self, runtime: Asking) -> None:
+        self._of = runtime
+
+    async def receive(self, agent_id: str, message: Content) -> str | None:
+        """Do as `Agents.receive` on an event loop, which is never blocked; return None if that takes a thread."""
+        return None
+
+    async def ask(
+        self,
+        waiting: Waiting,
+        content: Content,
+        *,
+        session: str | None,
+        image: Image | str | None,
+        container: str | None,
+        timeout: float | None,  # noqa: ASYNC109 - that of the turn
+        on_event: Handler | None,
+    ) -> Answer:
+        """See `Asking.ask`."""
+        deadline = Deadline(timeout)
+        _check_asked(content, session, image, container, on_event)
+        session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
+        turn, events = await self._begin(waiting, session_id, content)
+        return await waiting.within(deadline.left, turn.turn_id, self._hear(waiting, turn, events, deadline, on_event))
+
+    async def wait(self, waiting: Waiting, turn_id: str, timeout: float | None) -> Answer:  # noqa: ASYNC109 - that of the turn
+        """See `Turns.wait`."""
+        deadline = Deadline(timeout)
+        turn = await self._locate(waiting, turn_id, None)
+        return await waiting.within(deadline.left, turn_id, self._hear(waiting, turn, None, deadline, None))
+
+    async def _begin(self, waiting: Waiting, session_id: str, content: Content) -> tuple[AwaitedTurn, Following | None]:
+        """Send the message to the session's agent, which is started if need be.
+
+        Return its turn, and the events that those of the turn are among, unless they are to be read from its first on.
+        """
+        agent_id = await waiting.call(self._of.sessions.run, session_id)
+        turn_id = await waiting.receive(agent_id, content)
+        return await self._locate(waiting, turn_id, agent_id), None
+
+    async def _locate(self, waiting: Waiting, turn_id: str, agent_id: str | None) -> AwaitedTurn:
+        location = await waiting.call(self._of.turns.locate, turn_id)
+        if location is None:
+            raise TurnNotFoundError(turn_id)
+        return AwaitedTurn(location, agent_id)
+
+    async def _hear(
+        self,
+        waiting: Waiting,
+        turn: AwaitedTurn,
+        events: Following | None,
+        deadline: Deadline,
+        on_event: Handler | None,
+    ) -> Answer:
+        """Follow the turn to its end, and return its answer."""
+        if events is None:
+            events = await waiting.stream(turn.session_id, turn.after)
+        try:
+            while not turn.has_ended:
+                envelope = await waiting.next(events, deadline.left)
+                if envelope is None:
+                    raise turn.over() if events.closed else TurnTimeoutError(turn.turn_id)
+                if turn.hear(envelope) and on_event is not None:
+                    await waiting.tell(on_event, envelope)
+        finally:
+            events.unsubscribe()
+        return turn.answer(await waiting.call(_pending_of, turn, self._of.agents) if turn.waits else ())
+
+
+class LocalAsker(Asker):
+    """Asks agents in this process: what they say is followed from before the message is sent, and never read."""
+
+    def __init__(self, runtime: Asking, operations: Operations, requests: Requests, feed: Feed) -> None:
+        super().__init__(runtime)
+        self._operations = operations
+        self._requests = requests
+        self._feed = feed
+
+    async def receive(self, agent_id: str, message: Content) -> str | None:
+        """Do as `Agents.receive` on an event loop; return None if the agent is not live."""
+        sent = await self._requests.receive(MessageSendRequest(agent_id=agent_id, content=plain_content(message)))
+        return None if sent is None else sent.turn_id
+
+    async def _begin(self, waiting: Waiting, session_id: str, content: Content) -> tuple[AwaitedTurn, Following | None]:
+        live = self._operations.live_agent(session_id)
+        agent_id = await waiting.call(self._of.sessions.run, session_id) if live is None else live
+        events = self._feed.news(session_id)
+        try:
+            turn_id = await waiting.receive(agent_id, content)
+        except BaseException:
+            events.unsubscribe()
+            raise
+        return AwaitedTurn(TurnLocation(turn_id=turn_id, session_id=session_id, cursor=0), agent_id), events
+
+
 class Turns:
     """Turns: what agents do about messages. `runtime.turns`."""
 
-    def __init__(self, operations: Doing, agents: Agents, events: Streams) -> None:
-        self._do = operations
-        self._agents = agents
-        self._events = events
+    def __init__(self, execute: Execute, asker: Asker, waiting: Waiting) -> None:
+        self._do = execute
+        self._asker = asker
+        self._waiting = waiting
 
     def locate(self, turn_id: str) -> TurnLocation | None:
         """Return which session the turn is of, and the cursor of its first event; None if there is no such turn."""
-        return self._do.locate_turn(turn_id)
+        return self._do(TurnLocateRequest(turn_id=turn_id))
 
     def wait(self, turn_id: str, timeout: float | None = None) -> Answer:
         """Return the turn's answer once it has ended, which may be long ago. `timeout` is in seconds.
@@ -158,81 +300,24 @@ class Turns:
             RuntimeClosedError: the runtime is closed.
             StorageError: the log cannot be read.
         """
-        deadline = Deadline(timeout)
-        turn = AwaitedTurn(located(turn_id, self.locate(turn_id)))
-        return self._follow(turn, self._events.stream(turn.session_id, turn.after), deadline, None)
-
-    def _send(self, session_id: str, content: Content) -> AwaitedTurn:
-        """Send the message to the session's agent, which is started if need be; return its turn."""
-        agent_id = self._do.run_session(session_id)
-        turn_id = self._do.receive(agent_id, content)
-        return AwaitedTurn(located(turn_id, self.locate(turn_id)), agent_id)
-
-    def _begin(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Following]:
-        """Do the same, and return the events that those of the turn are among, too."""
-        turn = self._send(session_id, content)
-        return turn, self._events.stream(turn.session_id, turn.after)
-
-    def _follow(self, turn: AwaitedTurn, following: Following, deadline: Deadline, on_event: Handler | None) -> Answer:
-        with following as events:
-            while not turn.has_ended:
-                envelope = events.next(deadline.left)
-                if envelope is None:
-                    raise turn.over() if events.closed else TurnTimeoutError(turn.turn_id)
-                if turn.hear(envelope) and on_event is not None:
-                    on_event(envelope)
-        return turn.answer(pending_of(turn, self._agents) if turn.waits else ())
-
-
-class LocalTurns(Turns):
-    """Turns of agents in this process: what they say is followed from before the message is sent, and never read."""
-
-    def __init__(self, operations: Operations, agents: Agents, events: Streams, feed: Feed) -> None:
-        super().__init__(operations, agents, events)
-        self._operations = operations
-        self._feed = feed
-
-    def _begin(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Following]:
-        agent_id = self._operations.live_agent(session_id) or self._operations.run_session(session_id)
-        events = self._feed.news(session_id)
-        try:
-            turn_id = self._operations.receive(agent_id, content)
-        except BaseException:
-            events.unsubscribe()
-            raise
-        return _sent(turn_id, session_id, agent_id), events
-
-    async def _receive_async(self, agent_id: str, content: Content) -> str | None:
-        """Do as `Agents.receive` on an event loop, which is never blocked; return None unless the agent is live."""
-        return await self._operations.receive_async(agent_id, content)
-
-    async def _begin_async(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Subscription] | None:
-        """Do the same on an event loop, which is never blocked; return None unless the session has a live agent."""
-        agent_id = self._operations.live_agent(session_id)
-        if agent_id is None:
-            return None
-        events = self._feed.news(session_id)
-        try:
-            turn_id = await self._operations.receive_async(agent_id, content)
-        except BaseException:
-            events.unsubscribe()
-            raise
-        if turn_id is None:
-            events.unsubscribe()
-            return None
-        return _sent(turn_id, session_id, agent_id), events
+        return driven(self._asker.wait(self._waiting, turn_id, timeout))
 
 
 class Asking:
     """A runtime's facades, and the short way through them."""
 
-    containers: Containers
-    images: Images
-    sessions: Sessions
-    agents: Agents
-    turns: Turns
     default_image = DEFAULT_IMAGE
     """The id of the image of those sessions for which `ask` is given no other."""
+
+    def __init__(self, execute: Execute, events: Streams, asker: Asker) -> None:
+        self.containers = Containers(execute)
+        self.images = Images(execute)
+        self.sessions = Sessions(execute)
+        self.agents = Agents(execute)
+        self.asker = asker
+        """Asks for this runtime and for its asyncio twin."""
+        self._waiting = Waiting(self.agents, events)
+        self.turns = Turns(execute, asker, self._waiting)
 
     def ask(
         self,
@@ -265,14 +350,20 @@ class Asking:
             InvalidInputError: a session is given together with an image or a container.
             ReenactError: what the facades raise that create and run the session.
         """
-        deadline = Deadline(timeout)
-        check_asked(content, session, image, container, on_event)
-        session_id = new_session(self, image, container) if session is None else session
-        turn, events = self.turns._begin(session_id, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this module
-        return self.turns._follow(turn, events, deadline, on_event)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
+        return driven(
+            self.asker.ask(
+                self._waiting,
+                content,
+                session=session,
+                image=image,
+                container=container,
+                timeout=timeout,
+                on_event=on_event,
+            )
+        )
 
 
-def check_asked(
+def _check_asked(
     content: Content,
     session: str | None,
     image: Image | str | None,
@@ -287,19 +378,7 @@ def check_asked(
         raise InvalidInputError("a session that goes on has its image and its container; give the session alone")
 
 
-def _sent(turn_id: str, session_id: str, agent_id: str) -> AwaitedTurn:
-    """Return the turn of a session that is followed already."""
-    return AwaitedTurn(TurnLocation(turn_id=turn_id, session_id=session_id, cursor=0), agent_id)
-
-
-def located(turn_id: str, location: TurnLocation | None) -> TurnLocation:
-    """Return the location, or raise `TurnNotFoundError`."""
-    if location is None:
-        raise TurnNotFoundError(turn_id)
-    return location
-
-
-def pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
+def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
     """Return what waits for people in the turn's session; nothing if the session was deleted meanwhile."""
     try:
         return tuple(agents.pending(session_id=turn.session_id))
@@ -307,7 +386,7 @@ def pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
         return ()
 
 
-def new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
+def _new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
     """Create a session for `ask`, with what it needs; return its id."""
     if container is None:
         container = DEFAULT_CONTAINER

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from reenact.actors.journal.api import Entry, Segment
+from reenact.domain.announce import version_of
 from reenact.domain.commands import CATALOGUE, Request, Response
 from reenact.domain.events import ContainerCreated, Context, Envelope, EventData, ImageRegistered
+from reenact.domain.feed import FeedPart
 from reenact.domain.messages import instant
-
-
-def open_up(segment: Segment, new_id: Callable[[str], str]) -> Iterator[Envelope]:
-    """Yield the envelopes of a segment that no feed keeps."""
-    context = Context(**segment.context)
-    for entry in segment.entries:
-        yield enveloped(entry, context, None, None, new_id)
 
 
 def enveloped(
     entry: Entry, context: Context, topic: str | None, cursor: int | None, new_id: Callable[[str], str]
 ) -> Envelope:
     """Return the envelope of an entry; the id of one that a feed keeps is made of its topic and cursor."""
-    kind = CATALOGUE[entry.type]
+    kind, data = CATALOGUE[entry.type], entry.data
     return Envelope(
         id=_passing_id(entry, new_id) if cursor is None else f"{topic}:{cursor}",
         type=entry.type,
@@ -34,15 +31,15 @@ def enveloped(
         intent=kind.intent,
         context=context,
         cursor=cursor,
-        data=typed(kind, entry.data),
+        data=data if isinstance(data, EventData) else msgspec.convert(data, kind),  # builtins come out of the log
     )
 
 
 def _passing_id(entry: Entry, new_id: Callable[[str], str]) -> str:
     """Return the same id to all who tell of the event, wherever what it is about says which one it is."""
     match entry.data:
-        case Request() | Response() as said:
-            return f"{said.request_id}:{said.intent}"
+        case Request(request_id=request_id, intent=intent) | Response(request_id=request_id, intent=intent):
+            return f"{request_id}:{intent}"
         case ContainerCreated() as created:
             return f"container/{created.container_id}:1"
         case ImageRegistered() as registered:
@@ -51,13 +48,25 @@ def _passing_id(entry: Entry, new_id: Callable[[str], str]) -> str:
             return new_id("evt")
 
 
-def typed(kind: type[EventData], data: Any) -> EventData:  # noqa: ANN401 - builtins as they come out of the log
-    """Return the data of an event in its own type; what comes fresh from a publisher has it already."""
-    return data if isinstance(data, EventData) else msgspec.convert(data, kind)
-
-
 def flat(context: Context) -> dict[str, str]:
     """Return the context as a feed keeps it: only what is set."""
-    names = Context.__struct_fields__
-    values = ((name, getattr(context, name)) for name in names)
-    return {name: value for name, value in values if value is not None}
+    told: dict[str, str] = msgspec.to_builtins(context)
+    return told
+
+
+def segments_of(heard: Iterable[tuple[Context, EventData]], at: int) -> tuple[Segment, ...]:
+    """Return what is heard at a time as a feed has it: what is about the same, and follows each other, together."""
+    return tuple(
+        Segment(flat(context), tuple(Entry(data.event_type, at, data) for _, data in run))
+        for context, run in groupby(heard, itemgetter(0))
+    )
+
+
+def derived(part: FeedPart[Segment], stream: str, at: int, events: Sequence[Any], row: str) -> tuple[Segment, ...]:
+    """Return what subscribers hear of the events of a session's step.
+
+    Raises:
+        LogTooNewError: an unknown version of `announce` has announced it; the message names the row.
+    """
+    version = version_of(part.version, row)
+    return segments_of(version.announce(stream.partition("/")[2], version.read(part.needs), events), at)

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from reenact.actors.doing import Deciding, Doing
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.handlers import Handler, Registration, check_type
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
+from reenact.domain import commands
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
-from reenact.domain.content import Content
+from reenact.domain.content import Content, plain_content
+from reenact.domain.errors import CallNotPendingError, InvalidInputError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Image, ImageInfo
+from reenact.domain.image_travel import requested
 from reenact.domain.messages import Message, check_text
 from reenact.domain.people import PendingCall
 from reenact.domain.session import SessionInfo
+
+R = TypeVar("R")
+
+
+class Execute(Protocol):
+    """Carries out operations: by the actors of this process, or by those of another, at the far end of a connection."""
+
+    def __call__(self, request: commands.Request[R], /) -> R:
+        """Return the result of the request, or raise why it is not carried out."""
+        ...
 
 
 class Containers:
     """Containers: named workspaces. `runtime.containers`."""
 
-    def __init__(self, operations: Doing) -> None:
-        self._do = operations
+    def __init__(self, execute: Execute) -> None:
+        self._do = execute
 
     def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
         """Create a container and return it.
@@ -37,22 +49,22 @@ class Containers:
             AlreadyExistsError: a container with the supplied id exists.
             InvalidInputError: the name or the id is not like that.
         """
-        return self._do.create_container(name, container_id)
+        return self._do(commands.ContainerCreateRequest(name=name, container_id=container_id))
 
     def get(self, container_id: str) -> ContainerInfo | None:
         """Return the container, or None if there is none with this id."""
-        return self._do.container(container_id)
+        return self._do(commands.ContainerGetRequest(container_id=container_id))
 
     def list(self) -> list[ContainerInfo]:
         """Return all containers, the oldest first."""
-        return self._do.containers()
+        return self._do(commands.ContainerListRequest())
 
 
 class Images:
     """Images: definitions of agents. `runtime.images`."""
 
-    def __init__(self, operations: Doing) -> None:
-        self._do = operations
+    def __init__(self, execute: Execute) -> None:
+        self._do = execute
 
     def register(self, image: Image) -> ImageInfo:
         """Register the image and return it in its newest revision.
@@ -64,22 +76,22 @@ class Images:
             ConfigurationError: the definition asks for something that cannot work.
             InvalidInputError: a text in it is empty, too long or not valid Unicode.
         """
-        return self._do.register_image(image)
+        return self._do(commands.ImageRegisterRequest(image=requested(image)))
 
     def get(self, image_id: str) -> ImageInfo | None:
         """Return the newest revision of the image, or None if there is none with this id."""
-        return self._do.image(image_id)
+        return self._do(commands.ImageGetRequest(image_id=image_id))
 
     def list(self) -> list[ImageInfo]:
         """Return the newest revision of every image, the oldest image first."""
-        return self._do.images()
+        return self._do(commands.ImageListRequest())
 
 
 class Sessions:
     """Sessions: conversations in a container, on an image. `runtime.sessions`."""
 
-    def __init__(self, operations: Doing) -> None:
-        self._do = operations
+    def __init__(self, execute: Execute) -> None:
+        self._do = execute
 
     def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
         """Create a session on the image's newest revision and return it.
@@ -89,7 +101,9 @@ class Sessions:
             ImageNotFoundError: there is no such image.
             AlreadyExistsError: a session with the supplied id exists, or once existed.
         """
-        return self._do.create_session(container_id, image_id, session_id)
+        return self._do(
+            commands.SessionCreateRequest(container_id=container_id, image_id=image_id, session_id=session_id)
+        )
 
     def branch(
         self,
@@ -128,19 +142,21 @@ class Sessions:
                 or the branch is to have both an image and a model or prompt of its own.
             LogUnusableError: what the session itself branches off from is not in the log, or not what it was.
         """
-        return self._do.branch_session(
-            session_id,
-            at=at,
-            edit=edit,
-            model=model,
-            system_prompt=system_prompt,
-            image_id=image_id,
-            new_session_id=new_session_id,
+        return self._do(
+            commands.SessionBranchRequest(
+                session_id=session_id,
+                at=at,
+                edit=plain_content(edit),
+                model=model,
+                system_prompt=system_prompt,
+                image_id=image_id,
+                new_session_id=new_session_id,
+            )
         )
 
     def get(self, session_id: str) -> SessionInfo | None:
         """Return the session; None if there is none with this id, or it was deleted."""
-        return self._do.session(session_id)
+        return self._do(commands.SessionGetRequest(session_id=session_id))
 
     def list_by_container(self, container_id: str) -> list[SessionInfo]:
         """Return the container's sessions, the oldest first.
@@ -148,14 +164,14 @@ class Sessions:
         Raises:
             ContainerNotFoundError: there is no such container.
         """
-        return self._do.sessions_of(container_id)
+        return self._do(commands.SessionListRequest(container_id=container_id))
 
     def delete(self, session_id: str) -> bool:
         """Stop the session's agent and delete the session; False if there is no such session.
 
         Its history stays in the log. Its id is never used again.
         """
-        return self._do.delete_session(session_id)
+        return self._do(commands.SessionDeleteRequest(session_id=session_id))
 
     def run(self, session_id: str) -> str:
         """Start the session's agent, or find the one that is live, and return its id.
@@ -164,7 +180,7 @@ class Sessions:
             SessionNotFoundError: there is no such session.
             ConfigurationError: the runtime has no environment for agents.
         """
-        return self._do.run_session(session_id)
+        return self._do(commands.SessionRunRequest(session_id=session_id))
 
     def messages(self, session_id: str) -> list[Message]:
         """Return the session's messages: each question before its answer, in the order of the turns.
@@ -172,7 +188,7 @@ class Sessions:
         Raises:
             SessionNotFoundError: there is no such session.
         """
-        return self._do.messages(session_id)
+        return self._do(commands.SessionMessagesRequest(session_id=session_id))
 
     def turns(self, session_id: str) -> list[TurnInfo]:
         """Return the session's turns in the order of their questions, each followed by those that go on with it.
@@ -180,7 +196,7 @@ class Sessions:
         Raises:
             SessionNotFoundError: there is no such session.
         """
-        return self._do.turns(session_id)
+        return self._do(commands.SessionTurnsRequest(session_id=session_id))
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """Return the calls of tools that answers have asked for, in that order, and what has become of each.
@@ -190,7 +206,7 @@ class Sessions:
         Raises:
             SessionNotFoundError: there is no such session.
         """
-        return self._do.tool_calls(session_id)
+        return self._do(commands.SessionToolCallsRequest(session_id=session_id))
 
     def usage(self, session_id: str) -> UsageInfo:
         """Return what the session has used and what that cost, by model and by tool.
@@ -198,7 +214,7 @@ class Sessions:
         Raises:
             SessionNotFoundError: there is no such session.
         """
-        return self._do.usage(session_id)
+        return self._do(commands.SessionUsageRequest(session_id=session_id))
 
     def list(
         self,
@@ -221,19 +237,20 @@ class Sessions:
             SessionNotFoundError: there never was a session with the id `after`.
             InvalidInputError: the limit is out of range.
         """
-        return self._do.list_sessions(container_id, waiting=waiting, after=after, limit=limit)
+        return self._do(
+            commands.SessionPageRequest(container_id=container_id, waiting=waiting, after=after, limit=limit)
+        )
 
 
 class Agents:
     """Agents: live runs of sessions. `runtime.agents`."""
 
-    def __init__(self, operations: Doing, people: Deciding) -> None:
-        self._do = operations
-        self._people = people
+    def __init__(self, execute: Execute) -> None:
+        self._do = execute
 
     def get(self, agent_id: str) -> AgentInfo | None:
         """Return the agent; None unless it is live."""
-        return self._do.agent(agent_id)
+        return self._do(commands.AgentGetRequest(agent_id=agent_id))
 
     def pending(self, agent_id: str | None = None, *, session_id: str | None = None) -> list[PendingCall]:
         """Return the calls that wait for a person, those first that were asked for first.
@@ -246,7 +263,7 @@ class Agents:
             SessionNotFoundError: there is no such session.
             InvalidInputError: both an agent and a session are named.
         """
-        return self._people.pending(agent_id, session_id)
+        return self._do(commands.AgentPendingRequest(agent_id=agent_id, session_id=session_id))
 
     def approve(
         self,
@@ -282,8 +299,18 @@ class Agents:
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
         """
-        return self._people.approve(
-            call_id, session_id=session_id, agent_id=agent_id, arguments=arguments, digest=digest, by=by
+        id_, where = self._named(call_id, session_id, agent_id)
+        if digest is None and isinstance(call_id, PendingCall):
+            digest = call_id.digest or None
+        return self._do(
+            commands.AgentApproveRequest(
+                call_id=id_,
+                session_id=where,
+                agent_id=agent_id,
+                arguments=arguments,
+                digest=digest,
+                by=by,
+            )
         )
 
     def reject(
@@ -308,7 +335,12 @@ class Agents:
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
         """
-        return self._people.reject(call_id, reason, resume=resume, session_id=session_id, agent_id=agent_id, by=by)
+        id_, where = self._named(call_id, session_id, agent_id)
+        return self._do(
+            commands.AgentRejectRequest(
+                call_id=id_, reason=reason, resume=bool(resume), session_id=where, agent_id=agent_id, by=by
+            )
+        )
 
     def respond(
         self,
@@ -332,11 +364,14 @@ class Agents:
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
         """
-        return self._people.respond(call_id, value, session_id=session_id, agent_id=agent_id, by=by)
+        id_, where = self._named(call_id, session_id, agent_id)
+        return self._do(
+            commands.AgentRespondRequest(call_id=id_, value=value, session_id=where, agent_id=agent_id, by=by)
+        )
 
     def list(self) -> list[AgentInfo]:
         """Return the live agents in the order in which they started."""
-        return self._do.agents()
+        return self._do(commands.AgentListRequest())
 
     def receive(self, agent_id: str, message: Content) -> str:
         """Accept a message for the agent and return the id of the turn that will answer it.
@@ -349,15 +384,37 @@ class Agents:
             InvalidMessageError: the message is blank, larger than 10 MiB, not valid Unicode, or has a block that the
                 Messages API does not take from users.
         """
-        return self._do.receive(agent_id, message)
+        return self._do(commands.MessageSendRequest(agent_id=agent_id or "", content=plain_content(message))).turn_id
 
     def interrupt(self, agent_id: str) -> None:
         """End the agent's turn, if there is one, as interrupted. The part of the answer that there is, is kept."""
-        self._do.interrupt(agent_id)
+        self._do(commands.AgentInterruptRequest(agent_id=agent_id))
 
     def destroy(self, agent_id: str) -> None:
         """End the agent, if it is live, and its turn. The session stays, and can be run again."""
-        self._do.destroy(agent_id)
+        self._do(commands.AgentDestroyRequest(agent_id=agent_id))
+
+    def _named(self, call: object, session_id: str | None, agent_id: str | None) -> tuple[str, str | None]:
+        """Return the id of the call that is meant, and in which session it is, unless the agent tells that."""
+        if isinstance(call, str):
+            return call, session_id
+        if not isinstance(call, PendingCall):
+            msg = f"a call is named by its id, or is a PendingCall; it is no {type(call).__name__}"
+            raise InvalidInputError(msg)
+        if agent_id is not None:
+            agent = self.get(agent_id)
+            where = None if agent is None else agent.session_id
+        elif session_id is not None:
+            where = session_id
+        elif self._do(commands.SessionGetRequest(session_id=call.session_id)) is None:
+            raise CallNotPendingError(call.id)
+        else:
+            where = call.session_id
+        if where not in (None, call.session_id):
+            self.pending(agent_id, session_id=session_id)  # or raise why there can be none
+            msg = f"call {call.id!r} was told of session {call.session_id!r}, and not of {where!r}"
+            raise InvalidInputError(msg)
+        return call.id, call.session_id if agent_id is None else session_id
 
 
 class Events:

@@ -11,14 +11,14 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 
 from reenact.actors.environment.api import Handler
 from reenact.actors.environment.failures import failure_on
 from reenact.actors.environment.incoming import checked
-from reenact.actors.journal.api import Append, Entry, Journal, Outcome, Segment
+from reenact.actors.journal.api import Append, Done, Entry, Journal, Outcome, Segment
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.answer import Answer, gather
 from reenact.domain.commands import CATALOGUE
@@ -39,6 +39,9 @@ from reenact.domain.events import (
 )
 from reenact.domain.messages import Said
 
+_TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
+"""The types of stream events that are commands to the session, and no part of an answer."""
+
 logger = logging.getLogger("reenact.environment")
 
 
@@ -48,7 +51,7 @@ class Inlet:
     def __init__(
         self,
         session_id: str,
-        journal: Journal,
+        append: Callable[[Append, Done], None],
         clock: Callable[[], int],
         new_id: Callable[[str], str],
         *,
@@ -57,7 +60,7 @@ class Inlet:
         compress: Callable[[str, ContextCompressed, Callable[[], None]], None] | None = None,
     ) -> None:
         self._session_id = session_id
-        self._journal = journal
+        self._append = append
         self._clock = clock
         self._new_id = new_id
         self._finish = finish
@@ -126,7 +129,7 @@ class Inlet:
             if turn is None or (turn_id is not None and turn_id != turn):
                 return False
             heard = self._open
-            told = [event for event in said if self._is_told(event)] if self._calls or self._open else []
+            told = [] if _TOLD.isdisjoint(map(type, said)) else [event for event in said if self._is_told(event)]
             so_far = self._sort(said, told) if told else self._let_in(said)
         for event in told:
             if isinstance(event, ToolResult) and self._report is not None:
@@ -163,7 +166,7 @@ class Inlet:
         if isinstance(event, ToolResult) and event.id in self._calls:
             self._calls.remove(event.id)
             return True
-        return isinstance(event, ContextCompressed)
+        return isinstance(event, ContextCompressed) and (bool(self._calls) or self._open)
 
     def _let_in(self, said: Sequence[StreamData]) -> SoFar | None:
         """Keep what belongs to the answer; return all of it once it has ended."""
@@ -172,9 +175,10 @@ class Inlet:
         if self._held is not None:
             self._held.extend(said)
             return None
+        was_responding = self._responding
         entries = self._entries(said)
         if entries:
-            self._keep(entries)
+            self._keep(entries, began=self._responding is not was_responding)
         if not self._answer.finished:
             return None
         self._open = False
@@ -193,12 +197,11 @@ class Inlet:
                 entries.append(Entry(event.event_type, at, event))
         return tuple(entries)
 
-    def _keep(self, entries: tuple[Entry, ...]) -> None:
-        began = any(entry.type == AgentStateChanged.event_type for entry in entries)
+    def _keep(self, entries: tuple[Entry, ...], *, began: bool) -> None:
         done = self._text_began if began else self._kept
         kept = (Segment(self._context, entries),)
         try:
-            self._journal.append(Append(self._session_id, None, entries[0].at, kept=kept), done)
+            self._append(Append(self._session_id, None, entries[0].at, kept=kept), done)
         except RuntimeClosedError:
             self._open = False
 
@@ -241,7 +244,8 @@ class Channel:
         self.too_long = False
         self._request = request
         self._spawn = spawn
-        self._handlers: list[tuple[str | None, Handler]] = []
+        self._handlers: tuple[tuple[str | None, Handler], ...] = ()
+        self._wanted: frozenset[str | None] = frozenset()
         self._hearing = 0
 
     @property
@@ -251,13 +255,13 @@ class Channel:
 
     def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
         """Return whether anybody hears events of the type."""
-        return any(wanted is None or wanted == type for wanted, _ in self._handlers)
+        return type in self._wanted or None in self._wanted
 
     def hear(self, envelope: Envelope) -> None:
         """Tell the effector what is durable. A handler may be a coroutine function; what it raises ends the turn."""
         self._hearing = threading.get_ident()
         try:
-            for type_, handler in tuple(self._handlers):
+            for type_, handler in self._handlers:
                 if type_ is None or type_ == envelope.type:
                     self._call(handler, envelope)
         finally:
@@ -311,20 +315,21 @@ class Channel:
 
     def _add(self, type_: str | None, handler: Handler) -> _Off:
         entry = (type_, handler)
-        self._handlers.append(entry)
-        return _Off(self._handlers, entry)
+        self._serve((*self._handlers, entry))
+        return _Off(lambda: self._serve(tuple(other for other in self._handlers if other is not entry)))
+
+    def _serve(self, handlers: tuple[tuple[str | None, Handler], ...]) -> None:
+        self._handlers, self._wanted = handlers, frozenset(type_ for type_, _ in handlers)
 
 
 class _Off:
     """Ends a subscription of an effector."""
 
-    def __init__(self, handlers: list[tuple[str | None, Handler]], entry: tuple[str | None, Handler]) -> None:
-        self._handlers = handlers
-        self._entry = entry
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
 
     def __call__(self) -> None:
-        if self._entry in self._handlers:
-            self._handlers.remove(self._entry)
+        self._end()
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Requests that are carried out once: those under way, and what is recorded of those that have taken effect."""
+"""Attempts at operations: those of requests that are carried out once, and what is recorded of these."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pykka
@@ -16,27 +16,39 @@ from reenact.actors.kernel import PooledFuture, Reference
 from reenact.domain.errors import RequestReusedError, RequestTimeoutError
 from reenact.domain.once import Asked, Once
 
-A = TypeVar("A", bound=Asked)
-
 
 class Attempt:
-    """One go at a request. Nobody else is at it until it has ended, which may be after its asker's time is up."""
+    """One go at an operation, which takes at most `timeout` seconds; None is without limit."""
+
+    def __init__(self, timeout: float | None = None) -> None:
+        self.timeout = timeout
+
+    def ask(self, actor: Reference[Any], command: Asked) -> Any:  # noqa: ANN401 - the actor's to say
+        """Send the command that carries the operation out, and return the reply. Raises as `Reference.ask` does."""
+        return actor.ask(command, self.timeout)
+
+
+class InFlightRequest(Attempt):
+    """The attempt of a request that is carried out once.
+
+    Nobody else is at it until it has ended, which may be after its asker's time is up.
+    """
 
     def __init__(self, once: Once, timeout: float | None) -> None:
+        super().__init__(timeout)
         self.once = once
-        self.timeout = timeout
         self.ended: PooledFuture[None] = PooledFuture()
         self._reply: PooledFuture[Any] | None = None
 
-    def ask(self, actor: Reference[A], command: A, timeout: float | None) -> Any:  # noqa: ANN401 - the actor's to say
-        """Send the command that carries the request out, and return the reply. Raises as `Reference.ask` does."""
+    def ask(self, actor: Reference[Any], command: Asked) -> Any:  # noqa: ANN401 - the actor's to say
+        """Do the same; the command bears the request, so that what it leads to is recorded with the request's id."""
         reply = self._reply = actor.ask_future(msgspec.structs.replace(command, once=self.once))
         try:
-            return reply.get(timeout=timeout)
+            return reply.get(timeout=self.timeout)
         except pykka.Timeout:
             if reply.done():
                 raise
-            raise RequestTimeoutError(f"{actor} has not replied within {timeout} seconds") from None
+            raise RequestTimeoutError(f"{actor} has not replied within {self.timeout} seconds") from None
 
     def end(self, forget: Callable[[], object]) -> None:
         """End it, at the latest when the command that was sent has been handled."""
@@ -51,15 +63,15 @@ class Attempt:
             self._reply.add_done_callback(end)
 
 
-class UnderWay:
+class InFlightRequests:
     """The requests that are under way, by their ids. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._attempts: dict[str, Attempt] = {}
+        self._requests: dict[str, InFlightRequest] = {}
 
     @contextmanager
-    def attempt(self, once: Once, timeout: float | None) -> Generator[Attempt]:
+    def attempt(self, once: Once, timeout: float | None) -> Generator[InFlightRequest]:
         """Wait until the request is not under way, then let nobody else be at it.
 
         Yields the attempt, with what is left of the `timeout`, in seconds.
@@ -68,7 +80,7 @@ class UnderWay:
             RequestReusedError: another request of this id is under way.
             RequestTimeoutError: the same request was under way for all this time.
         """
-        attempt = Attempt(once, timeout)
+        attempt = InFlightRequest(once, timeout)
         until = None if timeout is None else time.monotonic() + timeout
         try:
             while (other := self._begin(attempt)) is not attempt:
@@ -83,12 +95,12 @@ class UnderWay:
                     attempt.timeout = max(0.0, until - time.monotonic())
             yield attempt
         finally:
-            if self._attempts.get(once.id) is attempt:
-                attempt.end(lambda: self._attempts.pop(once.id, None))
+            if self._requests.get(once.id) is attempt:
+                attempt.end(lambda: self._requests.pop(once.id, None))
 
-    def _begin(self, attempt: Attempt) -> Attempt:
+    def _begin(self, attempt: InFlightRequest) -> InFlightRequest:
         with self._lock:
-            return self._attempts.setdefault(attempt.once.id, attempt)
+            return self._requests.setdefault(attempt.once.id, attempt)
 
 
 def remembered(command: Asked, answer: object, at: int) -> Remembered | None:

@@ -1,32 +1,35 @@
-"""What the facades and the command protocol have in common: each operation once, on actors, log and read model."""
+"""Each operation once, on actors, log and read model: what the facades and the command protocol have in common."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from reenact.actors.branching import begun, derived_id, point_at, point_before_last_message
 from reenact.actors.container import ContainerActor, ImageActor
-from reenact.actors.environment.tools.shelf import ToolShelf
+from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.feed.replay import cursor_of_turn, stream_of
 from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorSystem, Reference
 from reenact.actors.once import Attempt
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
+from reenact.domain import commands
 from reenact.domain.agent import AgentInfo
-from reenact.domain.branching import check_branch
+from reenact.domain.commands import Sent
 from reenact.domain.container import ContainerInfo, CreateContainer
-from reenact.domain.content import Content, check_content
+from reenact.domain.content import check_content
 from reenact.domain.errors import (
     AgentNotFoundError,
+    AlreadyExistsError,
     ContainerNotFoundError,
     ImageNotFoundError,
-    InvalidInputError,
     ReenactError,
     RuntimeClosedError,
     SessionLockedError,
@@ -34,28 +37,16 @@ from reenact.domain.errors import (
 )
 from reenact.domain.events import TurnStarted, UserMessage
 from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
-from reenact.domain.image import (
-    Definition,
-    Image,
-    ImageInfo,
-    RegisterImage,
-    check_policy_names,
-    define,
-    derive,
-    describe,
-)
+from reenact.domain.image import Definition, ImageInfo, RegisterImage, check_policy_names, define, derive, describe
+from reenact.domain.image_travel import image_of
 from reenact.domain.messages import Message, check_text
-from reenact.domain.once import Asked
-from reenact.domain.plain import check_page, is_sayable
+from reenact.domain.plain import is_sayable
 from reenact.domain.session import (
-    Approve,
     BranchSession,
     CreateSession,
     Delete,
     Interrupt,
     Receive,
-    Reject,
-    Respond,
     Run,
     SessionCommand,
     SessionInfo,
@@ -65,6 +56,8 @@ from reenact.domain.session import (
 Found = TypeVar("Found")
 PATIENCE: Final = 60.0
 """How long, in seconds, a get or list waits for the tables to reach what the log held when it was called."""
+DEFAULT_CONTAINER: Final = "default"
+"""Where a message goes for which nobody has named a container; made when it is needed."""
 
 
 class Log(Journal, FeedJournal, ChainedJournal, Protocol):
@@ -111,7 +104,10 @@ class LiveAgents:
 
 
 class Operations:
-    """Every operation, with the checks that come before it. `timeout` is in seconds; None waits as long as it takes."""
+    """Every operation that is not for people who decide, by the name of its request, which has been checked.
+
+    Those that change something are given the attempt that they are. `agents.receive` is `message_send`.
+    """
 
     def __init__(
         self,
@@ -121,12 +117,12 @@ class Operations:
         model: ReadModel,
         follower: Follower,
         live: LiveAgents,
-        shelf: ToolShelf,
+        registry: ToolRegistry,
         now: Callable[[], int],
         new_id: Callable[[str], str],
     ) -> None:
         self._system = system
-        self._shelf = shelf
+        self._registry = registry
         self._journal = journal
         self._model = model
         self._follower = follower
@@ -145,58 +141,50 @@ class Operations:
         if self.closing:
             raise _closed()
 
-    def create_container(
-        self,
-        name: str | None,
-        container_id: str | None,
-        *,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> ContainerInfo:
+    def container_create(self, request: commands.ContainerCreateRequest, attempt: Attempt) -> ContainerInfo:
         """See `Containers.create`."""
-        self.check_open()
-        id_ = self.new_id("cnt") if container_id is None else check_text("the container's id", container_id)
-        named = None if name is None else check_text("the container's name", name)
-        _ask(self._system.actor(ContainerActor, id_), CreateContainer(id_, named), timeout, attempt)
+        id_ = request.container_id or self.new_id("cnt")
+        attempt.ask(self._system.actor(ContainerActor, id_), CreateContainer(id_, request.name))
         self._containers.add(id_)
-        return self._found(self.container(id_), ContainerNotFoundError(id_))
+        return _found(self.read().container(id_), ContainerNotFoundError(id_))
 
-    def container(self, container_id: str) -> ContainerInfo | None:
+    def container_get(self, request: commands.ContainerGetRequest) -> ContainerInfo | None:
         """See `Containers.get`."""
-        return self.read().container(container_id) if is_sayable(container_id) else None
+        return self.read().container(request.container_id)
 
-    def containers(self) -> list[ContainerInfo]:
+    def container_list(self, _: commands.ContainerListRequest) -> list[ContainerInfo]:
         """See `Containers.list`."""
         return self.read().containers()
 
-    def register_image(
-        self, image: Image, *, timeout: float | None = None, attempt: Attempt | None = None
-    ) -> ImageInfo:
+    def image_register(self, request: commands.ImageRegisterRequest, attempt: Attempt) -> ImageInfo:
         """See `Images.register`."""
-        self.check_open()
-        _must_be_image(image)
-        image = self._shelf.with_specs(image)
+        image = self._registry.with_specs(image_of(request.image))
         id_ = self.new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
         check_policy_names(definition)
-        registered = _ask(self._system.actor(ImageActor, id_), RegisterImage(id_, definition), timeout, attempt)
-        self._shelf.put(id_, image)
-        revision = len(registered.revisions)
-        self._saw_revision(id_, revision)
+        revision = self._register(id_, definition, attempt)
+        self._registry.add(id_, image)
         return self.image_at(id_, revision)
+
+    def _register(self, image_id: str, definition: Definition, attempt: Attempt) -> int:
+        """Register the content of an image; return its revision."""
+        registered = attempt.ask(self._system.actor(ImageActor, image_id), RegisterImage(image_id, definition))
+        revision = len(registered.revisions)
+        self._saw_revision(image_id, revision)
+        return revision
 
     def image_at(self, image_id: str, revision: int) -> ImageInfo:
         """Return the image in this revision, or raise `ImageNotFoundError`."""
-        newest = self._found(self.image(image_id), ImageNotFoundError(image_id))
+        newest = _found(self.read().image(image_id), ImageNotFoundError(image_id))
         if newest.revision == revision:
             return newest
         return describe(image_id, self.definition(image_id, revision), revision, newest.created_at)
 
-    def image(self, image_id: str) -> ImageInfo | None:
+    def image_get(self, request: commands.ImageGetRequest) -> ImageInfo | None:
         """See `Images.get`."""
-        return self.read().image(image_id) if is_sayable(image_id) else None
+        return self.read().image(request.image_id)
 
-    def images(self) -> list[ImageInfo]:
+    def image_list(self, _: commands.ImageListRequest) -> list[ImageInfo]:
         """See `Images.list`."""
         return self.read().images()
 
@@ -205,61 +193,39 @@ class Operations:
         known = self._definitions.get((image_id, revision))
         if known is None:
             found = self.read().image_revision(image_id, revision)
-            known = self._definitions[image_id, revision] = self._found(found, ImageNotFoundError(image_id))
+            known = self._definitions[image_id, revision] = _found(found, ImageNotFoundError(image_id))
         return known
 
-    def create_session(
-        self,
-        container_id: str,
-        image_id: str,
-        session_id: str | None,
-        *,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> SessionInfo:
+    def session_create(self, request: commands.SessionCreateRequest, attempt: Attempt) -> SessionInfo:
         """See `Sessions.create`."""
-        self.check_open()
-        id_ = self.new_id("ses") if session_id is None else check_text("the session's id", session_id)
-        self._must_contain(container_id)
-        revision = self._newest_revision(image_id)
-        command = CreateSession(session_id=id_, container_id=container_id, image_id=image_id, image_revision=revision)
-        created: SessionInfo = _ask(self.actor_of(id_), command, timeout, attempt)
+        id_ = request.session_id or self.new_id("ses")
+        self._must_contain(request.container_id)
+        command = CreateSession(
+            session_id=id_,
+            container_id=request.container_id,
+            image_id=request.image_id,
+            image_revision=self._newest_revision(request.image_id),
+        )
+        created: SessionInfo = attempt.ask(self.actor_of(id_), command)
         return created
 
-    def branch_session(
-        self,
-        session_id: str,
-        *,
-        at: int | None = None,
-        edit: Content | None = None,
-        model: str | None = None,
-        system_prompt: str | None = None,
-        image_id: str | None = None,
-        new_session_id: str | None = None,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> SessionInfo:
+    def session_branch(self, request: commands.SessionBranchRequest, attempt: Attempt) -> SessionInfo:
         """See `Sessions.branch`."""
-        self.check_open()
-        content = check_branch(
-            session_id,
-            at=at,
-            edit=edit,
-            model=model,
-            system_prompt=system_prompt,
-            image_id=image_id,
-            new_session_id=new_session_id,
-        )
-        id_ = new_session_id or self.new_id("ses")
-        session = begun(self._journal, session_id)
-        point = point_at(self._journal, session_id, at)
+        id_ = request.new_session_id or self.new_id("ses")
+        session = begun(self._journal, request.session_id)
+        point = point_at(self._journal, request.session_id, request.at)
+        content = None if request.edit is None else check_content(request.edit)
         if content is not None:
             point = point_before_last_message(self._journal, point)
         image, revision = session.image_id, session.image_revision
-        if model is not None or system_prompt is not None:
-            image, revision = self._derived(image, revision, model, system_prompt, timeout)
-        elif image_id is not None:
-            image, revision = image_id, self._newest_revision(image_id)
+        if request.model is not None or request.system_prompt is not None:
+            definition = derive(
+                image, self.definition(image, revision), model=request.model, system_prompt=request.system_prompt
+            )
+            image = derived_id(image, revision, request.model, request.system_prompt)
+            revision = self._register(image, definition, Attempt(attempt.timeout))
+        elif request.image_id is not None:
+            image, revision = request.image_id, self._newest_revision(request.image_id)
         command = BranchSession(
             session_id=id_,
             container_id=session.container_id,
@@ -273,139 +239,125 @@ class Operations:
             left_at=point.link.recorded_at,
             edit=content,
         )
-        branched: SessionInfo = _ask(self.actor_of(id_), command, timeout, attempt)
+        branched: SessionInfo = attempt.ask(self.actor_of(id_), command)
         return branched
 
-    def _derived(
-        self, image_id: str, revision: int, model: str | None, system_prompt: str | None, timeout: float | None
-    ) -> tuple[str, int]:
-        """Register the image that is like another one but for its model and its prompt; return its id and revision."""
-        content = derive(image_id, self.definition(image_id, revision), model=model, system_prompt=system_prompt)
-        id_ = derived_id(image_id, revision, model, system_prompt)
-        registered = _ask(self._system.actor(ImageActor, id_), RegisterImage(id_, content), timeout, None)
-        self._saw_revision(id_, len(registered.revisions))
-        return id_, len(registered.revisions)
-
-    def session(self, session_id: str) -> SessionInfo | None:
+    def session_get(self, request: commands.SessionGetRequest) -> SessionInfo | None:
         """See `Sessions.get`."""
-        return self.read().session(session_id) if is_sayable(session_id) else None
+        return self.read().session(request.session_id)
 
-    def sessions_of(self, container_id: str) -> list[SessionInfo]:
+    def session_list(self, request: commands.SessionListRequest) -> list[SessionInfo]:
         """See `Sessions.list_by_container`."""
-        self._must_contain(container_id)
-        return self.read().sessions_of(container_id)
+        self._must_contain(request.container_id)
+        return self.read().sessions_of(request.container_id)
 
-    def list_sessions(
-        self, container_id: str | None, *, waiting: bool | None, after: str | None, limit: int
-    ) -> list[SessionInfo]:
+    def session_page(self, request: commands.SessionPageRequest) -> list[SessionInfo]:
         """See `Sessions.list`."""
-        check_page(waiting, limit)
-        if container_id is not None:
-            self._must_contain(container_id)
-        if after is not None and not is_sayable(after):
-            raise SessionNotFoundError(after)
-        return self.read().sessions(limit, after=after, container_id=container_id, waiting=waiting)
+        if request.container_id is not None:
+            self._must_contain(request.container_id)
+        return self.read().sessions(
+            request.limit, after=request.after, container_id=request.container_id, waiting=request.waiting
+        )
 
-    def delete_session(self, session_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> bool:
+    def session_delete(self, request: commands.SessionDeleteRequest, attempt: Attempt) -> bool:
         """See `Sessions.delete`."""
-        self.check_open()
-        if self.session(session_id) is None:
+        session_id = request.session_id
+        if self.read().session(session_id) is None:
             return False
         try:
-            _ask(self.actor_of(session_id), Delete(session_id=session_id, at=self.now()), timeout, attempt)
+            attempt.ask(self.actor_of(session_id), Delete(session_id=session_id, at=self.now()))
         except SessionNotFoundError:  # somebody else was quicker
             return False
         return True
 
-    def run_session(self, session_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> str:
+    def session_run(self, request: commands.SessionRunRequest, attempt: Attempt) -> str:
         """See `Sessions.run`."""
-        self.check_open()
-        self._must_exist(session_id)  # so that nobody can fill the memory with actors of what is not there
-        command = Run(session_id=session_id, agent_id=self.new_id("agt"), at=self.now())
-        agent_id: str = _ask(self.actor_of(session_id), command, timeout, attempt)
+        self.must_exist(request.session_id)  # so that nobody can fill the memory with actors of what is not there
+        command = Run(session_id=request.session_id, agent_id=self.new_id("agt"), at=self.now())
+        agent_id: str = attempt.ask(self.actor_of(request.session_id), command)
         return agent_id
 
-    def messages(self, session_id: str) -> list[Message]:
+    def session_messages(self, request: commands.SessionMessagesRequest) -> list[Message]:
         """See `Sessions.messages`."""
-        self._must_exist(session_id)
-        return self.read().messages(session_id)
+        self.must_exist(request.session_id)
+        return self.read().messages(request.session_id)
 
-    def turns(self, session_id: str) -> list[TurnInfo]:
+    def session_turns(self, request: commands.SessionTurnsRequest) -> list[TurnInfo]:
         """See `Sessions.turns`."""
-        self._must_exist(session_id)
-        return self.read().turns_of(session_id)
+        self.must_exist(request.session_id)
+        return self.read().turns_of(request.session_id)
 
-    def locate_turn(self, turn_id: str) -> TurnLocation | None:
+    def session_tool_calls(self, request: commands.SessionToolCallsRequest) -> list[ToolCallInfo]:
+        """See `Sessions.tool_calls`."""
+        self.must_exist(request.session_id)
+        return self.read().tool_calls(request.session_id)
+
+    def session_usage(self, request: commands.SessionUsageRequest) -> UsageInfo:
+        """See `Sessions.usage`."""
+        self.must_exist(request.session_id)
+        return self.read().usage(request.session_id)
+
+    def turn_locate(self, request: commands.TurnLocateRequest) -> TurnLocation | None:
         """See `Turns.locate`."""
-        began = self.read().turn_began(turn_id) if is_sayable(turn_id) else None
+        began = self.read().turn_began(request.turn_id)
         if began is None:
             return None
         session_id, with_message = began
         first = UserMessage if with_message else TurnStarted
-        cursor = cursor_of_turn(self._journal, stream_of(session_id), turn_id, first.event_type)
-        return None if cursor is None else TurnLocation(turn_id=turn_id, session_id=session_id, cursor=cursor)
+        cursor = cursor_of_turn(self._journal, stream_of(session_id), request.turn_id, first.event_type)
+        if cursor is None:
+            return None
+        return TurnLocation(turn_id=request.turn_id, session_id=session_id, cursor=cursor)
 
-    def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
-        """See `Sessions.tool_calls`."""
-        self._must_exist(session_id)
-        return self.read().tool_calls(session_id)
-
-    def usage(self, session_id: str) -> UsageInfo:
-        """See `Sessions.usage`."""
-        self._must_exist(session_id)
-        return self.read().usage(session_id)
-
-    def agent(self, agent_id: str) -> AgentInfo | None:
+    def agent_get(self, request: commands.AgentGetRequest) -> AgentInfo | None:
         """See `Agents.get`."""
-        found = self.read().agent(agent_id) if is_sayable(agent_id) else None
+        found = self.read().agent(request.agent_id)
         return None if found is None else self._as_it_is(found)
 
-    def agents(self) -> list[AgentInfo]:
+    def agent_list(self, _: commands.AgentListRequest) -> list[AgentInfo]:
         """See `Agents.list`."""
         return [self._as_it_is(agent) for agent in self.read().agents()]
 
-    def check_image(self, image_id: str) -> None:
-        """Raise `ImageNotFoundError` unless there is such an image."""
-        self._newest_revision(image_id)
+    def agent_interrupt(self, request: commands.AgentInterruptRequest, attempt: Attempt) -> None:
+        """See `Agents.interrupt`."""
+        session_id = self._live.session_of(request.agent_id)
+        if session_id is not None:
+            command = Interrupt(agent_id=request.agent_id, reason="user", at=self.now())
+            attempt.ask(self.actor_of(session_id), command)
 
-    def receive(self, agent_id: str, message: Content, *, timeout: float | None = None) -> str:
-        """See `Agents.receive`."""
-        command = self._receive(agent_id, message, None)
-        self.actor_of(self.session_of(agent_id)).ask(command, timeout)
-        return command.turn_id
+    def agent_destroy(self, request: commands.AgentDestroyRequest, attempt: Attempt) -> None:
+        """See `Agents.destroy`."""
+        session_id = self._live.session_of(request.agent_id)
+        if session_id is not None:
+            command = Stop(agent_id=request.agent_id, reason="destroyed", at=self.now())
+            attempt.ask(self.actor_of(session_id), command)
 
-    async def receive_async(self, agent_id: str, message: Content) -> str | None:
-        """Do the same without blocking the event loop, or return None if the agent is not live."""
-        command = self._receive(agent_id, message, None)
-        session_id = self._running(agent_id)
-        if session_id is None:
-            return None
-        await self.actor_of(session_id).ask_async(command)
-        return command.turn_id
+    def message_send(self, request: commands.MessageSendRequest, attempt: Attempt) -> Sent:
+        """See `Agents.receive`; the agent of a session, or of an image's default session, is started if need be."""
+        command = self._receive(request, attempt, None)
+        session_id = self.session_of(command.agent_id)
+        attempt.ask(self.actor_of(session_id), command)
+        return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=command.turn_id)
 
-    def live_agent(self, session_id: str) -> str | None:
-        """Return the live agent of the session, if it has one."""
-        return self._live.agent_of(session_id) if is_sayable(session_id) else None
-
-    def receive_and_answer(
-        self,
-        agent_id: str,
-        message: Content,
-        request_id: str,
-        *,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> Segment:
+    def answer(self, request: commands.MessageSendRequest, attempt: Attempt) -> Segment:
         """Do the same, and return the response to the request, which is published with the message."""
-        command = self._receive(agent_id, message, request_id)
-        response: Segment = _ask(self.actor_of(self.session_of(agent_id)), command, timeout, attempt)
+        command = self._receive(request, attempt, request.request_id)
+        response: Segment = attempt.ask(self.actor_of(self.session_of(command.agent_id)), command)
         return response
 
-    def _receive(self, agent_id: str, message: Content, request_id: str | None) -> Receive:
-        self.check_open()
-        content = check_content(message)
+    async def receive(self, request: commands.MessageSendRequest) -> Sent | None:
+        """Do as `message_send` without blocking the event loop, or return None if the agent is not live."""
+        session_id = self._live.session_of(request.agent_id or "")
+        if session_id is None:
+            return None
+        command = self._receive(request, Attempt(), None)
+        await self.actor_of(session_id).ask_async(command)
+        return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=command.turn_id)
+
+    def _receive(self, request: commands.MessageSendRequest, attempt: Attempt, request_id: str | None) -> Receive:
+        content = check_content(request.content)
         return Receive(
-            agent_id=agent_id,
+            agent_id=self._agent_for(request, Attempt(attempt.timeout)),
             turn_id=self.new_id("trn"),
             message_id=self.new_id("msg"),
             content=content,
@@ -413,42 +365,57 @@ class Operations:
             request_id=request_id,
         )
 
+    def _agent_for(self, request: commands.MessageSendRequest, attempt: Attempt) -> str:
+        if request.agent_id is not None:
+            return request.agent_id
+        session_id = request.session_id
+        if session_id is None:
+            session_id = self._default_session(request.image_id or "", request.container_id, attempt)
+        return self.session_run(commands.SessionRunRequest(session_id=session_id), attempt)
+
+    def _default_session(self, image_id: str, container_id: str | None, attempt: Attempt) -> str:
+        self._newest_revision(image_id)
+        if container_id is not None:
+            self._must_contain(container_id)
+        else:
+            container_id = DEFAULT_CONTAINER
+            if self.read().container(container_id) is None:
+                with contextlib.suppress(AlreadyExistsError):  # somebody else was as quick
+                    self.container_create(commands.ContainerCreateRequest(container_id=container_id), attempt)
+        for number in itertools.count(1):
+            session_id = _default_id(container_id, image_id, number)
+            with contextlib.suppress(AlreadyExistsError):  # created a moment ago by somebody else, or deleted once
+                if self.read().session(session_id) is None:
+                    self.session_create(
+                        commands.SessionCreateRequest(
+                            container_id=container_id, image_id=image_id, session_id=session_id
+                        ),
+                        attempt,
+                    )
+            found = self.read().session(session_id)
+            if found is not None and (found.container_id, found.image_id) == (container_id, image_id):
+                return session_id
+        raise AssertionError  # there is always a next number
+
+    def live_agent(self, session_id: str) -> str | None:
+        """Return the live agent of the session, if it has one."""
+        return self._live.agent_of(session_id) if is_sayable(session_id) else None
+
     def session_of(self, agent_id: str) -> str:
         """Return the session that a live agent runs, or raise `AgentNotFoundError`."""
-        session_id = self._running(agent_id)
+        session_id = self._live.session_of(agent_id)
         if session_id is None:
-            is_session = self.session(agent_id) is not None
+            is_session = self.read().session(agent_id) is not None
             hint = f"it is a session: sessions.run({agent_id!r}) returns the id of its agent" if is_session else ""
             raise AgentNotFoundError(agent_id, hint)
         return session_id
 
-    def interrupt(self, agent_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> None:
-        """See `Agents.interrupt`."""
-        self.check_open()
-        session_id = self._running(agent_id)
-        if session_id is not None:
-            command = Interrupt(agent_id=agent_id, reason="user", at=self.now())
-            _ask(self.actor_of(session_id), command, timeout, attempt)
-
-    def destroy(self, agent_id: str, *, timeout: float | None = None, attempt: Attempt | None = None) -> None:
-        """See `Agents.destroy`."""
-        self.check_open()
-        session_id = self._running(agent_id)
-        if session_id is not None:
-            command = Stop(agent_id=agent_id, reason="destroyed", at=self.now())
-            _ask(self.actor_of(session_id), command, timeout, attempt)
-
-    def decide(
-        self,
-        session_id: str,
-        command: Approve | Reject | Respond,
-        *,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> str | None:
-        """Have the session decide what follows from what a person has decided; return the turn that goes on."""
-        turn_id: str | None = _ask(self.actor_of(session_id), command, timeout, attempt)
-        return turn_id
+    def must_exist(self, session_id: str) -> None:
+        """Raise `SessionNotFoundError` unless there is such a session."""
+        if self.read().session(session_id) is None:
+            running = self._live.session_of(session_id)
+            hint = "" if running is None else f"it is an agent: its session is {running!r}"
+            raise SessionNotFoundError(session_id, hint)
 
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if it has been carried out, and is not forgotten."""
@@ -485,26 +452,15 @@ class Operations:
         """Return a reference to the session's actor."""
         return self._system.actor(SessionActor, session_id)
 
-    def _running(self, agent_id: str) -> str | None:
-        return self._live.session_of(agent_id) if is_sayable(agent_id) else None
-
-    def _must_exist(self, session_id: str) -> None:
-        if self.session(session_id) is None:
-            running = self._running(session_id)
-            hint = "" if running is None else f"it is an agent: its session is {running!r}"
-            raise SessionNotFoundError(session_id, hint)
-
     def _must_contain(self, container_id: str) -> None:
-        if is_sayable(container_id) and container_id in self._containers:
-            return
-        if self.container(container_id) is None:
-            raise ContainerNotFoundError(container_id)
-        self._containers.add(container_id)
+        if container_id not in self._containers:
+            _found(self.read().container(container_id), ContainerNotFoundError(container_id))
+            self._containers.add(container_id)
 
     def _newest_revision(self, image_id: str) -> int:
-        revision = self._newest.get(image_id) if is_sayable(image_id) else None
+        revision = self._newest.get(image_id)
         if revision is None:
-            revision = self._found(self.image(image_id), ImageNotFoundError(image_id)).revision
+            revision = _found(self.read().image(image_id), ImageNotFoundError(image_id)).revision
             self._saw_revision(image_id, revision)
         return revision
 
@@ -517,26 +473,22 @@ class Operations:
             return msgspec.structs.replace(agent, state="responding")
         return agent
 
-    @staticmethod
-    def _found(value: Found | None, error: ReenactError) -> Found:
-        if value is None:
-            raise error
-        return value
-
 
 WAKE = Stop(agent_id="", reason="crash", at=0)
 """Stops nobody, for there is no such agent; but the session's actor reads its log, and sees to what it finds there."""
-
-
-def _ask(actor: Reference[Any], command: Asked, timeout: float | None, attempt: Attempt | None) -> Any:  # noqa: ANN401 - the actor's to say
-    return actor.ask(command, timeout) if attempt is None else attempt.ask(actor, command, timeout)
 
 
 def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the runtime is closed; open it again to go on")
 
 
-def _must_be_image(image: object) -> None:
-    if not isinstance(image, Image):
-        msg = f"an image is an Image, not {type(image).__name__}"
-        raise InvalidInputError(msg)
+def _found(value: Found | None, error: ReenactError) -> Found:
+    if value is None:
+        raise error
+    return value
+
+
+def _default_id(container_id: str, image_id: str, number: int) -> str:
+    """Return the id of the `number`-th default session of the image in the container; a deleted one has a successor."""
+    both = f"{len(container_id)} {container_id} {image_id}"
+    return f"ses_default_{hashlib.blake2b(both.encode(), digest_size=10).hexdigest()}_{number}"

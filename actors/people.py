@@ -2,122 +2,85 @@
 
 from __future__ import annotations
 
-from reenact.actors.doing import Named
 from reenact.actors.once import Attempt
 from reenact.actors.operations import Operations
-from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, InvalidInputError, SessionNotFoundError
-from reenact.domain.messages import check_text
-from reenact.domain.people import PendingCall, check_arguments, check_json, check_reason
+from reenact.domain.commands import (
+    AgentApproveRequest,
+    AgentPendingRequest,
+    AgentRejectRequest,
+    AgentRespondRequest,
+    SessionRunRequest,
+)
+from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, InvalidInputError
+from reenact.domain.people import PendingCall
 from reenact.domain.session_commands import Approve, Reject, Respond
 
 
 class People:
-    """What waits for people, and what they decide. `timeout` is in seconds; None waits as long as it takes."""
+    """The operations on calls that wait for people, as those of `Operations` are."""
 
     def __init__(self, operations: Operations) -> None:
         self._do = operations
 
-    def pending(self, agent_id: str | None = None, session_id: str | None = None) -> list[PendingCall]:
+    def agent_pending(self, request: AgentPendingRequest) -> list[PendingCall]:
         """See `Agents.pending`."""
-        return self._do.read().pending(self._session_of(agent_id, session_id))
+        return self._do.read().pending(self._session_of(request))
 
-    def approve(
-        self,
-        call_id: Named,
-        *,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        arguments: object = None,
-        digest: str | None = None,
-        by: str | None = None,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> str | None:
+    def agent_approve(self, request: AgentApproveRequest, attempt: Attempt) -> str | None:
         """See `Agents.approve`."""
-        pending = self._find(call_id, agent_id, session_id)
-        if digest is None and isinstance(call_id, PendingCall):
-            digest = call_id.digest or None
         command = Approve(
-            call_id=pending.id,
+            call_id=request.call_id,
             turn_id=self._do.new_id("trn"),
             at=self._do.now(),
-            arguments=None if arguments is None else check_arguments(arguments),
-            digest=None if digest is None else check_text("the digest", digest),
-            by=_checked(by),
+            arguments=None if request.arguments is None else {**request.arguments},
+            digest=request.digest,
+            by=request.by,
         )
-        return self._tell(pending, agent_id, command, timeout, attempt)
+        return self._decide(request, command, attempt)
 
-    def reject(
-        self,
-        call_id: Named,
-        reason: str = "",
-        *,
-        resume: bool = True,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        by: str | None = None,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> str | None:
+    def agent_reject(self, request: AgentRejectRequest, attempt: Attempt) -> str | None:
         """See `Agents.reject`."""
-        pending = self._find(call_id, agent_id, session_id)
         command = Reject(
-            call_id=pending.id,
+            call_id=request.call_id,
             turn_id=self._do.new_id("trn"),
             at=self._do.now(),
-            reason=check_reason(reason),
-            resume=resume,
-            by=_checked(by),
+            reason=request.reason,
+            resume=request.resume,
+            by=request.by,
         )
-        return self._tell(pending, agent_id, command, timeout, attempt)
+        return self._decide(request, command, attempt)
 
-    def respond(
-        self,
-        call_id: Named,
-        value: object,
-        *,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        by: str | None = None,
-        timeout: float | None = None,
-        attempt: Attempt | None = None,
-    ) -> str | None:
+    def agent_respond(self, request: AgentRespondRequest, attempt: Attempt) -> str | None:
         """See `Agents.respond`."""
-        pending = self._find(call_id, agent_id, session_id)
         command = Respond(
-            call_id=pending.id,
+            call_id=request.call_id,
             turn_id=self._do.new_id("trn"),
             at=self._do.now(),
-            value=check_json("the answer", value),
-            by=_checked(by),
+            value=request.value,
+            by=request.by,
         )
-        return self._tell(pending, agent_id, command, timeout, attempt)
+        return self._decide(request, command, attempt)
 
-    def _tell(
+    def _decide(
         self,
-        call: PendingCall,
-        agent_id: str | None,
+        request: AgentApproveRequest | AgentRejectRequest | AgentRespondRequest,
         command: Approve | Reject | Respond,
-        timeout: float | None,
-        attempt: Attempt | None,
+        attempt: Attempt,
     ) -> str | None:
-        """Have the session's actor decide, after its agent was started if none is live."""
-        live = agent_id or self._do.run_session(call.session_id, timeout=timeout)
+        """Have the actor of the call's session decide, after its agent was started if none is live."""
+        session_id = self._find(request).session_id
+        live = request.agent_id or self._do.session_run(
+            SessionRunRequest(session_id=session_id), Attempt(attempt.timeout)
+        )
         try:
-            return self._do.decide(call.session_id, command, timeout=timeout, attempt=attempt)
+            turn_id: str | None = attempt.ask(self._do.actor_of(session_id), command)
         except AgentNotFoundError:  # it was live a moment ago
             raise AgentNotFoundError(live) from None
+        return turn_id
 
-    def _find(self, named: object, agent_id: str | None, session_id: str | None) -> PendingCall:
+    def _find(self, request: AgentApproveRequest | AgentRejectRequest | AgentRespondRequest) -> PendingCall:
         """Return the call that is meant, if it waits."""
-        self._do.check_open()
-        call_id = named.id if isinstance(named, PendingCall) else _id_of(named)
-        where = self._session_of(agent_id, session_id)
-        if isinstance(named, PendingCall):
-            if where not in (None, named.session_id):
-                msg = f"call {call_id!r} was told of session {named.session_id!r}, and not of {where!r}"
-                raise InvalidInputError(msg)
-            where = named.session_id
+        where, call_id = self._session_of(request), request.call_id
         found = [call for call in self._do.read().pending_of_id(call_id) if where in (None, call.session_id)]
         if not found:
             raise CallNotPendingError(call_id)
@@ -127,23 +90,11 @@ class People:
             raise InvalidInputError(msg)
         return found[0]
 
-    def _session_of(self, agent_id: str | None, session_id: str | None) -> str | None:
-        if agent_id is None:
-            if session_id is not None and self._do.session(session_id) is None:
-                raise SessionNotFoundError(session_id)
-            return session_id
-        if session_id is not None:
-            msg = "give agent_id or session_id, not both"
-            raise InvalidInputError(msg)
-        return self._do.session_of(agent_id)
-
-
-def _id_of(named: object) -> str:
-    if isinstance(named, str):
-        return named
-    msg = f"a call is named by its id, or is a PendingCall; it is no {type(named).__name__}"
-    raise InvalidInputError(msg)
-
-
-def _checked(by: object) -> str | None:
-    return None if by is None else check_text("who decides", by)
+    def _session_of(
+        self, request: AgentPendingRequest | AgentApproveRequest | AgentRejectRequest | AgentRespondRequest
+    ) -> str | None:
+        if request.agent_id is not None:
+            return self._do.session_of(request.agent_id)
+        if request.session_id is not None:
+            self._do.must_exist(request.session_id)
+        return request.session_id

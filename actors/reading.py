@@ -72,10 +72,6 @@ class ReadModel(Protocol):
         """Return sessions, the newest first: of one container, or with or without a call that waits for a person."""
         ...
 
-    def latest_session(self) -> SessionInfo | None:
-        """Return the session that was created last, or None."""
-        ...
-
     def messages(self, session_id: str) -> list[Message]:
         """Return the session's messages in the order of their turns."""
         ...

@@ -11,22 +11,20 @@ from typing import Any, Final, NoReturn, Self
 
 import msgspec
 
-from reenact.actors.asking import Asking, LocalTurns
+from reenact.actors.asking import Asking, LocalAsker
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.models import DEFAULT_MODEL, context_window
-from reenact.actors.environment.tools.shelf import ToolShelf
-from reenact.actors.environment.tools.toolbox import Toolbox
-from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
+from reenact.actors.environment.tools.toolbox import Toolbox, ToolRegistry
+from reenact.actors.facades import Events
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, Sweeper
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.kernel.event_loop import EventLoopThread
-from reenact.actors.loop.place import here
+from reenact.actors.loop.config import here
 from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
-from reenact.actors.people import People
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
@@ -101,7 +99,7 @@ class _Ports:
         environment: EnvironmentFactory | None,
         llm: LLMConfig,
         base_path: str | None,
-        shelf: ToolShelf,
+        registry: ToolRegistry,
         policies: Policies | None,
         prices: Mapping[str, Price],
         now: Callable[[], int],
@@ -119,17 +117,11 @@ class _Ports:
         self._environment = environment
         self._llm = llm
         self._base_path = base_path
-        self._shelf = shelf
+        self._registry = registry
         self._policies = policies
         self._prices = prices
-        self._now = now
-        self._new_id = new_id
-
-    def now(self) -> int:
-        return self._now()
-
-    def new_id(self, prefix: str) -> str:
-        return self._new_id(prefix)
+        self.now = now
+        self.new_id = new_id
 
     def make_environment(self, session: Session, agent_id: str) -> Environment:
         if self._environment is None or self.operations is None:
@@ -144,14 +136,14 @@ class _Ports:
             llm=self._llm,
             system=self._system,
             outside=self._outside,
-            new_id=self._new_id,
+            new_id=self.new_id,
             model=image.model or self._llm.model,
             max_tokens=image.max_tokens,
             system_prompt=image.system_prompt,
             cwd=self._base_path,
             mcp_servers=image.mcp_servers,
             tools=Toolbox(
-                (*self._shelf.find(session.image_id, image), *image.mcp_servers),
+                (*self._registry.find(session.image_id, image), *image.mcp_servers),
                 policies=image.policies or self._policies,
             ),
             api_tools=image.api_tools,
@@ -186,7 +178,7 @@ class _Ports:
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         self._live.add(agent_id, session_id, responding)
         if self.operations is not None and self.operations.closing:  # its start was under way
-            self.tell_session(session_id, Stop(agent_id=agent_id, reason="shutdown", at=self._now()))
+            self.tell_session(session_id, Stop(agent_id=agent_id, reason="shutdown", at=self.now()))
 
     def agent_is_known(self, agent_id: str) -> bool:
         return self._live.session_of(agent_id) is not None
@@ -256,7 +248,7 @@ class LocalRuntime(Asking):
             journal, clock=now, passivate_after=IDLE, max_live=MOST_LIVE, event_loop=self._outside
         )
         live = LiveAgents()
-        shelf = ToolShelf(tools)
+        registry = ToolRegistry(tools)
         self._ports = _Ports(
             recovery=recovery,
             journal=journal,
@@ -267,7 +259,7 @@ class LocalRuntime(Asking):
             environment=environment,
             llm=llm,
             base_path=base_path,
-            shelf=shelf,
+            registry=registry,
             policies=policies,
             prices=prices,
             now=now,
@@ -282,7 +274,7 @@ class LocalRuntime(Asking):
             model=model,
             follower=follower,
             live=live,
-            shelf=shelf,
+            registry=registry,
             now=now,
             new_id=new_id,
         )
@@ -293,12 +285,8 @@ class LocalRuntime(Asking):
         self._closed = False
         self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not one for each
         self._at_exit.name, self._at_exit.close = "a runtime", self.close
-        self.containers = Containers(self._do)
-        self.images = Images(self._do)
-        self.sessions = Sessions(self._do)
-        self.agents = Agents(self._do, People(self._do))
         self.events = Events(feed, self._sweeper.sweep, self._do.check_open)
-        self.turns = LocalTurns(self._do, self.agents, self.events, feed)
+        super().__init__(self._requests, self.events, LocalAsker(self, self._do, self._requests, feed))
 
     @property
     def failure(self) -> StorageError | None:

@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.actors.envelopes import flat, open_up
+from reenact.actors.envelopes import enveloped, flat, segments_of
 from reenact.actors.environment.api import ChecksTools, Environment
 from reenact.actors.inlet import Channel, Inlet, published_of
-from reenact.actors.journal.api import Entry, Journal, Remembered, Segment
+from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin
 from reenact.actors.once import remembered
@@ -73,7 +73,7 @@ class Ports(Protocol):
         """Return the time in microseconds since 1970-01-01 UTC."""
         ...
 
-    def new_id(self, prefix: str) -> str:
+    def new_id(self, prefix: str, /) -> str:
         """Return a new id."""
         ...
 
@@ -223,11 +223,16 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         events: tuple[SessionEvent, ...],
         after: Session,
         recorded_at: int,
-    ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-        """Return what the session's feed keeps, and the response that may not come later than what it brings about."""
-        self._heard = tuple(announcing.announce(before, events))
+    ) -> tuple[Kept, tuple[Segment, ...]]:
+        """Return what the session's feed says, which is derived from the events whenever it is read, and the response.
+
+        That may not come later than what it brings about.
+        """
+        needs = announcing.needed(before, events)
+        self._heard = tuple(announcing.announce(self.context.id, needs, events))
         self._recorded_at = recorded_at
-        return _segments(self._heard, recorded_at), self._response(command, after, recorded_at)
+        kept = Derived(announcing.TODAY, needs.stored(), segments_of(self._heard, recorded_at))
+        return kept, self._response(command, after, recorded_at)
 
     def cause(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> bytes:
         """Return the command as it is stored."""
@@ -346,7 +351,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """Give the agent the environment; return why that failed, if it did."""
         inlet = Inlet(
             self.context.stream,
-            self._ports.journal,
+            self.context.system.append_in_round,
             self._ports.now,
             self._ports.new_id,
             finish=self._finish,
@@ -395,7 +400,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         channel.said = for_model(self.state)
         channel.too_long = self._is_too_long()
         channel.inlet.open(turn.id, flat(context), responding=responding)
-        if isinstance(started, heard_events.TurnStarted):
+        if isinstance(started, heard_events.TurnStarted) and channel.wants(heard_events.UserMessage.event_type):
             self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
         self._pass_on(context, started)
 
@@ -428,11 +433,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _pass_on(self, context: Context, data: EventData) -> None:
         channel = self._channel
-        if channel is None or not channel.wants(data.event_type):
-            return
-        segment = Segment(flat(context), (Entry(data.event_type, self._ports.now(), data),))
-        for envelope in open_up(segment, self._ports.new_id):
-            channel.hear(envelope)
+        if channel is not None and channel.wants(data.event_type):
+            entry = Entry(data.event_type, self._ports.now(), data)
+            channel.hear(enveloped(entry, context, None, None, self._ports.new_id))
 
     def _finish(self, turn_id: str, so_far: SoFar) -> None:
         self._ports.tell_session(self.context.id, Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
@@ -497,7 +500,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return ()
         context, result = self._told(command, after)
         response = response_to(MessageSendRequest.event_type)(request_id=command.request_id, result=result)
-        return (Segment(flat(context), (Entry(response.event_type, at, response),)),)
+        return segments_of([(context, response)], at)
 
     def _told(self, command: Receive, after: Session) -> tuple[Context, dict[str, str | None]]:
         """Return what the response to a request that sends a message says, and of what."""
@@ -506,15 +509,3 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             announcing.about(after), turn_id=command.turn_id, correlation_id=command.request_id
         )
         return context, result
-
-
-def _segments(heard: Sequence[tuple[Context, EventData]], at: int) -> tuple[Segment, ...]:
-    segments: list[Segment] = []
-    for context, data in heard:
-        entry = Entry(data.event_type, at, data)
-        told = flat(context)
-        if segments and segments[-1].context == told:
-            segments[-1] = Segment(told, (*segments[-1].entries, entry))
-        else:
-            segments.append(Segment(told, (entry,)))
-    return tuple(segments)

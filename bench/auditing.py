@@ -21,12 +21,13 @@ from bench.measure import Line, Sample, Workload, at_least, must, ratio_of_at_le
 from bench.replay import fill
 from bench.workload import deltas, question
 from reenact._runtime import codec
-from reenact.actors.journal.api import Append, Entry, Outcome, Segment
+from reenact.actors.envelopes import flat, segments_of
+from reenact.actors.journal.api import Append, Derived, Entry, Kept, Outcome, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel.profile import StoredNames
 from reenact.audit import Verdict, verify_log
 from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
-from reenact.domain.announce import announce, of_turn
+from reenact.domain.announce import TODAY, announce, needed, of_turn
 from reenact.domain.chain import GENESIS, Row
 from reenact.domain.events import AgentStateChanged, MessageDelta, MessageStart, MessageStop, TextDelta
 from reenact.domain.messages import TextBlock, Usage
@@ -168,12 +169,12 @@ def write_sessions(path: Path, sessions: int, turns: int) -> tuple[int, int]:
         return journal.head(), told
 
 
-def _steps(session_id: str, turns: int) -> Iterator[tuple[int, tuple[SessionEvent, ...], tuple[Segment, ...]]]:
+def _steps(session_id: str, turns: int) -> Iterator[tuple[int, tuple[SessionEvent, ...], Kept]]:
     state, turn = Session(), 0
     at = _START
     for events in _decided(session_id, turns):
         at += 1_000
-        yield at, events, _heard(state, events, at)
+        yield at, events, _heard(session_id, state, events, at)
         state = reduce(believe, events, state)
         if isinstance(events[-1], TurnStarted):
             yield at, (), (_answer(state, events[-1].turn_id, turn, at),)
@@ -193,10 +194,9 @@ def _decided(session_id: str, turns: int) -> Iterator[tuple[SessionEvent, ...]]:
         )
 
 
-def _heard(state: Session, events: tuple[SessionEvent, ...], at: int) -> tuple[Segment, ...]:
-    return tuple(
-        Segment(_flat(context), (Entry(data.event_type, at, data),)) for context, data in announce(state, events)
-    )
+def _heard(session_id: str, state: Session, events: tuple[SessionEvent, ...], at: int) -> Derived:
+    needs = needed(state, events)
+    return Derived(TODAY, needs.stored(), segments_of(announce(session_id, needs, events), at))
 
 
 def _used(turn: int) -> Usage:
@@ -211,11 +211,7 @@ def _answer(state: Session, turn_id: str, turn: int, at: int) -> Segment:
         MessageDelta(usage=_used(turn)),
         MessageStop(),
     )
-    return Segment(_flat(of_turn(state)), tuple(Entry(data.event_type, at, data) for data in said))
-
-
-def _flat(context: msgspec.Struct) -> dict[str, str]:
-    return {name: value for name, value in msgspec.structs.asdict(context).items() if value is not None}
+    return Segment(flat(of_turn(state)), tuple(Entry(data.event_type, at, data) for data in said))
 
 
 def _ignored(_outcome: Outcome) -> None:

@@ -26,7 +26,7 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.session import SessionCreated, SessionEvent
-from reenact.projections.store import current
+from reenact.projections.generations import Generations
 
 EVENTS: Final = 10_000
 TIMES: Final = 10
@@ -93,7 +93,7 @@ def _found(session: SessionInfo | None) -> None:
 def _rows(runtime: Runtime, path: Path) -> int:
     """Return how many rows there are in the log and in the tables, once these have reached it."""
     runtime.containers.list()
-    return sum(map(_count, (path, current(Path(f"{path}.projections")))))
+    return sum(map(_count, (path, Generations(Path(f"{path}.projections")).current())))
 
 
 def _count(path: Path) -> int:

@@ -21,9 +21,9 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.messages import TextBlock
 from reenact.domain.session import SessionCreated
-from reenact.projections.projection import BATCH
-from reenact.projections.runner import ProjectionRunner
-from reenact.projections.store import open_store
+from reenact.projections.connections import Store
+from reenact.projections.projection import Projection
+from reenact.projections.runner import Runner
 
 Catching: TypeAlias = Callable[[Path, Path], float]
 """Brings tables in a file up to a log, and returns the seconds."""
@@ -108,7 +108,7 @@ def ours(log: Path, tables: Path) -> float:
     """Have our runner catch up."""
     with (
         SqliteJournal.open(log, codec(), read_only=True) as journal,
-        ProjectionRunner(journal, open_store(tables, journal)) as runner,
+        Runner(journal, Projection(journal, _made(tables))) as runner,
     ):
         begun = time.perf_counter()
         runner.catch_up()
@@ -122,7 +122,7 @@ def by_hand(log: Path, tables: Path) -> float:
     with closing(sqlite3.connect(log)) as source, closing(sqlite3.connect(tables, isolation_level=None)) as target:
         target.execute("PRAGMA synchronous = NORMAL")
         begun = time.perf_counter()
-        while page := source.execute(_PAGE, (position, BATCH)).fetchall():
+        while page := source.execute(_PAGE, (position, Projection.batch)).fetchall():
             target.execute("BEGIN IMMEDIATE")
             for first, stream, events in page:
                 for position, (topic, state) in enumerate(_unpack(events), first):
@@ -143,7 +143,13 @@ def _stock(synchronous: str) -> Catching:
 
 def _make_tables(log: Path, tables: Path) -> None:
     with SqliteJournal.open(log, codec(), read_only=True) as journal:
-        open_store(tables, journal)
+        Projection(journal, _made(tables)).close(intact=True)
+
+
+def _made(tables: Path) -> Store:
+    store = Store(tables)
+    store.make()
+    return store
 
 
 def _append(journal: SqliteJournal, stream: str, after: int, events: tuple[object, ...]) -> None:

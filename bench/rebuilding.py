@@ -18,8 +18,8 @@ from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.agent import MessageAccepted
 from reenact.projections import Projection, Projections, Row, on
-from reenact.projections.opening import KeptReadModel, open_read_model
-from reenact.projections.own.generation import BATCH
+from reenact.projections.opening import KeptReadModel
+from reenact.projections.own.hosted import Generation
 
 _PAGE: Final = "SELECT position, stream, events FROM steps WHERE position > ? ORDER BY position LIMIT ?"
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
@@ -103,7 +103,7 @@ def _by_hand(log: Path, tables: Path, found: list[list[tuple[object, ...]]]) -> 
         target.execute("CREATE TABLE questions (position INTEGER PRIMARY KEY, stream TEXT, length INTEGER)")
         target.execute("CREATE TABLE progress (position INTEGER)")
         target.execute("INSERT INTO progress VALUES (0)")
-        while page := source.execute(_PAGE, (position, BATCH)).fetchall():
+        while page := source.execute(_PAGE, (position, Generation.batch)).fetchall():
             target.execute("BEGIN IMMEDIATE")
             for first, stream, events in page:
                 for position, (topic, state) in enumerate(_unpack(events), first):
@@ -128,9 +128,8 @@ def _rebuilding(sessions: int, turns: int) -> Workload:
         log, tables = directory / "log.db", directory / "tables.db"
         events = write_log(log, sessions, turns)
         with SqliteJournal.open(log, codec(), read_only=True) as journal:
-            model, runner = open_read_model(tables, journal)
-            with model, runner:
-                kept = KeptReadModel(tables, journal, model, runner)
+            kept = KeptReadModel(tables, journal)
+            with kept.model, kept.runner as runner:
                 exchange, stood = runner.exchange, [0.0]
 
                 def timed(successor: Any, take_over: Callable[[], None]) -> None:  # noqa: ANN401 - whatever it is

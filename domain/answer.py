@@ -52,6 +52,7 @@ class Answer:
         """A call without input, which is published when its input is whole."""
         self._pieces: list[str] = []
         self._whole: tuple[Block, ...] | None = None
+        self._is_speaking = False  # whether text was said last: then more of it needs nothing before it
         self._thinking = False
         self._implied = False  # whether a thought goes on that nobody has said to begin: it ends with the first text
         self.message_id: str | None = None
@@ -61,7 +62,6 @@ class Answer:
         self.stop_sequence: str | None = None
         self.stop_details: StopDetails | None = None
         self.error: StreamError | None = None
-        self.responding = False
 
     @property
     def finished(self) -> bool:
@@ -76,14 +76,18 @@ class Answer:
         blocks = list(self._blocks)
         if self._thought:
             blocks.append(ThinkingBlock("".join(self._thought)))
-        if self._text:
-            blocks.append(TextBlock("".join(self._text)))
+        if text := "".join(self._text):
+            blocks.append(TextBlock(text))
         return tuple(blocks)
 
     def accept(self, event: StreamData) -> tuple[StreamData, ...]:
         """Take in what the environment says; return what there is to publish, in order."""
+        if self._is_speaking and type(event) is TextDelta:  # what most events are
+            self._text.append(event.text)
+            return (event,)
         if self.finished:
             return ()
+        self._is_speaking = False
         if self._call is not None and not isinstance(event, InputJsonDelta):
             return (*self._called(), *self.accept(event))
         match event:
@@ -119,8 +123,8 @@ class Answer:
         return () if self.message_id is not None else (self._begin(MessageStart()),)
 
     def _say(self, event: TextDelta) -> tuple[StreamData, ...]:
-        if event.text:
-            self._text.append(event.text)
+        self._text.append(event.text)
+        self._is_speaking = True
         return (event,)
 
     def _think(self, event: TextDelta | ThinkingDelta) -> tuple[StreamData, ...]:
@@ -189,9 +193,9 @@ class Answer:
         return (*before, event)
 
     def _flush_text(self) -> None:
-        if self._text:
-            self._blocks.append(TextBlock("".join(self._text)))
-            self._text = []
+        if text := "".join(self._text):
+            self._blocks.append(TextBlock(text))
+        self._text = []
 
 
 def gather(events: Iterable[StreamData]) -> Answer:

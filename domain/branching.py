@@ -14,14 +14,14 @@ import msgspec
 
 from reenact.domain import turns
 from reenact.domain.agent import MessageAccepted, ToolsRequested, TurnStarted
-from reenact.domain.content import Content, check_content
-from reenact.domain.errors import AlreadyExistsError, ImageNotFoundError, InvalidInputError, SessionNotFoundError
+from reenact.domain.commands import SessionBranchRequest
+from reenact.domain.content import check_content
+from reenact.domain.errors import AlreadyExistsError, InvalidInputError, SessionNotFoundError
 from reenact.domain.image import check_model
 from reenact.domain.loop import rounds
 from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.messages import Block, check_text
-from reenact.domain.plain import is_sayable
 from reenact.domain.session_commands import BranchSession
 from reenact.domain.session_state import Session, SessionBranched, SessionEvent, calls_of
 from reenact.domain.turns import Story
@@ -31,40 +31,25 @@ BRANCHED: Final = "branched"
 """Why the turn that was under way at the branch point ends in the branch."""
 
 
-def check_branch(
-    session_id: str,
-    *,
-    at: int | None,
-    edit: Content | None,
-    model: str | None,
-    system_prompt: str | None,
-    image_id: str | None,
-    new_session_id: str | None,
-) -> tuple[Block, ...] | None:
-    """Check what is asked of a branch, as far as that can be done without the log, and return the edited message.
+def check_branch(asked: SessionBranchRequest) -> None:
+    """Check the position, the message, the model and the image of a branch, as far as that can be done without the log.
 
     Raises:
-        InvalidInputError: an id or a name cannot be one, the position is none, or the branch is to have both an image
-            and a model or prompt of its own.
+        InvalidInputError: the branch's id or a name cannot be one, the position is none, or the branch is to have both
+            an image and a model or prompt of its own.
         InvalidMessageError: the message cannot be accepted.
-        SessionNotFoundError: nothing has that id.
-        ImageNotFoundError: likewise.
     """
-    if new_session_id is not None:
-        check_text("the session's id", new_session_id)
-    if at is not None and not (type(at) is int and 0 < at <= _LAST):
-        msg = f"`at` is a position of the log, a whole number from 1 on, not {at!r:.100}"
+    if asked.new_session_id is not None:
+        check_text("the session's id", asked.new_session_id)
+    if asked.at is not None and not (type(asked.at) is int and 0 < asked.at <= _LAST):
+        msg = f"`at` is a position of the log, a whole number from 1 on, not {asked.at!r:.100}"
         raise InvalidInputError(msg)
-    content = None if edit is None else check_content(edit)
-    check_model(model, system_prompt)
-    if image_id is not None and (model is not None or system_prompt is not None):
+    if asked.edit is not None:
+        check_content(asked.edit)
+    check_model(asked.model, asked.system_prompt)
+    if asked.image_id is not None and (asked.model is not None or asked.system_prompt is not None):
         msg = "give image_id, or model and system_prompt, not both"
         raise InvalidInputError(msg)
-    if not is_sayable(session_id):
-        raise SessionNotFoundError(session_id)
-    if image_id is not None and not is_sayable(image_id):
-        raise ImageNotFoundError(image_id)
-    return content
 
 
 def branch(story: Story, command: BranchSession) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
+
+Event_co = TypeVar("Event_co", covariant=True)
 
 DIGEST_SIZE = 32
 
@@ -186,6 +189,19 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     def _seal(self, previous: bytes, original: bytes) -> bytes:
         header = self._header(self.cursor, self.heard)
         return seal_digest(previous, self._parts(), header, digest=self.digest, original=original)
+
+
+class Passed(msgspec.Struct, Generic[Event_co], frozen=True, gc=False):
+    """A row that is as it was written: its events, if they are decoded, and what it holds of the feed, still encoded.
+
+    That has so many cursors from `cursor` on; it is sealed if it stands in place of others.
+    """
+
+    events: Sequence[Event_co]
+    cursor: int | None
+    heard: int
+    feed: bytes | None
+    is_sealed: bool
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False):

@@ -1,16 +1,29 @@
-"""The command protocol: one request and one response for every method of the facades."""
+"""The table of operations: for every method of the facades a request, its result, its route, and its response."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import re
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 
+from reenact.domain.agent import AgentInfo
+from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import ReenactError, UnknownCommandError, details_of
 from reenact.domain.events import NOTIFICATIONS, Category, Context, EventData, Intent, Source
+from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
+from reenact.domain.image import ImageInfo
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS
+from reenact.domain.messages import Message
+from reenact.domain.people import PendingCall
+from reenact.domain.session_state import SessionInfo
 from reenact.domain.tools import MCPServer
+
+R = TypeVar("R")
+_IN_PATH: Final = re.compile(r"{(\w+)}")
 
 
 class CommandError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,13 +42,47 @@ def refusal_of(error: ReenactError) -> CommandError:
     return CommandError(code=error.code, message=str(error), details=details_of(error))
 
 
-class Request(EventData, frozen=True, kw_only=True, gc=False):
-    """What is asked for: the parameters of the facade's method, under their names."""
+class Route(NamedTuple):
+    """The route of a request in the JSON API: the path has fields of it, the query or the body has the others."""
+
+    method: str
+    path: str
+    status: int = 200
+    body: str | None = None
+    """The field that the whole body is; None if the body has the fields."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that the path has."""
+        return tuple(_IN_PATH.findall(self.path))
+
+
+REQUESTS: dict[str, type[Request[Any]]] = {}
+"""The table: each request by its type."""
+
+
+class Request(EventData, Generic[R], frozen=True, kw_only=True, gc=False):
+    """What is asked for: the parameters of the facade's method, under their names. `R` is what the method returns."""
 
     source: ClassVar[Source] = "command"
     category: ClassVar[Category] = "command"
     intent: ClassVar[Intent] = "request"
+    route: ClassVar[Route]
+    result: ClassVar[Any]
+    """The type `R`."""
+    changes: ClassVar[bool]
+    """Whether carrying it out changes something."""
+    absent: ClassVar[Any] = msgspec.UNSET
+    """What the method returns if there is nothing of this id; unset if that is an error."""
     request_id: str | None = None
+
+    def __init_subclass__(cls) -> None:
+        """Enter the request in the table; its result stands in the base class."""
+        REQUESTS[cls.event_type] = cls
+        (cls.result,) = get_args(vars(cls)["__orig_bases__"][0])
+        cls.changes = cls.route.method != "GET"
+        if not cls.changes and NoneType in get_args(cls.result):
+            cls.absent = None
 
 
 class Response(EventData, frozen=True, kw_only=True, gc=False):
@@ -49,25 +96,28 @@ class Response(EventData, frozen=True, kw_only=True, gc=False):
     error: CommandError | None = None
 
 
-class ContainerCreateRequest(Request, frozen=True, kw_only=True, gc=False):
+class ContainerCreateRequest(Request[ContainerInfo], frozen=True, kw_only=True, gc=False):
     """Create a container."""
 
-    event_type: ClassVar[str] = "container_create_request"
+    event_type = "container_create_request"
+    route = Route("POST", "/v1/containers", 201)
     name: str | None = None
     container_id: str | None = None
 
 
-class ContainerGetRequest(Request, frozen=True, kw_only=True, gc=False):
+class ContainerGetRequest(Request[ContainerInfo | None], frozen=True, kw_only=True, gc=False):
     """Return a container, or nothing."""
 
-    event_type: ClassVar[str] = "container_get_request"
+    event_type = "container_get_request"
+    route = Route("GET", "/v1/containers/{container_id}")
     container_id: str
 
 
-class ContainerListRequest(Request, frozen=True, kw_only=True, gc=False):
+class ContainerListRequest(Request[list[ContainerInfo]], frozen=True, kw_only=True, gc=False):
     """Return all containers."""
 
-    event_type: ClassVar[str] = "container_list_request"
+    event_type = "container_list_request"
+    route = Route("GET", "/v1/containers")
 
 
 class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,43 +141,48 @@ class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     compress_at: int | None = None
 
 
-class ImageRegisterRequest(Request, frozen=True, kw_only=True, gc=False):
+class ImageRegisterRequest(Request[ImageInfo], frozen=True, kw_only=True, gc=False):
     """Register an image."""
 
-    event_type: ClassVar[str] = "image_register_request"
+    event_type = "image_register_request"
+    route = Route("POST", "/v1/images", body="image")
     image: ImageContent
 
 
-class ImageGetRequest(Request, frozen=True, kw_only=True, gc=False):
+class ImageGetRequest(Request[ImageInfo | None], frozen=True, kw_only=True, gc=False):
     """Return an image, or nothing."""
 
-    event_type: ClassVar[str] = "image_get_request"
+    event_type = "image_get_request"
+    route = Route("GET", "/v1/images/{image_id}")
     image_id: str
 
 
-class ImageListRequest(Request, frozen=True, kw_only=True, gc=False):
+class ImageListRequest(Request[list[ImageInfo]], frozen=True, kw_only=True, gc=False):
     """Return all images."""
 
-    event_type: ClassVar[str] = "image_list_request"
+    event_type = "image_list_request"
+    route = Route("GET", "/v1/images")
 
 
-class SessionCreateRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionCreateRequest(Request[SessionInfo], frozen=True, kw_only=True, gc=False):
     """Create a session."""
 
-    event_type: ClassVar[str] = "session_create_request"
+    event_type = "session_create_request"
+    route = Route("POST", "/v1/containers/{container_id}/sessions", 201)
     container_id: str
     image_id: str
     session_id: str | None = None
 
 
-class SessionBranchRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionBranchRequest(Request[SessionInfo], frozen=True, kw_only=True, gc=False):
     """Create a session that goes on with the history of another one, up to a position of the log.
 
     `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to
     there. `image_id` goes with neither `model` nor `system_prompt`.
     """
 
-    event_type: ClassVar[str] = "session_branch_request"
+    event_type = "session_branch_request"
+    route = Route("POST", "/v1/sessions/{session_id}/branches", 201)
     session_id: str
     at: int | None = None
     edit: str | tuple[dict[str, Any], ...] | None = None
@@ -137,133 +192,153 @@ class SessionBranchRequest(Request, frozen=True, kw_only=True, gc=False):
     new_session_id: str | None = None
 
 
-class SessionGetRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionGetRequest(Request[SessionInfo | None], frozen=True, kw_only=True, gc=False):
     """Return a session, or nothing."""
 
-    event_type: ClassVar[str] = "session_get_request"
+    event_type = "session_get_request"
+    route = Route("GET", "/v1/sessions/{session_id}")
     session_id: str
 
 
-class SessionListRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionListRequest(Request[list[SessionInfo]], frozen=True, kw_only=True, gc=False):
     """Return the sessions of a container."""
 
-    event_type: ClassVar[str] = "session_list_request"
+    event_type = "session_list_request"
+    route = Route("GET", "/v1/containers/{container_id}/sessions")
     container_id: str
 
 
-class SessionPageRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionPageRequest(Request[list[SessionInfo]], frozen=True, kw_only=True, gc=False):
     """Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000.
 
     Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one.
     """
 
-    event_type: ClassVar[str] = "session_page_request"
+    event_type = "session_page_request"
+    route = Route("GET", "/v1/sessions")
     container_id: str | None = None
     waiting: bool | None = None
     after: str | None = None
     limit: int = 100
 
 
-class SessionDeleteRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionDeleteRequest(Request[bool], frozen=True, kw_only=True, gc=False):
     """Delete a session."""
 
-    event_type: ClassVar[str] = "session_delete_request"
+    event_type = "session_delete_request"
+    route = Route("DELETE", "/v1/sessions/{session_id}")
+    absent = False
     session_id: str
 
 
-class SessionRunRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionRunRequest(Request[str], frozen=True, kw_only=True, gc=False):
     """Run a session."""
 
-    event_type: ClassVar[str] = "session_run_request"
+    event_type = "session_run_request"
+    route = Route("POST", "/v1/sessions/{session_id}/run")
     session_id: str
 
 
-class SessionMessagesRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionMessagesRequest(Request[list[Message]], frozen=True, kw_only=True, gc=False):
     """Return the messages of a session."""
 
-    event_type: ClassVar[str] = "session_messages_request"
+    event_type = "session_messages_request"
+    route = Route("GET", "/v1/sessions/{session_id}/messages")
     session_id: str
 
 
-class SessionTurnsRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionTurnsRequest(Request[list[TurnInfo]], frozen=True, kw_only=True, gc=False):
     """Return the turns of a session."""
 
-    event_type: ClassVar[str] = "session_turns_request"
+    event_type = "session_turns_request"
+    route = Route("GET", "/v1/sessions/{session_id}/turns")
     session_id: str
 
 
-class SessionToolCallsRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionToolCallsRequest(Request[list[ToolCallInfo]], frozen=True, kw_only=True, gc=False):
     """Return the calls of tools in a session."""
 
-    event_type: ClassVar[str] = "session_tool_calls_request"
+    event_type = "session_tool_calls_request"
+    route = Route("GET", "/v1/sessions/{session_id}/tool_calls")
     session_id: str
 
 
-class SessionUsageRequest(Request, frozen=True, kw_only=True, gc=False):
+class SessionUsageRequest(Request[UsageInfo], frozen=True, kw_only=True, gc=False):
     """Return what a session has used and what it cost."""
 
-    event_type: ClassVar[str] = "session_usage_request"
+    event_type = "session_usage_request"
+    route = Route("GET", "/v1/sessions/{session_id}/usage")
     session_id: str
 
 
-class TurnLocateRequest(Request, frozen=True, kw_only=True, gc=False):
+class TurnLocateRequest(Request[TurnLocation | None], frozen=True, kw_only=True, gc=False):
     """Return which session a turn is of, and the cursor of its first event, or nothing."""
 
-    event_type: ClassVar[str] = "turn_locate_request"
+    event_type = "turn_locate_request"
+    route = Route("GET", "/v1/turns/{turn_id}")
     turn_id: str
 
 
-class AgentGetRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentGetRequest(Request[AgentInfo | None], frozen=True, kw_only=True, gc=False):
     """Return a live agent, or nothing."""
 
-    event_type: ClassVar[str] = "agent_get_request"
+    event_type = "agent_get_request"
+    route = Route("GET", "/v1/agents/{agent_id}")
     agent_id: str
 
 
-class AgentListRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentListRequest(Request[list[AgentInfo]], frozen=True, kw_only=True, gc=False):
     """Return all live agents."""
 
-    event_type: ClassVar[str] = "agent_list_request"
+    event_type = "agent_list_request"
+    route = Route("GET", "/v1/agents")
 
 
-class AgentInterruptRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentInterruptRequest(Request[None], frozen=True, kw_only=True, gc=False):
     """Interrupt an agent's turn."""
 
-    event_type: ClassVar[str] = "agent_interrupt_request"
+    event_type = "agent_interrupt_request"
+    route = Route("POST", "/v1/agents/{agent_id}/interrupt")
+    absent = None
     agent_id: str
 
 
-class AgentDestroyRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentDestroyRequest(Request[None], frozen=True, kw_only=True, gc=False):
     """Destroy an agent."""
 
-    event_type: ClassVar[str] = "agent_destroy_request"
+    event_type = "agent_destroy_request"
+    route = Route("DELETE", "/v1/agents/{agent_id}")
+    absent = None
     agent_id: str
 
 
-class AgentPendingRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentPendingRequest(Request[list[PendingCall]], frozen=True, kw_only=True, gc=False):
     """Return the calls that wait for a person: all, or those of an agent's or of a session."""
 
-    event_type: ClassVar[str] = "agent_pending_request"
+    event_type = "agent_pending_request"
+    route = Route("GET", "/v1/pending")
     agent_id: str | None = None
     session_id: str | None = None
 
 
-class AgentApproveRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentApproveRequest(Request[str | None], frozen=True, kw_only=True, gc=False):
     """Let a call that waits run, with other arguments if some are given."""
 
-    event_type: ClassVar[str] = "agent_approve_request"
+    event_type = "agent_approve_request"
+    route = Route("POST", "/v1/pending/{call_id}/approve")
     call_id: str
     session_id: str | None = None
     agent_id: str | None = None
-    arguments: dict[str, Any] | None = None
+    arguments: Mapping[str, Any] | None = None
     digest: str | None = None
     by: str | None = None
 
 
-class AgentRejectRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentRejectRequest(Request[str | None], frozen=True, kw_only=True, gc=False):
     """Refuse a call that waits; unless `resume`, the turn ends with that."""
 
-    event_type: ClassVar[str] = "agent_reject_request"
+    event_type = "agent_reject_request"
+    route = Route("POST", "/v1/pending/{call_id}/reject")
     call_id: str
     reason: str = ""
     resume: bool = True
@@ -272,10 +347,11 @@ class AgentRejectRequest(Request, frozen=True, kw_only=True, gc=False):
     by: str | None = None
 
 
-class AgentRespondRequest(Request, frozen=True, kw_only=True, gc=False):
+class AgentRespondRequest(Request[str | None], frozen=True, kw_only=True, gc=False):
     """Answer the question that a call asks."""
 
-    event_type: ClassVar[str] = "agent_respond_request"
+    event_type = "agent_respond_request"
+    route = Route("POST", "/v1/pending/{call_id}/respond")
     call_id: str
     value: Any
     session_id: str | None = None
@@ -283,14 +359,23 @@ class AgentRespondRequest(Request, frozen=True, kw_only=True, gc=False):
     by: str | None = None
 
 
-class MessageSendRequest(Request, frozen=True, kw_only=True, gc=False):
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a message went, and the turn that answers it."""
+
+    agent_id: str
+    session_id: str
+    turn_id: str
+
+
+class MessageSendRequest(Request[Sent], frozen=True, kw_only=True, gc=False):
     """Send a message to an agent, to a session, or to an image's default session in a container.
 
     Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is
     text, or content blocks as in the Messages API.
     """
 
-    event_type: ClassVar[str] = "message_send_request"
+    event_type = "message_send_request"
+    route = Route("POST", "/v1/messages")
     content: str | tuple[dict[str, Any], ...]
     agent_id: str | None = None
     session_id: str | None = None
@@ -298,38 +383,7 @@ class MessageSendRequest(Request, frozen=True, kw_only=True, gc=False):
     container_id: str | None = None
 
 
-_KINDS: tuple[type[Request], ...] = (
-    ContainerCreateRequest,
-    ContainerGetRequest,
-    ContainerListRequest,
-    ImageRegisterRequest,
-    ImageGetRequest,
-    ImageListRequest,
-    SessionCreateRequest,
-    SessionBranchRequest,
-    SessionGetRequest,
-    SessionListRequest,
-    SessionPageRequest,
-    SessionDeleteRequest,
-    SessionRunRequest,
-    SessionMessagesRequest,
-    SessionTurnsRequest,
-    SessionToolCallsRequest,
-    SessionUsageRequest,
-    TurnLocateRequest,
-    AgentGetRequest,
-    AgentListRequest,
-    AgentInterruptRequest,
-    AgentDestroyRequest,
-    AgentPendingRequest,
-    AgentApproveRequest,
-    AgentRejectRequest,
-    AgentRespondRequest,
-    MessageSendRequest,
-)
-
-
-def _response(request: type[Request]) -> type[Response]:
+def _response(request: type[Request[Any]]) -> type[Response]:
     # A class statement in a function, so that a request and its response cannot drift apart.
     class Answer(Response, frozen=True, kw_only=True):
         event_type: ClassVar[str] = request.event_type.removesuffix("_request") + "_response"
@@ -339,8 +393,7 @@ def _response(request: type[Request]) -> type[Response]:
     return Answer
 
 
-REQUESTS: dict[str, type[Request]] = {kind.event_type: kind for kind in _KINDS}
-RESPONSES: dict[str, type[Response]] = {kind.event_type: _response(kind) for kind in _KINDS}
+RESPONSES: dict[str, type[Response]] = {name: _response(kind) for name, kind in REQUESTS.items()}
 """The response of each request, by the request's type."""
 
 CATALOGUE: dict[str, type[EventData]] = {

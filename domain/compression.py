@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock
 
 LEAST: Final = 2
 """So many messages have to be replaced, for a summary to be worth its price."""
-_Fits: TypeAlias = Callable[[Said], bool]
 _INTRODUCTION: Final = "This is a summary of the conversation so far, which had become too long to be kept whole:\n\n"
 
 
@@ -24,21 +23,11 @@ def cut_of(messages: Sequence[Said]) -> int:
     The question that is being answered stays as it is, unless the answer to it is what has become so long: then what is
     kept begins with the last answer, so that the results of calls follow the calls.
     """
-    question = _last(messages, _is_question)
-    cut = question if 2 * question >= len(messages) else _last(messages, _is_answer)
+    question = max((at for at, said in enumerate(messages) if _is_question(said)), default=0)
+    answer = max((at for at, said in enumerate(messages) if said.role == "assistant"), default=0)
+    cut = question if 2 * question >= len(messages) else answer
     return cut if cut >= LEAST else 0
-
-
-def _last(messages: Sequence[Said], fits: _Fits) -> int:
-    for index in range(len(messages) - 1, -1, -1):
-        if fits(messages[index]):
-            return index
-    return 0
 
 
 def _is_question(said: Said) -> bool:
     return said.role == "user" and not any(isinstance(block, ToolResultBlock) for block in said.content)
-
-
-def _is_answer(said: Said) -> bool:
-    return said.role == "assistant"

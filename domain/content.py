@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
-from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain_mapping
+from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain
 
 Content: TypeAlias = str | Sequence[Block | Mapping[str, Any]]
 """What may be handed in as a message: text, or content blocks, or their plain mappings."""
@@ -51,7 +52,7 @@ def check_content(content: object) -> tuple[Block, ...]:
         raise InvalidMessageError(str(wrong)) from None
 
 
-def plain_content(content: object) -> object:
+def plain_content(content: object) -> Any:  # noqa: ANN401 - as it was given, if it is no content
     """Return content with its blocks as plain mappings, as they travel; what is no block stays for others to refuse."""
     if isinstance(content, str) or not is_sequence(content):
         return content
@@ -82,11 +83,9 @@ def check_result_content(content: object) -> str | tuple[dict[str, Any], ...]:
 
 def _blocks(where: str, content: object, kinds: tuple[str, ...]) -> list[_Json]:
     if not is_sequence(content):
-        msg = f"{where} is text or a list of blocks, not {type(content).__name__}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{where} is text or a list of blocks, not {type(content).__name__}")
     if not content:
-        msg = f"{where} is empty; say something"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{where} is empty; say something")
     blocks = [_block(f"{where}[{index}]", one, kinds) for index, one in enumerate(content)]
     _check_size(msgspec.json.encode(blocks))
     return blocks
@@ -100,15 +99,14 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
         given = msgspec.to_builtins(given)
     if not is_mapping(given):
         hint = f'; as a block it is {{"type": "text", "text": {given!r:.40}}}' if isinstance(given, str) else ""
-        msg = f"{where} is no content block, but {type(given).__name__}{hint}"
-        raise InvalidInputError(msg)
-    fields = plain_mapping(where, given)
+        raise InvalidInputError(f"{where} is no content block, but {type(given).__name__}{hint}")
+    fields: _Json = plain(where, given)
     kind = fields.get("type")
     if kind not in kinds:
         what = "has no type" if kind is None else f"has the type {kind!r}"
-        msg = f"{where} {what}; here it is one of {', '.join(kinds)}"
-        raise InvalidInputError(msg)
-    _RULES[kind](where, fields)
+        raise InvalidInputError(f"{where} {what}; here it is one of {', '.join(kinds)}")
+    if kind in _RULES:
+        _RULES[kind](where, fields)
     return fields
 
 
@@ -124,13 +122,17 @@ def _check_text(where: str, block: _Json) -> None:
 
 def _check_image(where: str, block: _Json) -> None:
     _check_names(where, block, "source")
-    _check_source(f"{where}.source", block.get("source"), {"base64": _image_bytes, "url": _url, "file": _file})
+    _check_source(
+        f"{where}.source",
+        block.get("source"),
+        {"base64": partial(_check_bytes, IMAGE_TYPES), "url": _url, "file": _file},
+    )
 
 
 def _check_document(where: str, block: _Json) -> None:
     _check_names(where, block, "source", "title", "context", "citations")
     kinds: dict[str, _Check] = {
-        "base64": _document_bytes,
+        "base64": partial(_check_bytes, DOCUMENT_TYPES),
         "url": _url,
         "file": _file,
         "text": _plain_text,
@@ -142,48 +144,42 @@ def _check_document(where: str, block: _Json) -> None:
             _said(f"{where}.{name}", block[name])
     citations = block.get("citations")
     if citations is not None and not (is_mapping(citations) and isinstance(citations.get("enabled"), bool)):
-        msg = f'{where}.citations is {citations!r:.80}; it is {{"enabled": true}} or {{"enabled": false}}'
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f'{where}.citations is {citations!r:.80}; it is {{"enabled": true}} or {{"enabled": false}}'
+        )
 
 
 def _check_source(where: str, source: object, kinds: Mapping[str, _Check]) -> None:
     if not _is_object(source):
-        msg = f"{where} is missing" if source is None else f"{where} is a mapping, not {type(source).__name__}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"{where} is missing" if source is None else f"{where} is a mapping, not {type(source).__name__}"
+        )
     kind = source.get("type")
     if not isinstance(kind, str) or kind not in kinds:
-        msg = f"{where}.type is {kind!r}; here it is one of {', '.join(kinds)}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{where}.type is {kind!r}; here it is one of {', '.join(kinds)}")
     kinds[kind](where, source)
 
 
-def _image_bytes(where: str, source: _Json) -> None:
-    _check_bytes(where, source, IMAGE_TYPES)
-
-
-def _document_bytes(where: str, source: _Json) -> None:
-    _check_bytes(where, source, DOCUMENT_TYPES)
-
-
-def _check_bytes(where: str, source: _Json, media_types: tuple[str, ...]) -> None:
+def _check_bytes(media_types: tuple[str, ...], where: str, source: _Json) -> None:
     _check_names(where, source, "media_type", "data")
     if source.get("media_type") not in media_types:
-        msg = f"{where}.media_type is {source.get('media_type')!r}; the API takes {', '.join(media_types)}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"{where}.media_type is {source.get('media_type')!r}; the API takes {', '.join(media_types)}"
+        )
     data = _said(f"{where}.data", source.get("data"))
     try:
         b64decode(data, validate=True)
     except (binascii.Error, ValueError) as wrong:
-        msg = f"{where}.data is not base64: {wrong}; `from_bytes` of the block encodes a file's bytes"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(
+            f"{where}.data is not base64: {wrong}; `from_bytes` of the block encodes a file's bytes"
+        ) from None
 
 
 def _url(where: str, source: _Json) -> None:
     _check_names(where, source, "url")
     url = _said(f"{where}.url", source.get("url"))
     if not url.startswith(("https://", "http://")):
-        msg = f"{where}.url is {url!r:.80}; the API fetches only from https:// and http:// addresses"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{where}.url is {url!r:.80}; the API fetches only from https:// and http:// addresses")
 
 
 def _file(where: str, source: _Json) -> None:
@@ -194,8 +190,7 @@ def _file(where: str, source: _Json) -> None:
 def _plain_text(where: str, source: _Json) -> None:
     _check_names(where, source, "media_type", "data")
     if source.setdefault("media_type", "text/plain") != "text/plain":
-        msg = f"{where}.media_type is {source['media_type']!r}; a text source is text/plain"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{where}.media_type is {source['media_type']!r}; a text source is text/plain")
     _said(f"{where}.data", source.get("data"))
 
 
@@ -208,45 +203,38 @@ def _pieces(where: str, source: _Json) -> None:
         _blocks(f"{where}.content", content, _IN_DOCUMENTS)
 
 
-def _as_it_is(where: str, block: _Json) -> None:
-    """Check nothing but that it can be stored, which is checked of all: the API is asked what it thinks of the rest."""
-    del where, block
-
-
 _RULES: Final[dict[str, _Check]] = {
     "text": _check_text,
     "image": _check_image,
     "document": _check_document,
-    "search_result": _as_it_is,
-    "container_upload": _as_it_is,
-    "tool_reference": _as_it_is,
 }
+"""The others are not checked, but for that they can be stored: the API is asked what it thinks of them."""
 
 
 def _check_names(where: str, fields: _Json, *known: str) -> None:
     for name in fields:
         if name not in {"type", *known}:
             hint = "; LLMConfig(cache=…) sets it where it helps" if name == "cache_control" else ""
-            msg = f"{where} has no field {name!r}; known are {', '.join(known)}{hint}"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"{where} has no field {name!r}; known are {', '.join(known)}{hint}")
 
 
 def _said(where: str, text: object) -> str:
     """Return a text that is there, and not blank."""
     if not isinstance(text, str):
-        msg = f"{where} is missing" if text is None else f"{where} is text, not {type(text).__name__}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"{where} is missing" if text is None else f"{where} is text, not {type(text).__name__}"
+        )
     if not text.strip():
-        msg = f"{where} is blank; leave it out"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{where} is blank; leave it out")
     check_unicode(where, text)
     return text
 
 
 def _check_size(stored: bytes) -> None:
     if len(stored) > MAX_CONTENT_BYTES:
-        msg = f"the content has {len(stored)} bytes; at most {MAX_CONTENT_BYTES} are accepted: upload files, name them"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"the content has {len(stored)} bytes; at most {MAX_CONTENT_BYTES} are accepted: upload files, name them"
+        )
 
 
 def _is_object(value: object) -> TypeGuard[_Json]:

@@ -10,8 +10,7 @@ import msgspec
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies, Policy, policies_of
-from reenact.domain.loop.policy_names import check_names, restricted
+from reenact.domain.loop.policy import Policies, Policy, check_names, policies_of, restricted
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
 from reenact.domain.once import Asked
@@ -123,25 +122,25 @@ def evolve(image: Images, event: ImageEvent) -> Images:
 def define(image: Image, image_id: str) -> Definition:
     """Return the image's content, or raise `ConfigurationError` or `InvalidInputError` saying what is wrong with it."""
     who = f"image {image_id!r}"
-    _check_number(who, "max_tokens", image.max_tokens, least=1)
-    _check_number(who, "max_steps", image.max_steps, least=1)
-    _check_number(who, "max_repeats", image.max_repeats, least=1)
-    _check_number(who, "compress_at", image.compress_at, least=0)
-    if image.system_prompt is not None and image.system_prompt != "":
-        check_text("the system prompt", image.system_prompt, limit=MAX_PROMPT_BYTES)
+    for field, least in (("max_tokens", 1), ("max_steps", 1), ("max_repeats", 1), ("compress_at", 0)):
+        value: object = getattr(image, field)
+        if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
+            raise ConfigurationError(f"{field} of {who} is {value!r}; it is a number from {least} to {MAX_TOKENS}")
+    check_model(image.model, image.system_prompt)
     if not is_sequence(image.tools):
-        msg = f"tools of {who} are a tuple of tools, not {image.tools!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"tools of {who} are a tuple of tools, not {image.tools!r}")
     tools = tuple(_spec(who, tool) for tool in image.tools if not _is_api_tool(tool))
     api_tools = tuple(_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
     names = [tool.name for tool in tools] + [str(tool.get("name", "")) for tool in api_tools]
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
-        msg = f"{who} has more than one tool named {', '.join(map(repr, twice))}; give each a name of its own"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            f"{who} has more than one tool named {', '.join(map(repr, twice))}; give each a name of its own"
+        )
+    limit = image.cost_limit
     return Definition(
         name=check_text("the image's name", image.name if image.name is not None else image_id),
-        model=None if image.model is None else check_text("the model", image.model),
+        model=image.model,
         system_prompt=image.system_prompt,
         max_tokens=image.max_tokens,
         tools=tools,
@@ -150,7 +149,7 @@ def define(image: Image, image_id: str) -> Definition:
         policies=None if image.policies is None else policies_of(image.policies),
         max_steps=image.max_steps,
         max_repeats=image.max_repeats,
-        cost_limit=_cost_limit(image.cost_limit),
+        cost_limit=CostLimit(limit) if isinstance(limit, int | float) else limit,
         compress_at=image.compress_at,
     )
 
@@ -219,18 +218,12 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
         policies=given.with_own(own),
         prices=dict(prices),
         costs={tool.name: tool.cost for tool in definition.tools if tool.cost is not None},
-        idempotent=frozenset(tool.name for tool in definition.tools if tool.idempotent),
+        idempotent=tuple(sorted(tool.name for tool in definition.tools if tool.idempotent)),
         max_steps=definition.max_steps,
         max_repeats=definition.max_repeats,
         cost_limit=definition.cost_limit,
         compress_at=compress_at or None,
     )
-
-
-def _check_number(who: str, field: str, value: object, *, least: int) -> None:
-    if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
-        msg = f"{field} of {who} is {value!r}; it is a number from {least} to {MAX_TOKENS}"
-        raise ConfigurationError(msg)
 
 
 def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, Any]]:
@@ -246,8 +239,9 @@ def _is_plain_spec(tool: object) -> TypeGuard[Mapping[str, Any]]:
 def _api_tool(who: str, tool: Mapping[str, Any]) -> dict[str, Any]:
     plain = dict(tool)
     if not isinstance(plain.get("type"), str) or not is_json(plain):
-        msg = f"{who}: a tool that is a mapping is one of the API's own: JSON with a `type`; got {plain!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            f"{who}: a tool that is a mapping is one of the API's own: JSON with a `type`; got {plain!r}"
+        )
     return plain
 
 
@@ -256,8 +250,9 @@ def _spec(who: str, tool: object) -> ToolSpec:
         return check_spec(_spec_of(who, tool))
     spec = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
     if not isinstance(spec, ToolSpec):
-        msg = f"{who}: {tool!r} is no tool; give a function, what `@tool` made of one, or a mapping with a `type`"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            f"{who}: {tool!r} is no tool; give a function, what `@tool` made of one, or a mapping with a `type`"
+        )
     return check_spec(spec)
 
 
@@ -265,27 +260,21 @@ def _spec_of(who: str, tool: Mapping[str, Any]) -> ToolSpec:
     fields = ToolSpec.__struct_fields__
     unknown = [name for name in tool if name not in fields]
     if unknown:
-        msg = f"{who}: tool {tool.get('name')!r:.80} has {unknown[0]!r:.80}, which it cannot have"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{who}: tool {tool.get('name')!r:.80} has {unknown[0]!r:.80}, which it cannot have")
     try:
         return msgspec.convert(dict(tool), ToolSpec)
     except msgspec.ValidationError as wrong:
-        msg = f"{who}: tool {tool.get('name')!r:.80}: {wrong}"
-        raise ConfigurationError(msg) from None
+        raise ConfigurationError(f"{who}: tool {tool.get('name')!r:.80}: {wrong}") from None
 
 
 def _servers(who: str, servers: object) -> tuple[MCPServer, ...]:
     given: list[object] = [*servers] if is_sequence(servers) else [None]
     found = [server for server in given if isinstance(server, MCPServer)]
     if len(found) < len(given):
-        msg = f"mcp_servers of {who} are a tuple of what MCPServer.stdio or MCPServer.http made; got {servers!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            f"mcp_servers of {who} are a tuple of what MCPServer.stdio or MCPServer.http made; got {servers!r}"
+        )
     checked = tuple(check_server(server) for server in found)
     if len({server.name for server in checked}) < len(checked):
-        msg = f"{who} has two MCP servers of the same name"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{who} has two MCP servers of the same name")
     return checked
-
-
-def _cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
-    return limit if limit is None or isinstance(limit, CostLimit) else CostLimit(limit)

@@ -1,4 +1,4 @@
-"""Images that travel: what of an image can be sent, how it is read again, and what a server does not take from afar."""
+"""Images in requests: what of an image can be sent, how it is read again, and what a server does not take."""
 
 from __future__ import annotations
 
@@ -15,40 +15,37 @@ from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import ToolSpec
 
 
-def content_of(image: object) -> ImageContent:
-    """Return the image as it travels.
+def requested(image: object) -> ImageContent:
+    """Return the image as it stands in a request of this process, or raise `InvalidInputError` if it is none."""
+    if isinstance(image, Image):
+        return ImageContent(**{name: getattr(image, name) for name in ImageContent.__struct_fields__})
+    msg = f"an image is an Image, not {type(image).__name__}"
+    raise InvalidInputError(msg)
+
+
+def travelling(image: ImageContent) -> ImageContent:
+    """Return the image as it is sent.
 
     Raises:
         ConfigurationError: the definition asks for something that cannot work, or has a function among its tools.
-        InvalidInputError: it is no image, or a text in it is empty, too long or not valid Unicode.
+        InvalidInputError: a text in it is empty, too long or not valid Unicode.
     """
-    if not isinstance(image, Image):
-        msg = f"an image is an Image, not {type(image).__name__}"
-        raise InvalidInputError(msg)
     if image.id is not None:
         check_text("the image's id", image.id)
     given: object = image.tools
     if not is_sequence(given):
-        msg = f"tools are a list of tools, not {given!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"tools are a list of tools, not {given!r}")
     who = "the image" if image.id is None else f"image {image.id!r}"
     tools = tuple(_told(who, tool) for tool in given)
     # Which functions stand behind names, only the runtime knows.
     known = tuple(tool for tool in given if not isinstance(tool, str))
-    definition = define(msgspec.structs.replace(image, tools=known), "img" if image.id is None else image.id)
-    return ImageContent(
-        id=image.id,
-        name=image.name,
-        model=image.model,
-        system_prompt=image.system_prompt,
-        max_tokens=image.max_tokens,
+    content = image_of(msgspec.structs.replace(image, tools=known))
+    definition = define(content, "img" if image.id is None else image.id)
+    return msgspec.structs.replace(
+        image,
         tools=tools,
         mcp_servers=definition.mcp_servers,
         policies=None if definition.policies is None else msgspec.to_builtins(definition.policies),
-        max_steps=image.max_steps,
-        max_repeats=image.max_repeats,
-        cost_limit=image.cost_limit,
-        compress_at=image.compress_at,
     )
 
 
@@ -74,17 +71,15 @@ def check_from_afar(type: str, data: Mapping[str, Any], *, allow_programs: bool)
         if not is_mapping(server):
             continue
         if server.get("command") is not None:
-            msg = (
+            raise ConfigurationError(
                 f"MCP server {server.get('name')!r:.80} is a program, and this server starts none for its clients; "
                 "register the image where the server runs, or allow programs there"
             )
-            raise ConfigurationError(msg)
         if "${" in repr((server.get("url"), server.get("headers"))):
-            msg = (
+            raise ConfigurationError(
                 f"MCP server {server.get('name')!r:.80} names environment variables of the server, which are not told "
                 "to its clients; register the image where the server runs, or allow programs there"
             )
-            raise ConfigurationError(msg)
 
 
 def _told(who: str, tool: object) -> Any:  # noqa: ANN401 - a JSON value
@@ -93,11 +88,10 @@ def _told(who: str, tool: object) -> Any:  # noqa: ANN401 - a JSON value
     if isinstance(tool, ToolSpec):
         return msgspec.to_builtins(tool)
     if callable(tool) or hasattr(tool, "spec"):
-        msg = (
+        raise ConfigurationError(
             f"{who}: {_name_of(tool)} is a function, and tools run where the runtime is; give it to "
             "`Runtime.open(tools=[…])` there, and name it here by its name"
         )
-        raise ConfigurationError(msg)
     return tool
 
 

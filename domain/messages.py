@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -9,6 +10,7 @@ import msgspec
 
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
+from reenact.domain.plain import check_unicode
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_MESSAGE_BYTES = 10 * 1024 * 1024
@@ -128,6 +130,7 @@ def is_blank(blocks: tuple[Block, ...]) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=256)  # what happens together has one time
 def instant(microseconds: int) -> datetime:
     """Return the time that is so many microseconds after 1970-01-01 UTC."""
     return EPOCH + timedelta(0, 0, microseconds)
@@ -136,36 +139,22 @@ def instant(microseconds: int) -> datetime:
 def check_message(text: object) -> str:
     """Return the text of a user's message, or raise `InvalidMessageError` saying what is wrong with it."""
     if not isinstance(text, str):
-        msg = f"a message is text, not {type(text).__name__}"
-        raise InvalidMessageError(msg)
+        raise InvalidMessageError(f"a message is text, not {type(text).__name__}")
     if not text.strip():
-        msg = "the message is empty; say something"
-        raise InvalidMessageError(msg)
-    size = len(_utf8(text, "the message", InvalidMessageError))
+        raise InvalidMessageError("the message is empty; say something")
+    size = len(check_unicode("the message", text, InvalidMessageError))
     if size > MAX_MESSAGE_BYTES:
-        msg = f"the message has {size} bytes; at most {MAX_MESSAGE_BYTES} are accepted"
-        raise InvalidMessageError(msg)
+        raise InvalidMessageError(f"the message has {size} bytes; at most {MAX_MESSAGE_BYTES} are accepted")
     return text
 
 
 def check_text(what: str, text: object, *, limit: int = 1024) -> str:
     """Return an id, a name or another short text, or raise `InvalidInputError`; `limit` is in bytes of UTF-8."""
     if not isinstance(text, str):
-        msg = f"{what} is text, not {type(text).__name__}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{what} is text, not {type(text).__name__}")
     if not text.strip():
-        msg = f"{what} is empty"
-        raise InvalidInputError(msg)
-    size = len(_utf8(text, what, InvalidInputError))
+        raise InvalidInputError(f"{what} is empty")
+    size = len(check_unicode(what, text))
     if size > limit or "\0" in text:
-        msg = f"{what} may have at most {limit} bytes, and no NUL among them; it has {size} bytes"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{what} may have at most {limit} bytes, and no NUL among them; it has {size} bytes")
     return text
-
-
-def _utf8(text: str, what: str, error: type[InvalidInputError]) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as broken:
-        msg = f"{what} is not valid Unicode: a lone surrogate stands at index {broken.start}"
-        raise error(msg) from None

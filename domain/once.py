@@ -33,22 +33,24 @@ def digest_of(kind: str, request: msgspec.Struct) -> bytes:
     Raises:
         InvalidInputError: what is asked for can be compared with nothing.
     """
-    given = _given(request)
+    given = given_fields(request)
     given.pop("request_id", None)
     try:
         plain = msgspec.to_builtins([kind, given], str_keys=True, enc_hook=_by_name)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"the data of {kind} cannot be compared with that of another request: {error}; give plain data"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(
+            f"the data of {kind} cannot be compared with that of another request: {error}; give plain data"
+        ) from None
 
 
-def _given(struct: msgspec.Struct) -> dict[str, Any]:
+def given_fields(struct: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields that do not have their defaults, structs among them likewise."""
     given: dict[str, Any] = {}
     for field in msgspec.structs.fields(struct):
         value = getattr(struct, field.name)
         if isinstance(value, msgspec.Struct):
-            given[field.name] = _given(value)
+            given[field.name] = given_fields(value)
         elif type(value) is not type(field.default) or value != field.default:
             given[field.name] = value
     return given

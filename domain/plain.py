@@ -17,29 +17,42 @@ LONGEST_PAGE: Final = 1000
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
 
-def plain_mapping(where: str, given: Mapping[object, object]) -> dict[str, Any]:
-    """Return a copy of the mapping with nothing but plain values in it; tuples become lists.
+def plain(where: str, value: object, depth: int = DEEPEST) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a copy of the value with nothing but plain values in it; tuples become lists.
 
     Raises:
         InvalidInputError: something in it cannot be stored, or could not be read again; the message names the place.
     """
-    fields: dict[str, Any] = {}
-    for name, value in given.items():
-        if not isinstance(name, str):
-            msg = f"{where} has the field {name!r}, which is not text"
-            raise InvalidInputError(msg)
-        check_unicode(f"a field's name in {where}", name)
-        fields[name] = _plain(f"{where}.{name}", value)
-    return fields
+    match value:
+        case None | bool():
+            return value
+        case str():
+            check_unicode(where, value)
+            return value
+        case int():
+            if not _LEAST <= value <= _GREATEST:
+                raise InvalidInputError(f"{where} is an integer of more than 64 bits")
+            return value
+        case float():
+            if not isfinite(value):
+                raise InvalidInputError(f"{where} is {value!r}, which JSON does not have")
+            return value
+        case _ if depth == 0:
+            raise InvalidInputError(f"{where:.80} is nested more than {DEEPEST} deep")
+        case _ if is_mapping(value):
+            return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
+        case _ if is_sequence(value):
+            return [plain(f"{where}[{index}]", one, depth - 1) for index, one in enumerate(value)]
+        case _:
+            raise InvalidInputError(f"{where} is a {type(value).__name__}, which is no JSON value")
 
 
-def check_unicode(where: str, text: str) -> bytes:
-    """Return the text in UTF-8, or raise `InvalidInputError`: it has a lone surrogate."""
+def check_unicode(where: str, text: str, error: type[InvalidInputError] = InvalidInputError) -> bytes:
+    """Return the text in UTF-8, or raise the error: it has a lone surrogate."""
     try:
         return text.encode()
     except UnicodeEncodeError as broken:
-        msg = f"{where} is not valid Unicode: a lone surrogate stands at index {broken.start}"
-        raise InvalidInputError(msg) from None
+        raise error(f"{where} is not valid Unicode: a lone surrogate stands at index {broken.start}") from None
 
 
 def is_sayable(id_: object) -> bool:
@@ -53,11 +66,9 @@ def is_sayable(id_: object) -> bool:
 def check_page(waiting: object, limit: object) -> None:
     """Raise `InvalidInputError` unless these can bound a page of sessions."""
     if waiting is not None and not isinstance(waiting, bool):
-        message = f"`waiting` is True, False or None, not {waiting!r:.100}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"`waiting` is True, False or None, not {waiting!r:.100}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_PAGE:
-        message = f"`limit` is a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"`limit` is a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}")
 
 
 class Spelled(msgspec.StructMeta):
@@ -82,27 +93,10 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, list | tuple)
 
 
-def _plain(where: str, value: object) -> object:
-    if where.count(".") + where.count("[") > DEEPEST:
-        msg = f"{where:.80}… is nested more than {DEEPEST} deep"
-        raise InvalidInputError(msg)
-    if isinstance(value, str):
-        check_unicode(where, value)
-    elif is_mapping(value):
-        return plain_mapping(where, value)
-    elif is_sequence(value):
-        return [_plain(f"{where}[{index}]", one) for index, one in enumerate(value)]
-    elif not _is_scalar(value):
-        msg = f"{where} is {value!r:.80}, which cannot be stored as JSON"
-        raise InvalidInputError(msg)
-    return value
-
-
-def _is_scalar(value: object) -> bool:
-    """Return whether it is null, a truth value, an integer of 64 bits, or a finite float."""
-    if isinstance(value, float):
-        return isfinite(value)
-    return value is None or (isinstance(value, int) and _LEAST <= value <= _GREATEST)
+def _key(where: str, name: object) -> str:
+    if isinstance(name, str) and (not name or is_sayable(name)):
+        return name
+    raise InvalidInputError(f"{where} has the key {name!r}, which is not text")
 
 
 LONGEST: Final = 1e9
@@ -118,6 +112,5 @@ def seconds_of(timeout: object) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124 - NaN
-        message = f"a timeout is a number of seconds, or None for none, not {timeout!r:.100}"
-        raise InvalidInputError(message)
+        raise InvalidInputError(f"a timeout is a number of seconds, or None for none, not {timeout!r:.100}")
     return None if timeout > LONGEST else max(0.0, float(max(timeout, -LONGEST)))

@@ -19,9 +19,9 @@ from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.container import CreateContainer
 from reenact.domain.errors import LogUnusableError, ReenactError
 from reenact.domain.image import RegisterImage
-from reenact.domain.loop.digests import call_digest
 from reenact.domain.loop.events import HumanResponded, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules, rules_held
+from reenact.domain.loop.values import call_digest
 from reenact.domain.marks import alike, is_marked
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.domain.session_commands import Approve, SessionCommand

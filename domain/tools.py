@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard
 
 import msgspec
@@ -231,9 +232,14 @@ class MCPServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             ConfigurationError: a variable is not set.
         """
 
-        def told(text: str) -> str:
-            return _VARIABLE.sub(lambda found: self._variable(found[1], variables), text)
+        def variable(found: re.Match[str]) -> str:
+            if found[1] in variables:
+                return variables[found[1]]
+            raise ConfigurationError(
+                f"MCP server {self.name!r} needs the environment variable {found[1]}, which is not set"
+            )
 
+        told = partial(_VARIABLE.sub, variable)
         return msgspec.structs.replace(
             self,
             args=tuple(map(told, self.args)),
@@ -241,13 +247,6 @@ class MCPServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             url=None if self.url is None else told(self.url),
             headers={name: told(value) for name, value in self.headers.items()},
         )
-
-    def _variable(self, name: str, variables: Mapping[str, str]) -> str:
-        try:
-            return variables[name]
-        except KeyError:
-            msg = f"MCP server {self.name!r} needs the environment variable {name}, which is not set"
-            raise ConfigurationError(msg) from None
 
     def without_secrets(self, text: str) -> str:
         """Return the text without what `env` and `headers` hold, should it be in there."""
@@ -332,12 +331,10 @@ def _check(who: str, value: _Checked, faults: Callable[[Any], Iterator[str]]) ->
     try:
         msgspec.convert(msgspec.structs.asdict(value), type(value))
     except msgspec.ValidationError as error:
-        msg = f"{who}: {error}"
-        raise ConfigurationError(msg) from None
+        raise ConfigurationError(f"{who}: {error}") from None
     found = list(faults(value))
     if found:
-        msg = f"{who}: {'; '.join(found)}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{who}: {'; '.join(found)}")
 
 
 _Checked: TypeAlias = ToolSpec | MCPServer

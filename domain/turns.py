@@ -21,6 +21,7 @@ from reenact.domain.agent import (
     SoFar,
     StepStarted,
     ToolsRequested,
+    Turn,
     TurnCompleted,
     TurnContinued,
     TurnFailed,
@@ -32,7 +33,7 @@ from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.ledger import cost_of, price_of, sum_of
+from reenact.domain.loop.ledger import CostLimit, cost_of, price_of, sum_of
 from reenact.domain.loop.rounds import Round, Stage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Said, ToolResultBlock, ToolUseBlock, is_blank
@@ -89,18 +90,15 @@ def take_up_next(story: Story, rules: Rules, at: int) -> None:
     """Begin the turn of the message that has waited longest, if nothing keeps it waiting."""
     while story.session.turn is None and story.session.round is None and story.session.queue:
         story.add(TurnStarted(story.session.queue[0].turn_id, at))
-        if _over_cost(story, rules, at):
-            continue
-        return
+        if not _over_cost(story, rules, at):
+            return
 
 
 def ask_again(story: Story, command: Run) -> None:
     """Ask people anew about the calls that wait for approval, if the policies have changed since."""
-    round_, policies = story.session.round, command.rules.policies
-    if round_ is not None and round_.revision and round_.revision != policies.revision:
-        story.add(
-            *rounds.judged_anew(round_, policies, session_id=story.session.id or "", judging=command.rules.judging)
-        )
+    round_, rules = story.session.round, command.rules
+    if round_ is not None and round_.revision not in ("", rules.policies.revision):
+        story.add(*rounds.judged_anew(round_, rules, session_id=story.session.id or ""))
         _go_on(story, command)
 
 
@@ -156,11 +154,10 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
             events = rounds.approved(
                 round_,
                 command.call_id,
-                command.rules.policies,
+                command.rules,
                 arguments=command.arguments,
                 digest=command.digest,
                 by=command.by,
-                judging=command.rules.judging,
             )
         case Reject():
             events = rounds.rejected(round_, command.call_id, command.reason, by=command.by)
@@ -184,11 +181,9 @@ def resume(story: Story, command: Resume) -> None:
     session, rules = story.session, command.rules
     if session.turn is None or session.turn.id != command.turn_id or session.round is None:
         return
-    idempotent = rules.idempotent if rules.runs_tools else frozenset[str]()
+    idempotent = rules.idempotent if rules.runs_tools else ()
     story.add(
-        *rounds.resumed(
-            session.round, rules.policies, session.asked, idempotent, session_id=session.id or "", judging=rules.judging
-        ),
+        *rounds.resumed(session.round, rules, session.asked, idempotent, session_id=session.id or ""),
     )
     _go_on(story, command)
 
@@ -204,8 +199,7 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
     if turn is not None:
         story.add(TurnInterrupted(turn.id, reason))
     if turn is not None and ended:
-        story.add(_answer(story.session, so_far, command.rules, command.at, TOOL_USE, partial=False))
-        story.add(ToolsRequested(turn.id, _from_state(so_far)))
+        _request_tools(story, turn, command)
     goes_on_waiting = isinstance(command, Stop | BranchSession)
     stages: set[Stage] = {"ready", "running"} if goes_on_waiting else {"ready", "running", "waiting"}
     if story.session.round is not None:
@@ -215,27 +209,27 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
 
 
 def _begin_round(story: Story, command: Finish) -> None:
-    so_far, turn, rules = command.so_far, story.session.turn, command.rules
+    turn, rules = story.session.turn, command.rules
     assert turn is not None  # the answer is that of a turn
-    story.add(_answer(story.session, so_far, rules, command.at, TOOL_USE, partial=False))
-    story.add(ToolsRequested(turn.id, _from_state(so_far)))
+    _request_tools(story, turn, command)
     round_ = _round(story)
     if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
         why = f"the same calls had the same results {turn.repeats} times in a row"
         _stop_with(story, command, REPEATED, why)
     elif rules.max_steps is not None and turn.requests >= rules.max_steps:
         _stop_with(story, command, MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
-    elif _must_stop(story.session, rules):
+    elif (limit := _exceeded(story.session, rules)) is not None and limit.on_exceeded != "warn":
         _give_up(story, command, "the cost limit is exceeded", {"ready"})
         _over_cost(story, rules, command.at)
         take_up_next(story, rules, command.at)
     else:
-        story.add(
-            *rounds.judged(
-                round_, rules.policies, story.session.asked, session_id=story.session.id or "", judging=rules.judging
-            )
-        )
+        story.add(*rounds.judged(round_, rules, story.session.asked, session_id=story.session.id or ""))
         _go_on(story, command)
+
+
+def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:
+    story.add(_answer(story.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
+    story.add(ToolsRequested(turn.id, _from_state(command.so_far)))
 
 
 def _stop_with(story: Story, command: _GoesOn, reason: str, why: str) -> None:
@@ -298,18 +292,16 @@ def _round(story: Story) -> Round:
     return round_
 
 
-def _is_over(session: Session, rules: Rules) -> bool:
-    return rules.cost_limit is not None and rules.cost_limit.is_exceeded(session.ledger.cost)
-
-
-def _must_stop(session: Session, rules: Rules) -> bool:
-    return rules.cost_limit is not None and rules.cost_limit.on_exceeded != "warn" and _is_over(session, rules)
+def _exceeded(session: Session, rules: Rules) -> CostLimit | None:
+    """Return the cost limit if it is exceeded."""
+    limit = rules.cost_limit
+    return limit if limit is not None and limit.is_exceeded(session.ledger.cost) else None
 
 
 def _over_cost(story: Story, rules: Rules, at: int) -> bool:
     """Do what the cost limit says when it is exceeded; return whether the turn is over."""
-    limit, turn = rules.cost_limit, story.session.turn
-    if limit is None or turn is None or not _is_over(story.session, rules):
+    limit, turn = _exceeded(story.session, rules), story.session.turn
+    if limit is None or turn is None:
         return False
     message = f"{story.session.ledger.cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
     if limit.on_exceeded == "warn":

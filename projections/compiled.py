@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from reenact.projections.statements import Statement
-
 VERSION: Final = 4
 TABLES: Final = (
     """
@@ -63,7 +61,9 @@ TABLES: Final = (
         shared_asked INTEGER, PRIMARY KEY (position), UNIQUE (stream), UNIQUE (id) )
     """,
     "CREATE INDEX sessions_listed ON sessions (position) WHERE deleted_at IS NULL",
-    "CREATE INDEX sessions_of_container ON sessions (container_id, position) WHERE deleted_at IS NULL",
+    """
+        CREATE INDEX sessions_of_container ON sessions (container_id, position) WHERE deleted_at IS NULL
+    """,
     """
         CREATE TABLE turns ( position INTEGER NOT NULL, session INTEGER NOT NULL, id TEXT NOT NULL, asked
         INTEGER NOT NULL, accepted_at INTEGER NOT NULL, started_at INTEGER, ended_at INTEGER, ended INTEGER,
@@ -80,316 +80,241 @@ TABLES: Final = (
         name) ) WITHOUT ROWID
     """,
 )
-CONTAINER: Final = Statement(
-    "SELECT containers.id, containers.name, containers.created_at FROM containers WHERE containers.id = ?",
-    ("id",),
-)
-ALL_CONTAINERS: Final = Statement(
-    """
-        SELECT containers.id, containers.name, containers.created_at FROM containers WHERE
-        containers.position > coalesce((SELECT containers.position FROM containers WHERE containers.id = ?
-        LIMIT 1 OFFSET 0), 0) ORDER BY containers.position LIMIT ? OFFSET 0
-    """,
-    ("after", "limit"),
-)
-IMAGE: Final = Statement(
-    """
-        SELECT images.id, revisions.definition, images.revision, images.created_at FROM images JOIN
-        revisions ON revisions.image_id = images.id AND revisions.revision = images.revision WHERE images.id
-        = ?
-    """,
-    ("id",),
-)
-ALL_IMAGES: Final = Statement(
-    """
-        SELECT images.id, revisions.definition, images.revision, images.created_at FROM images JOIN
-        revisions ON revisions.image_id = images.id AND revisions.revision = images.revision WHERE
-        images.position > coalesce((SELECT images.position FROM images WHERE images.id = ? LIMIT 1 OFFSET
-        0), 0) ORDER BY images.position LIMIT ? OFFSET 0
-    """,
-    ("after", "limit"),
-)
-IMAGE_REVISION: Final = Statement(
-    "SELECT revisions.definition FROM revisions WHERE revisions.image_id = ? AND revisions.revision = ?",
-    ("id", "which"),
-)
-SESSION: Final = Statement(
-    """
-        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-        LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-        NULL AND sessions.id = ?
-    """,
-    ("id",),
-)
-SESSIONS_OF_CONTAINER: Final = Statement(
-    """
-        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-        LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-        NULL AND sessions.container_id = ? AND sessions.position > coalesce((SELECT sessions.position FROM
-        sessions WHERE sessions.id = ? LIMIT 1 OFFSET 0), 0) ORDER BY sessions.position LIMIT ? OFFSET 0
-    """,
-    ("id", "after", "limit"),
-)
-NEWEST_SESSIONS: Final[dict[tuple[bool, bool | None], Statement]] = {
-    (False, None): Statement(
-        """
-            SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-            sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-            LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-            NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = ?
-            LIMIT 1 OFFSET 0), 9223372036854775807) ORDER BY sessions.position DESC LIMIT ? OFFSET 0
-        """,
-        ("after", "limit"),
-    ),
-    (False, False): Statement(
-        """
-            SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-            sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-            LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-            NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = ?
-            LIMIT 1 OFFSET 0), 9223372036854775807) AND (sessions.position NOT IN (SELECT calls.session FROM
-            calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC LIMIT ? OFFSET 0
-        """,
-        ("after", "limit"),
-    ),
-    (False, True): Statement(
-        """
-            SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-            sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-            LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-            NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = ?
-            LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.position IN (SELECT calls.session FROM calls
-            WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC LIMIT ? OFFSET 0
-        """,
-        ("after", "limit"),
-    ),
-    (True, None): Statement(
-        """
-            SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-            sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-            LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-            NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = ?
-            LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = ? ORDER BY sessions.position
-            DESC LIMIT ? OFFSET 0
-        """,
-        ("after", "id", "limit"),
-    ),
-    (True, False): Statement(
-        """
-            SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-            sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-            LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-            NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = ?
-            LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = ? AND (sessions.position NOT IN
-            (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC
-            LIMIT ? OFFSET 0
-        """,
-        ("after", "id", "limit"),
-    ),
-    (True, True): Statement(
-        """
-            SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-            sessions.created_at, origin.id AS id_1, sessions.shared_until, sessions.shared_version FROM sessions
-            LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS
-            NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = ?
-            LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = ? AND sessions.position IN
-            (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC
-            LIMIT ? OFFSET 0
-        """,
-        ("after", "id", "limit"),
-    ),
-}
-SESSION_EVER: Final = Statement(
-    "SELECT sessions.id FROM sessions WHERE sessions.id = ?",
-    ("id",),
-)
-AGENT: Final = Statement(
-    """
-        SELECT agents.id, agents.session_id, agents.container_id, agents.image_id, agents.activity,
-        agents.waits, agents.failed, agents.turn_id, agents.queued, agents.started_at FROM agents WHERE
-        agents.stopped_at IS NULL AND agents.id = ?
-    """,
-    ("id",),
-)
-LIVE_AGENTS: Final = Statement(
-    """
-        SELECT agents.id, agents.session_id, agents.container_id, agents.image_id, agents.activity,
-        agents.waits, agents.failed, agents.turn_id, agents.queued, agents.started_at FROM agents WHERE
-        agents.stopped_at IS NULL AND agents.position > coalesce((SELECT agents.position FROM agents WHERE
-        agents.id = ? LIMIT 1 OFFSET 0), 0) ORDER BY agents.position LIMIT ? OFFSET 0
-    """,
-    ("after", "limit"),
-)
-ORIGIN_OF_SESSION: Final = Statement(
-    "SELECT sessions.origin FROM sessions WHERE sessions.id = ? AND sessions.deleted_at IS NULL",
-    ("id",),
-)
-MESSAGES_OF_SESSION: Final = Statement(
-    """
-        SELECT messages.id, messages.role, messages.content, messages.created_at, messages.turn_id,
-        messages.stop_reason, messages.partial, messages.usage, messages.stop_sequence,
-        messages.stop_details FROM sessions JOIN messages ON messages.session = sessions.position WHERE
-        sessions.id = ? AND sessions.deleted_at IS NULL AND (messages.asked, messages.position) > (?, ?)
-        ORDER BY messages.asked, messages.position LIMIT ? OFFSET 0
-    """,
-    ("id", "asked", "position", "limit"),
-)
-MESSAGES_OF_BRANCH: Final = Statement(
-    """
-        WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
-        9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = ? AND
-        sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
-        shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
-        = lineage.session WHERE sessions.origin IS NOT NULL) SELECT messages.id, messages.role,
-        messages.content, messages.created_at, messages.turn_id, messages.stop_reason, messages.partial,
-        messages.usage, messages.stop_sequence, messages.stop_details FROM lineage JOIN messages ON
-        messages.session = lineage.session AND messages.asked <= lineage.asked AND messages.position <=
-        lineage.until WHERE (messages.asked, messages.position) > (?, ?) ORDER BY messages.asked,
-        messages.position LIMIT ? OFFSET 0
-    """,
-    ("id", "asked", "position", "limit"),
-)
-PLACE_OF_MESSAGE: Final = Statement(
-    """
-        SELECT messages.asked, messages.position FROM turns JOIN messages ON messages.session =
-        turns.session AND messages.asked = turns.asked WHERE turns.id = ? AND messages.id = ? AND
-        messages.turn_id = turns.id AND messages.created_at = ? ORDER BY messages.asked, messages.position
-        LIMIT 1 OFFSET 0
-    """,
-    ("turn", "id", "at"),
-)
-PLACE_OF_MESSAGE_OF_NO_TURN: Final = Statement(
-    """
-        WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
-        9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = ? AND
-        sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
-        shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
-        = lineage.session WHERE sessions.origin IS NOT NULL) SELECT messages.asked, messages.position FROM
-        lineage JOIN messages ON messages.session = lineage.session AND messages.asked <= lineage.asked AND
-        messages.position <= lineage.until WHERE messages.id = ? AND messages.turn_id IS NULL AND
-        messages.created_at = ? ORDER BY messages.asked, messages.position LIMIT 1 OFFSET 0
-    """,
-    ("id", "message", "at"),
-)
-TURNS_OF_SESSION: Final = Statement(
-    """
-        SELECT turns.id, question.id AS id_1, turns.accepted_at, turns.started_at, turns.ended_at,
-        turns.outcome, turns.stop_reason, turns.duration, turns.steps, turns.model, turns.usage, turns.cost,
-        turns.failure, turns.stop_sequence, turns.stop_details FROM sessions JOIN turns ON turns.session =
-        sessions.position JOIN messages AS question ON question.position = turns.asked WHERE (turns.asked,
-        turns.position) > (coalesce((SELECT turns.asked FROM turns WHERE turns.id = ? LIMIT 1 OFFSET 0), 0),
-        coalesce((SELECT turns.position FROM turns WHERE turns.id = ? LIMIT 1 OFFSET 0), 0)) AND sessions.id
-        = ? AND sessions.deleted_at IS NULL ORDER BY turns.asked, turns.position LIMIT ? OFFSET 0
-    """,
-    ("after", "after", "id", "limit"),
-)
-TURN_BEGAN: Final = Statement(
-    """
-        SELECT turns.session, sessions.id, turns.position = turns.asked AS anon_1 FROM turns JOIN sessions
-        ON sessions.position = turns.session WHERE turns.id = ?
-    """,
-    ("id",),
-)
-TURNS_OF_BRANCH: Final = Statement(
-    """
-        WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
-        9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = ? AND
-        sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
-        shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
-        = lineage.session WHERE sessions.origin IS NOT NULL) SELECT turns.id, question.id AS id_1,
-        turns.accepted_at, turns.started_at, turns.ended_at, turns.outcome, turns.stop_reason,
-        turns.duration, turns.steps, turns.model, turns.usage, turns.cost, turns.failure,
-        turns.stop_sequence, turns.stop_details FROM lineage JOIN turns ON turns.session = lineage.session
-        AND turns.asked <= lineage.asked AND (lineage.until = 9223372036854775807 OR turns.ended <=
-        lineage.until) JOIN messages AS question ON question.position = turns.asked WHERE (turns.asked,
-        turns.position) > (coalesce((SELECT turns.asked FROM turns WHERE turns.id = ? LIMIT 1 OFFSET 0), 0),
-        coalesce((SELECT turns.position FROM turns WHERE turns.id = ? LIMIT 1 OFFSET 0), 0)) ORDER BY
-        turns.asked, turns.position LIMIT ? OFFSET 0
-    """,
-    ("id", "after", "after", "limit"),
-)
-USAGE_OF_SESSION: Final = Statement(
-    """
-        SELECT usage.kind, usage.name, usage.calls, usage.usage, usage.cost, usage.unpriced FROM sessions
-        JOIN usage ON usage.session = sessions.position WHERE sessions.id = ? AND sessions.deleted_at IS
-        NULL ORDER BY usage.kind, usage.name
-    """,
-    ("id",),
-)
-CALLS_OF_SESSION: Final = Statement(
-    """
-        SELECT calls.id, answer.turn_id, answer.id AS id_1, calls.name, calls.arguments, calls.stage,
-        calls.result, calls.is_error, calls.ran, calls.cost, calls.attempts, calls.asked_at, calls.reason,
-        calls.decision, calls.decided_by, calls.decided_at, calls.original, calls.started_at, calls.ended_at
-        FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer ON
-        answer.position = calls.position WHERE sessions.id = ? AND sessions.deleted_at IS NULL ORDER BY
-        calls.position, calls.number
-    """,
-    ("id",),
-)
-CALLS_OF_BRANCH: Final = Statement(
-    """
-        WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
-        9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = ? AND
-        sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
-        shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
-        = lineage.session WHERE sessions.origin IS NOT NULL) SELECT calls.id, answer.turn_id, answer.id AS
-        id_1, calls.name, calls.arguments, calls.stage, calls.result, calls.is_error, calls.ran, calls.cost,
-        calls.attempts, calls.asked_at, calls.reason, calls.decision, calls.decided_by, calls.decided_at,
-        calls.original, calls.started_at, calls.ended_at FROM lineage JOIN calls ON calls.session =
-        lineage.session AND (lineage.until = 9223372036854775807 OR calls.results <= lineage.until) JOIN
-        messages AS answer ON answer.position = calls.position ORDER BY calls.position, calls.number
-    """,
-    ("id",),
-)
-PENDING: Final = Statement(
-    """
-        SELECT calls.id, sessions.id AS id_1, agents.id AS id_2, answer.turn_id, calls.kind, calls.name,
-        calls.arguments, calls.digest, calls.reason, calls.question, calls.asked_at FROM sessions JOIN calls
-        ON calls.session = sessions.position JOIN messages AS answer ON answer.position = calls.position
-        LEFT OUTER JOIN agents ON agents.session = calls.session AND agents.stopped_at IS NULL WHERE
-        calls.stage = 'waiting' AND sessions.deleted_at IS NULL ORDER BY calls.position, calls.number
-    """
-)
-PENDING_OF_SESSION: Final = Statement(
-    """
-        SELECT calls.id, sessions.id AS id_1, agents.id AS id_2, answer.turn_id, calls.kind, calls.name,
-        calls.arguments, calls.digest, calls.reason, calls.question, calls.asked_at FROM sessions JOIN calls
-        ON calls.session = sessions.position JOIN messages AS answer ON answer.position = calls.position
-        LEFT OUTER JOIN agents ON agents.session = calls.session AND agents.stopped_at IS NULL WHERE
-        calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND sessions.id = ? AND calls.results IS
-        NULL ORDER BY calls.position, calls.number
-    """,
-    ("id",),
-)
-PENDING_OF_ID: Final = Statement(
-    """
-        SELECT calls.id, sessions.id AS id_1, agents.id AS id_2, answer.turn_id, calls.kind, calls.name,
-        calls.arguments, calls.digest, calls.reason, calls.question, calls.asked_at FROM sessions JOIN calls
-        ON calls.session = sessions.position JOIN messages AS answer ON answer.position = calls.position
-        LEFT OUTER JOIN agents ON agents.session = calls.session AND agents.stopped_at IS NULL WHERE
-        calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND calls.id = ? ORDER BY calls.position,
-        calls.number
-    """,
-    ("id",),
-)
-UNFINISHED: Final = Statement(
-    """
-        SELECT sessions.id FROM sessions WHERE sessions.position IN (SELECT at_work.session FROM (SELECT
-        agents.session AS session FROM agents WHERE agents.stopped_at IS NULL UNION SELECT turns.session AS
-        session FROM turns WHERE turns.started_at IS NOT NULL AND turns.ended_at IS NULL) AS at_work) ORDER
-        BY sessions.position
-    """
-)
-PROGRESS_OF: Final = """
-    SELECT progress.position, progress.mark, progress.version, progress.closed FROM progress WHERE
-    progress.name = ?
+CONTAINER: Final = """
+    SELECT containers.id, containers.name, containers.created_at FROM containers WHERE containers.id =
+    :id
 """
+ALL_CONTAINERS: Final = """
+    SELECT containers.id, containers.name, containers.created_at FROM containers WHERE
+    containers.position > coalesce((SELECT containers.position FROM containers WHERE containers.id =
+    :after LIMIT 1 OFFSET 0), 0) ORDER BY containers.position LIMIT coalesce(max(:limit, 0), -1) OFFSET
+    0
+"""
+IMAGE: Final = """
+    SELECT images.id AS image_id, images.revision, images.created_at, revisions.definition FROM images
+    JOIN revisions ON revisions.image_id = images.id AND revisions.revision = images.revision WHERE
+    images.id = :id
+"""
+ALL_IMAGES: Final = """
+    SELECT images.id AS image_id, images.revision, images.created_at, revisions.definition FROM images
+    JOIN revisions ON revisions.image_id = images.id AND revisions.revision = images.revision WHERE
+    images.position > coalesce((SELECT images.position FROM images WHERE images.id = :after LIMIT 1
+    OFFSET 0), 0) ORDER BY images.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+"""
+IMAGE_REVISION: Final = """
+    SELECT revisions.definition FROM revisions WHERE revisions.image_id = :id AND revisions.revision =
+    :which
+"""
+SESSION: Final = """
+    SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+    sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+    sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+    sessions.deleted_at IS NULL AND sessions.id = :id
+"""
+SESSIONS_OF_CONTAINER: Final = """
+    SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+    sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+    sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+    sessions.deleted_at IS NULL AND sessions.container_id = :id AND sessions.position > coalesce((SELECT
+    sessions.position FROM sessions WHERE sessions.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY
+    sessions.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+"""
+NEWEST_SESSIONS: Final[dict[tuple[bool, bool | None], str]] = {
+    (False, None): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) ORDER BY sessions.position DESC
+        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    (False, False): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND (sessions.position NOT IN
+        (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC
+        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    (False, True): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.position IN (SELECT
+        calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC LIMIT
+        coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    (True, None): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
+        ORDER BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    (True, False): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
+        AND (sessions.position NOT IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER
+        BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    (True, True): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
+        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
+        AND sessions.position IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY
+        sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+}
+SESSION_EVER: Final = "SELECT sessions.id FROM sessions WHERE sessions.id = :id"
+AGENT: Final = """
+    SELECT agents.id, agents.session_id, agents.container_id, agents.image_id, agents.activity,
+    agents.waits, agents.failed, agents.turn_id, agents.queued, agents.started_at FROM agents WHERE
+    agents.stopped_at IS NULL AND agents.id = :id
+"""
+LIVE_AGENTS: Final = """
+    SELECT agents.id, agents.session_id, agents.container_id, agents.image_id, agents.activity,
+    agents.waits, agents.failed, agents.turn_id, agents.queued, agents.started_at FROM agents WHERE
+    agents.stopped_at IS NULL AND agents.position > coalesce((SELECT agents.position FROM agents WHERE
+    agents.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY agents.position LIMIT coalesce(max(:limit, 0), -1)
+    OFFSET 0
+"""
+ORIGIN_OF_SESSION: Final = """
+    SELECT sessions.origin FROM sessions WHERE sessions.id = :id AND sessions.deleted_at IS NULL
+"""
+MESSAGES_OF_SESSION: Final = """
+    SELECT messages.id, messages.role, messages.content, messages.created_at, messages.turn_id,
+    messages.stop_reason, messages.partial, messages.usage, messages.stop_sequence,
+    messages.stop_details FROM sessions JOIN messages ON messages.session = sessions.position WHERE
+    sessions.id = :id AND sessions.deleted_at IS NULL AND (messages.asked, messages.position) > (:asked,
+    :position) ORDER BY messages.asked, messages.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+"""
+MESSAGES_OF_BRANCH: Final = """
+    WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
+    9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
+    sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
+    shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
+    = lineage.session WHERE sessions.origin IS NOT NULL) SELECT messages.id, messages.role,
+    messages.content, messages.created_at, messages.turn_id, messages.stop_reason, messages.partial,
+    messages.usage, messages.stop_sequence, messages.stop_details FROM lineage JOIN messages ON
+    messages.session = lineage.session AND messages.asked <= lineage.asked AND messages.position <=
+    lineage.until WHERE (messages.asked, messages.position) > (:asked, :position) ORDER BY
+    messages.asked, messages.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+"""
+PLACE_OF_MESSAGE: Final = """
+    SELECT messages.asked, messages.position FROM turns JOIN messages ON messages.session =
+    turns.session AND messages.asked = turns.asked WHERE turns.id = :turn AND messages.id = :id AND
+    messages.turn_id = turns.id AND messages.created_at = :at ORDER BY messages.asked, messages.position
+    LIMIT 1 OFFSET 0
+"""
+PLACE_OF_MESSAGE_OF_NO_TURN: Final = """
+    WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
+    9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
+    sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
+    shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
+    = lineage.session WHERE sessions.origin IS NOT NULL) SELECT messages.asked, messages.position FROM
+    lineage JOIN messages ON messages.session = lineage.session AND messages.asked <= lineage.asked AND
+    messages.position <= lineage.until WHERE messages.id = :message AND messages.turn_id IS NULL AND
+    messages.created_at = :at ORDER BY messages.asked, messages.position LIMIT 1 OFFSET 0
+"""
+TURNS_OF_SESSION: Final = """
+    SELECT turns.id, turns.accepted_at, turns.started_at, turns.ended_at, turns.outcome,
+    turns.stop_reason, turns.duration, turns.steps, turns.model, turns.usage, turns.cost, turns.failure,
+    turns.stop_sequence, turns.stop_details, question.id AS message_id FROM sessions JOIN turns ON
+    turns.session = sessions.position JOIN messages AS question ON question.position = turns.asked WHERE
+    (turns.asked, turns.position) > (coalesce((SELECT turns.asked FROM turns WHERE turns.id = :after
+    LIMIT 1 OFFSET 0), 0), coalesce((SELECT turns.position FROM turns WHERE turns.id = :after LIMIT 1
+    OFFSET 0), 0)) AND sessions.id = :id AND sessions.deleted_at IS NULL ORDER BY turns.asked,
+    turns.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+"""
+TURN_BEGAN: Final = """
+    SELECT sessions.id, turns.position = turns.asked AS with_message FROM turns JOIN sessions ON
+    sessions.position = turns.session WHERE turns.id = :id ORDER BY turns.position, turns.session LIMIT
+    1 OFFSET 0
+"""
+TURNS_OF_BRANCH: Final = """
+    WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
+    9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
+    sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
+    shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
+    = lineage.session WHERE sessions.origin IS NOT NULL) SELECT turns.id, turns.accepted_at,
+    turns.started_at, turns.ended_at, turns.outcome, turns.stop_reason, turns.duration, turns.steps,
+    turns.model, turns.usage, turns.cost, turns.failure, turns.stop_sequence, turns.stop_details,
+    question.id AS message_id FROM lineage JOIN turns ON turns.session = lineage.session AND turns.asked
+    <= lineage.asked AND (lineage.until = 9223372036854775807 OR turns.ended <= lineage.until) JOIN
+    messages AS question ON question.position = turns.asked WHERE (turns.asked, turns.position) >
+    (coalesce((SELECT turns.asked FROM turns WHERE turns.id = :after LIMIT 1 OFFSET 0), 0),
+    coalesce((SELECT turns.position FROM turns WHERE turns.id = :after LIMIT 1 OFFSET 0), 0)) ORDER BY
+    turns.asked, turns.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+"""
+USAGE_OF_SESSION: Final = """
+    SELECT usage.kind, usage.name, usage.calls, usage.usage, usage.cost, usage.unpriced FROM sessions
+    JOIN usage ON usage.session = sessions.position WHERE sessions.id = :id AND sessions.deleted_at IS
+    NULL ORDER BY usage.kind, usage.name
+"""
+CALLS_OF_SESSION: Final = """
+    SELECT calls.id, calls.name, calls.arguments, calls.stage, calls.result, calls.is_error, calls.ran,
+    calls.cost, calls.attempts, calls.asked_at, calls.reason, calls.decision, calls.decided_by,
+    calls.decided_at, calls.original, calls.started_at, calls.ended_at, answer.turn_id, answer.id AS
+    message_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer ON
+    answer.position = calls.position WHERE sessions.id = :id AND sessions.deleted_at IS NULL ORDER BY
+    calls.position, calls.number
+"""
+CALLS_OF_BRANCH: Final = """
+    WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
+    9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
+    sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
+    shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
+    = lineage.session WHERE sessions.origin IS NOT NULL) SELECT calls.id, calls.name, calls.arguments,
+    calls.stage, calls.result, calls.is_error, calls.ran, calls.cost, calls.attempts, calls.asked_at,
+    calls.reason, calls.decision, calls.decided_by, calls.decided_at, calls.original, calls.started_at,
+    calls.ended_at, answer.turn_id, answer.id AS message_id FROM lineage JOIN calls ON calls.session =
+    lineage.session AND (lineage.until = 9223372036854775807 OR calls.results <= lineage.until) JOIN
+    messages AS answer ON answer.position = calls.position ORDER BY calls.position, calls.number
+"""
+PENDING: Final = """
+    SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
+    calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
+    answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
+    ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
+    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL ORDER BY
+    calls.position, calls.number
+"""
+PENDING_OF_SESSION: Final = """
+    SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
+    calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
+    answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
+    ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
+    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND
+    sessions.id = :id AND calls.results IS NULL ORDER BY calls.position, calls.number
+"""
+PENDING_OF_ID: Final = """
+    SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
+    calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
+    answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
+    ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
+    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND calls.id
+    = :id ORDER BY calls.position, calls.number
+"""
+UNFINISHED: Final = """
+    SELECT sessions.id FROM sessions WHERE sessions.position IN (SELECT at_work.session FROM (SELECT
+    agents.session AS session FROM agents WHERE agents.stopped_at IS NULL UNION SELECT turns.session AS
+    session FROM turns WHERE turns.started_at IS NOT NULL AND turns.ended_at IS NULL) AS at_work) ORDER
+    BY sessions.position
+"""
+PROGRESS_OF: Final = "SELECT progress.position FROM progress WHERE progress.name = ?"
 ADD_PROGRESS: Final = "INSERT INTO progress (name, position, mark, version, closed) VALUES (?, ?, ?, ?, ?)"
 SAY_CLOSED: Final = "UPDATE progress SET closed=? WHERE progress.name = ?"
-MOVE: Final = "UPDATE progress SET position=?, mark=?, closed=0 WHERE progress.name = ? AND progress.position = ?"
+MOVE: Final = """
+    UPDATE progress SET position=?, mark=?, closed=0 WHERE progress.name = ? AND progress.position = ?
+"""
 ADD_CONTAINERS: Final = "INSERT INTO containers (position, id, name, created_at) VALUES (?, ?, ?, ?)"
 ADD_REVISIONS: Final = "INSERT INTO revisions (position, image_id, revision, definition) VALUES (?, ?, ?, ?)"
 ADD_SESSIONS: Final = """
@@ -401,21 +326,7 @@ ADD_MESSAGES: Final = """
     INSERT INTO messages (position, session, asked, id, role, content, created_at, turn_id, stop_reason,
     partial, usage, stop_sequence, stop_details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-ADD_TURNS: Final = """
-    INSERT INTO turns (position, session, id, asked, accepted_at, started_at, ended_at, ended, outcome,
-    stop_reason, duration, steps, answer, model, usage, cost, failure, stop_sequence, stop_details)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-ADD_AGENTS: Final = """
-    INSERT INTO agents (position, id, session, session_id, container_id, image_id, started_at,
-    stopped_at, turn_id, activity, failed, waits, queued) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-ADD_CALLS: Final = """
-    INSERT INTO calls (position, number, session, id, name, arguments, stage, kind, digest, reason,
-    question, asked_at, original, decision, decided_by, decided_at, attempts, started_at, ended_at,
-    result, is_error, ran, cost, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-    ?, ?, ?, ?, ?, ?)
-"""
+DELETE_SESSIONS: Final = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
 PUT_IMAGES: Final = """
     INSERT INTO images (position, id, revision, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO
     UPDATE SET revision = excluded.revision
@@ -425,21 +336,34 @@ PUT_USAGE: Final = """
     ON CONFLICT (session, kind, name) DO UPDATE SET calls = excluded.calls, usage = excluded.usage, cost
     = excluded.cost, unpriced = excluded.unpriced
 """
-DELETE_SESSIONS: Final = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
-MOVE_TURNS: Final = """
-    UPDATE turns SET started_at=?, ended_at=?, ended=?, outcome=?, stop_reason=?, duration=?, steps=?,
-    answer=?, model=?, usage=?, cost=?, failure=?, stop_sequence=?, stop_details=? WHERE turns.position
-    = ? AND turns.session = ?
+PUT_AGENTS: Final = """
+    INSERT INTO agents (position, id, session, session_id, container_id, image_id, started_at,
+    stopped_at, turn_id, activity, failed, waits, queued) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (position) DO UPDATE SET stopped_at = excluded.stopped_at, turn_id = excluded.turn_id,
+    activity = excluded.activity, failed = excluded.failed, waits = excluded.waits, queued =
+    excluded.queued
 """
-MOVE_AGENTS: Final = """
-    UPDATE agents SET stopped_at=?, turn_id=?, activity=?, failed=?, waits=?, queued=? WHERE
-    agents.position = ?
+PUT_TURNS: Final = """
+    INSERT INTO turns (position, session, id, asked, accepted_at, started_at, ended_at, ended, outcome,
+    stop_reason, duration, steps, answer, model, usage, cost, failure, stop_sequence, stop_details)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (position, session) DO
+    UPDATE SET started_at = excluded.started_at, ended_at = excluded.ended_at, ended = excluded.ended,
+    outcome = excluded.outcome, stop_reason = excluded.stop_reason, duration = excluded.duration, steps
+    = excluded.steps, answer = excluded.answer, model = excluded.model, usage = excluded.usage, cost =
+    excluded.cost, failure = excluded.failure, stop_sequence = excluded.stop_sequence, stop_details =
+    excluded.stop_details
 """
-MOVE_CALLS: Final = """
-    UPDATE calls SET arguments=?, stage=?, kind=?, digest=?, reason=?, question=?, asked_at=?,
-    original=?, decision=?, decided_by=?, decided_at=?, attempts=?, started_at=?, ended_at=?, result=?,
-    is_error=?, ran=?, cost=?, results=? WHERE calls.position = ? AND calls.number = ? AND calls.session
-    = ?
+PUT_CALLS: Final = """
+    INSERT INTO calls (position, number, session, id, name, arguments, stage, kind, digest, reason,
+    question, asked_at, original, decision, decided_by, decided_at, attempts, started_at, ended_at,
+    result, is_error, ran, cost, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?, ?, ?) ON CONFLICT (position, number, session) DO UPDATE SET arguments =
+    excluded.arguments, stage = excluded.stage, kind = excluded.kind, digest = excluded.digest, reason =
+    excluded.reason, question = excluded.question, asked_at = excluded.asked_at, original =
+    excluded.original, decision = excluded.decision, decided_by = excluded.decided_by, decided_at =
+    excluded.decided_at, attempts = excluded.attempts, started_at = excluded.started_at, ended_at =
+    excluded.ended_at, result = excluded.result, is_error = excluded.is_error, ran = excluded.ran, cost
+    = excluded.cost, results = excluded.results
 """
 SESSIONS_OF_STREAMS: Final = """
     SELECT sessions.stream, sessions.position, sessions.id, sessions.container_id, sessions.image_id,
@@ -448,16 +372,18 @@ SESSIONS_OF_STREAMS: Final = """
     sessions.stream IN (SELECT anon_1.value FROM json_each(?) AS anon_1)
 """
 LIVE_AGENTS_OF: Final = """
-    SELECT agents.session, agents.position, agents.id, agents.started_at, agents.turn_id,
-    agents.activity, agents.failed FROM agents WHERE agents.stopped_at IS NULL AND agents.session IN
-    (SELECT anon_1.value FROM json_each(?) AS anon_1)
+    SELECT agents.position, agents.id, agents.session, agents.session_id, agents.container_id,
+    agents.image_id, agents.started_at, agents.stopped_at, agents.turn_id, agents.activity,
+    agents.failed, agents.waits, agents.queued FROM agents WHERE agents.stopped_at IS NULL AND
+    agents.session IN (SELECT anon_1.value FROM json_each(?) AS anon_1)
 """
 OPEN_TURNS_OF: Final = """
-    SELECT turns.position, turns.id, turns.session, turns.asked, turns.accepted_at, turns.started_at,
-    turns.steps, turns.answer, turns.model, turns.usage, turns.cost, messages.content FROM turns LEFT
-    OUTER JOIN messages ON messages.position = turns.answer WHERE turns.ended_at IS NULL AND
-    turns.session IN (SELECT anon_1.value FROM json_each(?) AS anon_1) ORDER BY turns.session,
-    turns.position
+    SELECT turns.position, turns.session, turns.id, turns.asked, turns.accepted_at, turns.started_at,
+    turns.ended_at, turns.ended, turns.outcome, turns.stop_reason, turns.duration, turns.steps,
+    turns.answer, turns.model, turns.usage, turns.cost, turns.failure, turns.stop_sequence,
+    turns.stop_details, messages.content FROM turns LEFT OUTER JOIN messages ON messages.position =
+    turns.answer WHERE turns.ended_at IS NULL AND turns.session IN (SELECT anon_1.value FROM
+    json_each(?) AS anon_1) ORDER BY turns.session, turns.position
 """
 OPEN_CALLS_OF: Final = """
     SELECT calls.position, calls.number, calls.session, calls.id, calls.name, calls.arguments,

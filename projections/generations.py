@@ -1,7 +1,7 @@
-"""Tables in SQLite files, built anew beside those that are read: which file is live is said by a pointer beside them.
+"""Generations of tables in SQLite files, built anew beside those that are read; a pointer says which file is live.
 
-The file of generation 1 bears the plain name, later ones their number behind it. A generation above the live one is
-being built, one below it is waiting for its last reader to go.
+The file of generation 1 bears the plain name, and is live while there is no pointer; later ones bear their number
+behind it. A generation above the live one is being built, one below it is waiting for its last reader to go.
 """
 
 from __future__ import annotations
@@ -9,39 +9,111 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, Protocol
 
+import msgspec
+
+from reenact.projections.connections import connect
 from reenact.projections.errors import ReadModelError
+from reenact.projections.status import ProjectionFailure
+
+SMALL: Final = 1024 * 1024
+"""Bytes up to which a file is looked through at each opening; a larger one only if there is a reason to."""
 
 SUSPECT: Final = "-suspect"
 """What an empty file beside another has behind that one's name, to be looked through when it is opened next."""
+
+OF_RUNTIME: Final = "SELECT position, mark, version, '', NULL, NOT closed FROM progress WHERE name = 'reenact'"
+"""How far the runtime's own tables are; those whose last writer did not close them are to be looked through."""
+
+OF_USERS: Final = "SELECT position, mark, version, shape, failure, 0 FROM reenact_progress"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """How far tables are, what made them, and why they do not move on, if they do not."""
+
+    position: int
+    mark: str
+    version: int
+    shape: str
+    failure: ProjectionFailure | None
+
+
+def kept_of(position: int, mark: str, version: int, shape: str, failure: str | None) -> Kept:
+    """Return what is kept, as it is stored."""
+    why = None if failure is None else msgspec.json.decode(failure, type=ProjectionFailure)
+    return Kept(position, mark, version, shape, why)
+
+
+class DamagedError(ReadModelError):
+    """Tables are not as they were written, or are not there."""
+
+
+class Place(Protocol):
+    """Where the generations of one projection are."""
+
+    is_shared: ClassVar[bool]
+    """Whether other processes may write here, too."""
+
+    def live(self) -> int | None:
+        """Return which generation is read, None if there never was one."""
+        ...
+
+    def numbers(self) -> list[int]:
+        """Return the generations that there are, in their order."""
+        ...
+
+    def check(self, number: int) -> Kept:
+        """Return how far a generation is, if it is as it was written, as far as can be seen in a short time.
+
+        Raises:
+            DamagedError: it is not.
+            ReadModelError: it cannot be read.
+        """
+        ...
+
+    def settle(self, number: int) -> None:
+        """Do what takes long of making the generation the live one, while the live one goes on."""
+        ...
+
+    def point_to(self, number: int) -> None:
+        """Make the generation, which is settled, the live one: at once, for all, and for good."""
+        ...
+
+    def drop(self, number: int, *, by_force: bool = False) -> bool:
+        """Delete the generation when nobody reads it any more; return whether it is gone by now."""
+        ...
 
 
 class Generations:
     """The files of one set of tables. Used by one writer; any number of processes may ask which file is live."""
 
-    def __init__(self, path: Path) -> None:
+    is_shared: ClassVar[bool] = False
+
+    def __init__(self, path: Path, progress: str = OF_RUNTIME) -> None:
+        """Take the path of the first file, and what is asked of one to know how far it is."""
         self._path = path
+        self._progress = progress
         self._pointer = path.with_name(f"{path.name}.live")
         self._draft = path.with_name(f"{path.name}.live.new")
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether there ever was a live file, or is one."""
-        return self._pointer.exists() or self._path.exists()
-
-    def live(self) -> int:
-        """Return the number of the generation that is read."""
+    def live(self) -> int | None:
+        """Return the number of the generation that is read, None if there never was one."""
         try:
             digits = self._pointer.read_bytes().strip()
         except FileNotFoundError:
-            return 1
+            return 1 if self._path.exists() else None
         except OSError as error:
             raise ReadModelError(f"{self._pointer} cannot be read: {error}") from error
         return int(digits) if re.fullmatch(rb"[1-9][0-9]{0,17}", digits) else 1
+
+    def current(self) -> Path:
+        """Return the file that is read at present, or would be; it may be deleted a moment later."""
+        return self.file(self.live() or 1)
 
     def file(self, number: int) -> Path:
         """Return where the generation is, or would be."""
@@ -53,14 +125,50 @@ class Generations:
         found = [names.fullmatch(file.name) for file in self._path.parent.glob(f"{escape(self._path.name)}*")]
         return sorted(int(one[1] or 1) for one in found if one is not None)
 
+    def kept(self, number: int) -> Kept:
+        """Return how far the generation is.
+
+        Raises:
+            DamagedError: it is damaged, or not there.
+            ReadModelError: it cannot be opened.
+        """
+        with self._opened(number) as connection:
+            return self._look(connection)[0]
+
+    def check(self, number: int) -> Kept:
+        """Return how far the generation is, which is looked through if it is small, or there is a reason to.
+
+        Raises:
+            DamagedError: it is damaged, or not there.
+            ReadModelError: it cannot be opened.
+        """
+        path = self.file(number)
+        suspicion = _suspicion(path)
+        with self._opened(number) as connection:
+            kept, is_suspect = self._look(connection)
+            if is_suspect or path.stat().st_size <= SMALL or suspicion.exists():
+                (faults,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                if faults != "ok":
+                    raise DamagedError(f"it is damaged: {faults}")
+                suspicion.unlink(missing_ok=True)
+            return kept
+
+    def suspect(self, number: int) -> None:
+        """Have the generation looked through when it is opened next, whatever its size."""
+        with suppress(OSError):
+            _suspicion(self.file(number)).touch()
+
     def settle(self, number: int) -> None:
         """Do what takes long of making the generation the live one, while the live one goes on.
 
         Raises:
             ReadModelError: the disk forbids it.
         """
+        if number == 1:
+            return
         try:
-            checkpoint(self.file(number))
+            with closing(sqlite3.connect(self.file(number), isolation_level=None)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(FULL)")  # what is committed survives a loss of power
             with self._draft.open("wb") as file:
                 file.write(b"%d\n" % number)
                 file.flush()
@@ -74,6 +182,8 @@ class Generations:
         Raises:
             ReadModelError: the pointer cannot be moved; it is as it was.
         """
+        if number == 1:
+            return
         try:
             if self._draft.read_bytes() != b"%d\n" % number:
                 raise ReadModelError(f"generation {number} of {self._path.name} is not settled")
@@ -81,17 +191,40 @@ class Generations:
         except OSError as error:
             raise ReadModelError(f"{self._pointer} cannot be written: {error}") from error
 
-    def clear(self, number: int) -> bool:
-        """Delete the generation if nobody reads it any more; return whether it is gone."""
+    def drop(self, number: int, *, by_force: bool = False) -> bool:
+        """Delete the generation if nobody reads it any more, or `by_force`; return whether it is gone."""
+        path = self.file(number)
+        if by_force:
+            remove(path)
+            return True
         # The pointer first: whoever finds the former one after a loss of power, finds what it points to.
-        sync_directory(self._path.parent)
-        return clear(self.file(number))
+        sync_directory(path.parent)
+        return clear(path)
 
-    def clear_old(self) -> bool:
-        """Delete the generations below the live one that nobody reads any more; return whether all are gone."""
-        live = self.live()
-        left = [number for number in self.numbers() if number < live and not self.clear(number)]
-        return not left
+    @contextmanager
+    def _opened(self, number: int) -> Generator[sqlite3.Connection]:
+        path = self.file(number)
+        if not path.exists():
+            raise DamagedError("it is missing")
+        try:
+            with closing(connect(path, "rw")) as connection:
+                yield connection
+        except sqlite3.DatabaseError as error:
+            # A table that is missing, for example, and not the access to the file.
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorname != "SQLITE_ERROR":
+                raise ReadModelError(f"the projections in {path} cannot be opened: {error}") from error
+            raise DamagedError(f"it is damaged: {error}") from error
+
+    def _look(self, connection: sqlite3.Connection) -> tuple[Kept, bool]:
+        found = connection.execute(self._progress).fetchone()
+        if found is None:
+            raise DamagedError("nobody has finished making it")
+        *kept, is_suspect = found
+        return kept_of(*kept), bool(is_suspect)
+
+
+def _suspicion(path: Path) -> Path:
+    return path.with_name(f"{path.name}{SUSPECT}")
 
 
 def clear(path: Path) -> bool:
@@ -122,12 +255,6 @@ def remove(path: Path) -> None:
             path.with_name(name).unlink(missing_ok=True)
     except OSError as error:
         raise ReadModelError(f"{path} cannot be replaced: {error}") from error
-
-
-def checkpoint(path: Path) -> None:
-    """Have what is committed in the file survive a loss of power."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(FULL)")
 
 
 def sync_directory(path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 
-import msgspec
-
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.session import SessionBranched
 from reenact.projections.log import Log, Row
@@ -14,21 +12,13 @@ from reenact.projections.projectors import OpenEnd, project
 from reenact.projections.state import Changes, Conversing
 
 
-class Shared(msgspec.Struct, frozen=True, gc=False):
-    """A part of a history: events of one stream, from its first to one that has this version."""
-
-    stream: str
-    version: int
-    rows: Sequence[Row]
-
-
 def stream_of(session_id: str) -> str:
     """Return the stream of a session."""
     return f"session/{session_id}"
 
 
-def shared_before(log: Log, first: Row) -> list[Shared]:
-    """Return the history that comes before a session's own first event, part by part; nothing, unless it is a branch.
+def shared_before(log: Log, first: Row) -> list[Sequence[Row]]:
+    """Return the history before a session's own first event, stream by stream; nothing, unless it is a branch.
 
     Raises:
         LogUnusableError: the log does not have it.
@@ -51,9 +41,9 @@ def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -
     ends: list[OpenEnd] = []
     for part in shared_before(log, first):
         own: dict[str, Conversing] = {}
-        for row in part.rows:
+        for row in part:
             project(aside, own, row, lambda _: ends[-1])
-        ends.append(OpenEnd(own[part.stream], part.rows[-1]))
+        ends.append(OpenEnd(own[part[0].stream], part[-1]))
     return ends[-1]
 
 
@@ -70,12 +60,12 @@ def _known_before(log: Log, conversations: Mapping[str, Conversing], first: Row)
     return OpenEnd(session, since[0]) if is_last and since[0].version == branched.version else None
 
 
-def _backwards(log: Log, first: Row) -> Iterator[Shared]:
+def _backwards(log: Log, first: Row) -> Iterator[Sequence[Row]]:
     while isinstance(branched := first.event, SessionBranched):
         stream, version = stream_of(branched.origin), branched.version
         rows = list(takewhile(lambda row: row.version <= version, log.read(stream)))  # noqa: B023 - taken at once
         if not rows or rows[-1].version != version or rows[-1].position >= first.position:
             message = f"{first.stream!r} branches off from {stream!r} at version {version}, which is not there"
             raise LogUnusableError(f"{message}; verify the log")
-        yield Shared(stream, version, rows)
+        yield rows
         first = rows[0]

@@ -1,23 +1,19 @@
-"""Opening the projections beside a log, and making them anew while they are read."""
+"""The runtime's own tables: opened beside a log, kept up with it, and made anew while they are read."""
 
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import Final
 
-from reenact.projections.audit.api import OnProgress
-from reenact.projections.compiled import VERSION
+from reenact.projections import compiled
 from reenact.projections.connections import Store
-from reenact.projections.generations import Generations, clear
+from reenact.projections.generations import Generations, remove
 from reenact.projections.log import Log
 from reenact.projections.projection import NAME, Projection
 from reenact.projections.queries import ReadModel
-from reenact.projections.rebuilding import Rebuilder
-from reenact.projections.runner import GRACE, ProjectionRunner
-from reenact.projections.status import ProjectionStatus, failure_of
-from reenact.projections.store import make_store, open_store, what_is_wrong
+from reenact.projections.rebuilding import Followed
+from reenact.projections.runner import Moving, Runner
 
 _LOOKS: Final = 100
 _PAUSE: Final = 0.01
@@ -26,139 +22,56 @@ _PAUSE: Final = 0.01
 _log: Final = logging.getLogger("reenact.projections")
 
 
-def open_read_model(path: Path, log: Log) -> tuple[ReadModel, ProjectionRunner]:
-    """Return the read model in the file, up to date, and its running runner; close the runner, then the model.
+class KeptReadModel(Followed):
+    """The runtime's own tables, and the `model` that reads them; close this first, then the model."""
 
-    The file is made anew when it is missing, damaged, of another version, ahead of the log, or of another log. One of
-    another version is read until a new one has taken its place.
+    def __init__(self, path: Path, log: Log) -> None:
+        """Open the tables in the file, up to date, with a runner that is running.
 
-    Raises:
-        ReadModelError: the file cannot be written, or the log not be read.
-        ProjectionFailedError: the log holds an event that cannot be projected.
-    """
-    generations = Generations(path)
-    live = generations.file(generations.live())
-    wrong = what_is_wrong(live, log)
-    if wrong is None:
-        store = Store(live)
-    elif wrong.can_be_read:
-        _log.warning("%s is made anew from the log, beside what there is: %s", live.name, wrong.words)
-        _make_beside(generations, log)
-        store = open_store(generations.file(generations.live()), log)
-    else:
-        store = make_store(live, wrong)
-    runner = ProjectionRunner(log, store)
-    try:
-        runner.catch_up()
-        runner.start()
-        generations.clear_old()
-    except BaseException:
-        runner.close()
-        raise
-    return ReadModel(store), runner
-
-
-def _make_beside(generations: Generations, log: Log) -> None:
-    def finish(successor: ReadModelSuccessor) -> None:
-        generations.settle(successor.number)
-        successor.take_over()
-        successor.close(intact=True)
-
-    Rebuilder(NAME, log, lambda: ReadModelSuccessor(generations, log), finish).run()
-
-
-class ReadModelSuccessor(Projection):
-    """The next generation of the runtime's own tables: begun, or gone on with if somebody was killed at it."""
-
-    def __init__(self, generations: Generations, log: Log, model: ReadModel | None = None) -> None:
-        """Begin; `model` is what is to read it in the end."""
-        self._generations = generations
-        self._model = model
-        self.number = generations.live() + 1
-        self._store = open_store(generations.file(self.number), log)
-        super().__init__(log, self._store)
-
-    def take_over(self) -> None:
-        """Be what is read from now on, after a crash too.
+        The tables are made anew when they are missing, damaged, ahead of the log, or of another log. Those of another
+        version are left until new ones have been made beside them.
 
         Raises:
-            ReadModelError: the pointer cannot be moved.
+            ReadModelError: the file cannot be written, or the log not be read.
+            ProjectionFailedError: the log holds an event that cannot be projected.
         """
-        self._generations.point_to(self.number)
-        if self._model is not None:
-            self._model.turn_to(self._store)
+        self._files = Generations(path)
+        self.model = ReadModel(Store(path))
+        super().__init__(NAME, log, self._files, version=compiled.VERSION)
+        if self._former is not None:
+            _log.warning("%s is made anew from the log: it is of version %s", path.name, self._former.version)
+            self.rebuild()
+        self.model.turn_to(Store(self._files.current()))
+        try:
+            self.runner.catch_up()
+            self.runner.start()
+        except BaseException:
+            self.runner.close()
+            raise
 
-    def discard(self) -> None:
-        """Let go of the tables, and delete them. Idempotent."""
-        self.close(intact=True)
-        clear(self._generations.file(self.number))
-
-
-class KeptReadModel:
-    """The runtime's own tables, and what makes them anew while they are read."""
-
-    def __init__(self, path: Path, log: Log, model: ReadModel, runner: ProjectionRunner) -> None:
-        """Take what `open_read_model` has returned for the path and the log."""
-        self.name: Final = NAME
-        self._generations = Generations(path)
-        self._log = log
-        self._model = model
-        self.runner = runner
-        self.rebuilder = Rebuilder(NAME, log, self._begin, self._finish, self._tidy)
+    @property
+    def runner(self) -> Runner:
+        """What moves the tables along."""
+        assert self._runner is not None  # they are of this version once this is made
+        return self._runner
 
     def start(self) -> None:
         """Go on with what somebody was killed at."""
-        if self._generations.file(self._generations.live() + 1).exists():
-            self.rebuilder.start()
+        if self._begun():
+            self._rebuild_aside()
 
-    def wait_for(self, position: int, timeout: float) -> None:
-        """Return once everything up to the position can be read; see `ProjectionRunner.wait_for`."""
-        self.runner.wait_for(position, timeout)
+    def _create(self, number: int) -> None:
+        remove(self._files.file(number))
+        Store(self._files.file(number)).make()
 
-    def status(self, head: int) -> ProjectionStatus:
-        """Return how it is, when the log has reached this position."""
-        position = self.runner.position
-        return ProjectionStatus(
-            name=NAME,
-            version=VERSION,
-            position=position,
-            lag=max(0, head - position),
-            health=self.runner.health,
-            failure=failure_of(self.runner.failure or self.rebuilder.failure),
-            rebuild=self.rebuilder.progress,
-        )
+    def _open(self, number: int) -> Projection:
+        return Projection(self._log, Store(self._files.file(number)), number)
 
-    def rebuild(self, report: OnProgress | None = None) -> None:
-        """Make the tables anew beside those that are read, and put them in their place; see `Rebuilder.run`."""
-        self.rebuilder.run(report)
-
-    def retry(self) -> None:
-        """Go on where it has stopped."""
-        self.runner.retry()
-
-    def end(self) -> None:
-        """Have a rebuilding and the runner come to their ends; return at once. Idempotent."""
-        self.rebuilder.end()
-        self.runner.end()
-
-    def close(self, until: float | None = None) -> None:
-        """Have a rebuilding end, to be gone on with at the next opening, and the runner. Idempotent.
-
-        Waits until this moment of the monotonic clock, by itself for `GRACE`.
-        """
-        self.end()
-        until = time.monotonic() + GRACE if until is None else until
-        self.rebuilder.close(until)
-        self.runner.close(until)
-
-    def _begin(self) -> ReadModelSuccessor:
-        return ReadModelSuccessor(self._generations, self._log, self._model)
-
-    def _finish(self, successor: ReadModelSuccessor) -> None:
-        self._generations.settle(successor.number)
-        self.runner.exchange(successor, successor.take_over)
+    def _take_over(self, successor: Moving) -> None:
+        super()._take_over(successor)
+        self.model.turn_to(Store(self._files.current()))
 
     def _tidy(self) -> None:
         for _ in range(_LOOKS):  # questions that were being answered are, in a moment
-            if self._generations.clear_old() or self.rebuilder.waits_in_vain(_PAUSE):
+            if self._clear_old() or self._closing.wait(_PAUSE):
                 return

@@ -10,20 +10,18 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from reenact.domain.errors import StorageError
 from reenact.domain.session import SessionBranched
 from reenact.projections import changes as tables
 from reenact.projections import compiled
 from reenact.projections.connections import Store
-from reenact.projections.errors import ProjectionFailedError, ReadModelError, in_words
+from reenact.projections.errors import ReadModelError
 from reenact.projections.lineage import open_before, stream_of
 from reenact.projections.log import Log, Row
 from reenact.projections.projectors import OF_CONVERSATION, project
+from reenact.projections.runner import Moving
 from reenact.projections.state import Changes, Conversing
 
 NAME: Final = "reenact"
-BATCH: Final = 2000
-"""So many events are one transaction: with fewer, the same pages of the indices are written more often."""
 MOMENT: Final = 0.25
 """Seconds after which a transaction takes up no further event."""
 KEPT: Final = 16_384
@@ -56,11 +54,13 @@ def suspect(store: Store) -> None:
         connection.execute(compiled.SAY_CLOSED, (0, NAME))
 
 
-class Projection:
-    """The tables and how far they are. Used by one thread at a time."""
+class Projection(Moving):
+    """The tables of the runtime's own and how far they are."""
 
-    def __init__(self, log: Log, store: Store) -> None:
-        self._log = log
+    batch = 2000  # with fewer, the same pages of the indices are written more often
+
+    def __init__(self, log: Log, store: Store, number: int = 1) -> None:
+        super().__init__(log, number)
         self._conversations: dict[str, Conversing] = {}
         self.is_closed = False
         try:
@@ -72,27 +72,6 @@ class Projection:
                 raise
         except sqlite3.Error as error:
             raise ReadModelError(f"the projections in {store.path} cannot be written: {error}") from error
-
-    def advance(self, limit: int | None = None) -> bool:
-        """Apply up to `limit` further events of the log, a batch of them if it is None; return whether there were any.
-
-        Raises:
-            ProjectionFailedError: an event cannot be projected; all before it are.
-            ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
-        """
-        try:
-            rows = self._log.read_all(after=self.position, limit=BATCH if limit is None else limit)
-        except StorageError as error:
-            raise ReadModelError(f"the log cannot be read: {error}") from error
-        if not rows:
-            return False
-        try:
-            self._apply(rows)
-        except ReadModelError:
-            raise
-        except Exception:  # noqa: BLE001 - any fault of a projector: one by one, to find the event that it is about
-            self._apply_singly(rows)
-        return True
 
     def close(self, *, intact: bool) -> None:
         """Let go of the tables, saying whether they can be relied on. Idempotent."""
@@ -116,18 +95,8 @@ class Projection:
         return found
 
     def _reached(self) -> int | None:
-        found: tuple[int, str, int, int] | None = self._connection.execute(compiled.PROGRESS_OF, (NAME,)).fetchone()
+        found: tuple[int] | None = self._connection.execute(compiled.PROGRESS_OF, (NAME,)).fetchone()
         return None if found is None else found[0]
-
-    def _apply_singly(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            try:
-                self._apply([row])
-            except ReadModelError:
-                raise
-            except Exception as error:
-                kind = type(row.event).__name__
-                raise ProjectionFailedError(row.position, row.stream, kind, in_words(error)) from error
 
     def _apply(self, rows: Sequence[Row]) -> None:
         try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, assert_never, get_args
 
 from msgspec.structs import replace
 
 from reenact.domain.agent import (
+    AgentEvent,
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
@@ -25,6 +26,7 @@ from reenact.domain.agent import (
 )
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.asking import Question
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,
@@ -38,57 +40,16 @@ from reenact.domain.loop.events import (
     ToolStarted,
 )
 from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.messages import Block, ToolUseBlock
 from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
-from reenact.projections.calls import OfCalls, project_calls
+from reenact.domain.session_state import plus_cost
 from reenact.projections.log import Row
-from reenact.projections.spending import counts_of, encode, known, spend, spend_in
-from reenact.projections.state import AgentRow, Changes, Conversing, TurnRow, turn_to
-from reenact.projections.statements import Values
+from reenact.projections.spending import counts_of, encode, known, packed, spend, spend_in
+from reenact.projections.state import AgentRow, CallRow, Changes, Conversing, TurnRow, Values, turn_to
 
-OfConversation: TypeAlias = (
-    AgentStarted
-    | AgentStopped
-    | AnswerRecorded
-    | ContextCompressed
-    | LimitWarning
-    | MessageAccepted
-    | SessionDeleted
-    | StepStarted
-    | TurnCompleted
-    | TurnContinued
-    | TurnInterrupted
-    | TurnFailed
-    | TurnStarted
-    | OfCalls
-)
-OF_CONVERSATION = (
-    MessageAccepted,
-    TurnStarted,
-    AnswerRecorded,
-    TurnCompleted,
-    ToolsRequested,
-    ToolStarted,
-    ToolResult,
-    ResultsRecorded,
-    StepStarted,
-    AgentStarted,
-    AgentStopped,
-    TurnFailed,
-    TurnInterrupted,
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanSelectRequired,
-    ToolPending,
-    ToolApproved,
-    ToolEdited,
-    ToolRejected,
-    HumanResponded,
-    TurnContinued,
-    ContextCompressed,
-    LimitWarning,
-    SessionDeleted,
-)
+OfConversation: TypeAlias = AgentEvent | SessionDeleted
+OF_CONVERSATION: Final[tuple[type[OfConversation], ...]] = get_args(OfConversation)
 
 
 class OpenEnd(NamedTuple):
@@ -128,8 +89,6 @@ def project(
         changes.containers.append((row.position, event.container_id, event.name, row.recorded_at))
     elif isinstance(event, ImageRegistered):
         _register(changes, row, event)
-    elif isinstance(event, RulesRecorded):
-        pass  # what comes of the rules is in the events that follow
     elif type(event).__module__.startswith("reenact.domain."):
         raise UnprojectedEventError(f"{type(event).__name__} has no projector")
 
@@ -152,10 +111,10 @@ def _branch(
     session.asked, session.uses, session.spent = origin.asked, origin.uses, {**origin.spent}
     for turn in origin.turns.values():
         if turn.started_at is not None:
-            session.turns[turn.id] = own_turn = replace(turn, session=key, stored=False)
+            session.turns[turn.id] = own_turn = replace(turn, session=key)
             changes.put_turn(own_turn)
     for call in origin.calls.values():
-        session.calls[call.id] = own_call = replace(call, session=key, stored=False)
+        session.calls[call.id] = own_call = replace(call, session=key)
         changes.put_call(own_call)
     for by, spent in session.spent.items():
         changes.spent[key, by] = spent
@@ -184,6 +143,9 @@ def _register(changes: Changes, row: Row, event: ImageRegistered) -> None:
 
 def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:
     match event:
+        case SessionDeleted():
+            session.waiting = 0
+            changes.deleted.append((row.recorded_at, session.position))
         case MessageAccepted():
             _accept(changes, session, row, event)
         case TurnStarted():
@@ -194,25 +156,22 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _put_down(changes, session, row, event)
         case StepStarted():
             _step(changes, session, event)
-        case TurnInterrupted() | TurnFailed() | LimitWarning():
-            pass  # what follows from it comes next, and says so
         case AgentStarted():
-            session.agent = AgentRow(row.position, event.agent_id, row.recorded_at)
+            of = session.position, session.id, session.container_id, session.image_id
+            session.agent = AgentRow(row.position, event.agent_id, *of, row.recorded_at)
         case AgentStopped():
             if session.agent is not None:
                 session.agent.stopped_at = row.recorded_at
                 changes.agents[session.agent.position] = session.agent, session
                 session.agent = None
-            return
-        case SessionDeleted():
-            session.waiting = 0
-            changes.deleted.append((row.recorded_at, session.position))
         case TurnContinued():
             _continue(changes, session, row, event)
         case ContextCompressed():
             spend_in(changes, session, session.turns[event.turn_id], event)
+        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded():
+            pass  # what follows from it comes next, and says so
         case _:
-            project_calls(changes, session, row, event)
+            _move_calls(changes, session, row, event)
     if session.agent is not None:
         changes.agents[session.agent.position] = session.agent, session
 
@@ -222,23 +181,23 @@ def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccep
     turn = session.turns[event.turn_id] = TurnRow(position, session.position, event.turn_id, position, event.at)
     changes.put_turn(turn)
     session.waiting += 1
-    changes.messages.append(
-        (
-            position,
-            session.position,
-            position,
-            event.message_id,
-            "user",
-            encode(event.content),
-            event.at,
-            event.turn_id,
-            None,
-            0,
-            None,
-            None,
-            None,
-        )
-    )
+    _say(changes, session, row, event, position)
+
+
+def _say(
+    changes: Changes,
+    session: Conversing,
+    row: Row,
+    event: MessageAccepted | AnswerRecorded | ResultsRecorded,
+    asked: int,
+    *,
+    role: str = "user",
+    ended: Values = (None, 0, None, None, None),
+) -> None:
+    """Add the message of the event; `ended` are the columns that say how an answer has ended."""
+    content = encode(event.content)
+    message = row.position, session.position, asked, event.message_id, role, content, event.at, event.turn_id, *ended
+    changes.messages.append(message)
 
 
 def _take_up(changes: Changes, session: Conversing, event: TurnStarted) -> None:
@@ -277,23 +236,14 @@ def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecord
     turn.answer = row.position
     spend_in(changes, session, turn, event)
     session.uses = asked_for(event.content)
-    changes.messages.append(
-        (
-            row.position,
-            session.position,
-            turn.asked,
-            event.message_id,
-            "assistant",
-            encode(event.content),
-            event.at,
-            event.turn_id,
-            event.stop_reason,
-            int(event.partial),
-            encode(event.usage) if event.usage else None,
-            event.stop_sequence,
-            None if event.stop_details is None else encode(event.stop_details),
-        )
+    ended = (
+        event.stop_reason,
+        int(event.partial),
+        packed(event.usage or None),
+        event.stop_sequence,
+        packed(event.stop_details),
     )
+    _say(changes, session, row, event, turn.asked, role="assistant", ended=ended)
 
 
 def asked_for(content: Iterable[Block]) -> tuple[ToolUseBlock, ...]:
@@ -307,11 +257,11 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     turn.outcome = event.outcome
     turn.stop_reason = event.stop_reason
     turn.duration = event.duration
-    counted, turn.usage = turn.usage, encode(event.usage) if event.usage else None
+    counted, turn.usage = turn.usage, packed(event.usage or None)
     turn.cost = known(event.cost)
-    turn.failure = None if event.failure is None else encode(event.failure)
+    turn.failure = packed(event.failure)
     turn.stop_sequence = event.stop_sequence
-    turn.stop_details = None if event.stop_details is None else encode(event.stop_details)
+    turn.stop_details = packed(event.stop_details)
     changes.put_turn(turn)
     session.uses = ()  # nobody has run them
     if turn.started_at is None:
@@ -329,3 +279,100 @@ def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, event: Tur
     rest = {name: count - turn.counted.get(name, 0) for name, count in told if count > turn.counted.get(name, 0)}
     if rest:
         spend(changes, session, ("model", ""), rest, None)
+
+
+def _move_calls(
+    changes: Changes, session: Conversing, row: Row, event: ToolsRequested | ResultsRecorded | RoundEvent
+) -> None:
+    match event:
+        case ToolsRequested():
+            _request(changes, session, event)
+        case ToolStarted():
+            call = _call(changes, session, event.id)
+            call.stage, call.attempts, call.started_at = "running", event.attempt, row.recorded_at
+            turn_to(session, "tool_executing")
+        case ToolResult():
+            _end(changes, session, row, event)
+        case ResultsRecorded():
+            _give_back(changes, session, row, event)
+        case HumanApproveRequired():
+            for asked in event.calls:
+                call = _call(changes, session, asked.id)
+                call.kind, call.digest, call.reason = "approval", asked.digest, asked.reason
+        case HumanPromptRequired() | HumanSelectRequired():
+            _ask(changes, session, event)
+        case ToolPending():
+            for id_ in event.ids:
+                call = _call(changes, session, id_)
+                call.stage, call.asked_at = "waiting", row.recorded_at
+        case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
+            _decide(changes, session, row, event)
+        case _:
+            assert_never(event)
+
+
+def _call(changes: Changes, session: Conversing, id_: str) -> CallRow:
+    call = session.calls[id_]
+    changes.put_call(call)
+    return call
+
+
+def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> None:
+    turn = session.turns[event.turn_id]
+    assert turn.answer is not None  # it is an answer that requests tools
+    turn_to(session, event.from_state)
+    uses, session.uses = session.uses, ()
+    for number, use in enumerate(uses):
+        call = CallRow(turn.answer, number, session.position, use.id, use.name, encode(use.input), asked=turn.asked)
+        session.calls[use.id] = call
+        changes.put_call(call)
+
+
+def _end(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> None:
+    call = _call(changes, session, event.id)
+    call.stage, call.ended_at = "answered", row.recorded_at
+    call.result, call.is_error, call.ran = encode(event.result), event.is_error, event.ran
+    if not event.ran:
+        return
+    call.cost = known(event.cost)
+    spend(changes, session, ("tool", event.name), {}, call.cost)
+    turn = session.turns.get(session.agent.turn_id or "") if session.agent is not None else None
+    if turn is not None:
+        turn.cost = plus_cost(turn.cost, call.cost)
+        changes.put_turn(turn)
+
+
+def _give_back(changes: Changes, session: Conversing, row: Row, event: ResultsRecorded) -> None:
+    asked = [call.asked for call in session.calls.values()]
+    _say(changes, session, row, event, asked[0])
+    for id_ in session.calls:
+        _call(changes, session, id_).results = row.position
+    session.calls = {}
+
+
+def _ask(changes: Changes, session: Conversing, event: HumanPromptRequired | HumanSelectRequired) -> None:
+    call = _call(changes, session, event.id or "")
+    if isinstance(event, HumanPromptRequired):
+        call.kind, call.question = "prompt", encode(Question(event.prompt))
+    else:
+        call.kind, call.question = "select", encode(Question(event.prompt, event.options, event.multi))
+
+
+def _decide(
+    changes: Changes, session: Conversing, row: Row, event: ToolApproved | ToolEdited | ToolRejected | HumanResponded
+) -> None:
+    call = _call(changes, session, event.id or "")
+    call.decided_by, call.decided_at = event.by, row.recorded_at
+    match event:
+        case ToolApproved():
+            call.stage = "ready"
+            call.decision = call.decision or "approved"
+        case ToolEdited():
+            call.original, call.arguments = call.arguments, encode(event.edited)
+            call.decision = "edited"
+        case ToolRejected():
+            call.decision = "rejected"
+        case HumanResponded():
+            call.decision = "answered"
+        case _:
+            assert_never(event)

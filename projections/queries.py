@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Any, Final, Self
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -20,20 +21,37 @@ from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
 from reenact.domain.people import PendingCall
 from reenact.domain.session import BranchPoint, SessionInfo
 from reenact.projections import compiled
-from reenact.projections.connections import PrivateStore, Store
+from reenact.projections.connections import PrivateStore, Readers, Store
 from reenact.projections.log import Log
 from reenact.projections.projection import Projection, suspect
-from reenact.projections.readers import Readers
-from reenact.projections.statements import Statement, Value
+from reenact.projections.state import Value
 
-_content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
-_usage: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _value: Final = msgspec.msgpack.Decoder().decode
-_question: Final = msgspec.msgpack.Decoder(Question).decode
-_counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
-_failure: Final = msgspec.msgpack.Decoder(Failure).decode
-_stop_details: Final = msgspec.msgpack.Decoder(StopDetails).decode
-_definition: Final = msgspec.msgpack.Decoder(Definition).decode
+
+_READ: Final[Mapping[str, Callable[[Any], object]]] = {
+    "accepted_at": instant,
+    "arguments": _value,
+    "asked_at": instant,
+    "content": msgspec.msgpack.Decoder(tuple[Block, ...]).decode,
+    "created_at": instant,
+    "decided_at": instant,
+    "definition": msgspec.msgpack.Decoder(Definition).decode,
+    "ended_at": instant,
+    "failure": msgspec.msgpack.Decoder(Failure).decode,
+    "is_error": bool,
+    "original": _value,
+    "partial": bool,
+    "question": msgspec.msgpack.Decoder(Question).decode,
+    "ran": bool,
+    "result": _value,
+    "since": instant,
+    "started_at": instant,
+    "stop_details": msgspec.msgpack.Decoder(StopDetails).decode,
+    "usage": msgspec.msgpack.Decoder(dict[str, Any]).decode,
+}
+"""What the columns hold that are not stored as they are, whatever table they are of."""
+
+_T = TypeVar("_T")
 
 
 class ReadModel:
@@ -65,9 +83,7 @@ class ReadModel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def turn_to(self, store: Store) -> None:
@@ -85,38 +101,34 @@ class ReadModel:
 
     def container(self, container_id: str) -> ContainerInfo | None:
         """Return the container, or None if there is none of this id."""
-        rows = self._ask(compiled.CONTAINER, id=container_id)
-        return _container(rows[0]) if rows else None
+        return self._one(ContainerInfo, compiled.CONTAINER, id=container_id)
 
     def containers(self, *, after: str | None = None, limit: int | None = None) -> list[ContainerInfo]:
         """Return all containers."""
-        return [_container(row) for row in self._ask(compiled.ALL_CONTAINERS, after=after, limit=_most(limit))]
+        return self._list(ContainerInfo, compiled.ALL_CONTAINERS, after=after, limit=limit)
 
     def image(self, image_id: str) -> ImageInfo | None:
         """Return the image in its newest revision, or None if there is none of this id."""
-        rows = self._ask(compiled.IMAGE, id=image_id)
-        return _image(rows[0]) if rows else None
+        return self._one(_image, compiled.IMAGE, id=image_id)
 
     def images(self, *, after: str | None = None, limit: int | None = None) -> list[ImageInfo]:
         """Return all images, each in its newest revision."""
-        return [_image(row) for row in self._ask(compiled.ALL_IMAGES, after=after, limit=_most(limit))]
+        return self._list(_image, compiled.ALL_IMAGES, after=after, limit=limit)
 
     def image_revision(self, image_id: str, revision: int) -> Definition | None:
         """Return the content of the image's revision, or None if there is no such revision."""
-        rows = self._ask(compiled.IMAGE_REVISION, id=image_id, which=revision)
-        return _definition(rows[0][0]) if rows else None
+        found = self._ask(compiled.IMAGE_REVISION, id=image_id, which=revision)
+        return found[0]["definition"] if found else None
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return the session, or None if there is none of this id, or none any more."""
-        rows = self._ask(compiled.SESSION, id=session_id)
-        return _session(rows[0]) if rows else None
+        return self._one(_session, compiled.SESSION, id=session_id)
 
     def sessions_of(
         self, container_id: str, *, after: str | None = None, limit: int | None = None
     ) -> list[SessionInfo]:
         """Return the sessions of the container."""
-        query = compiled.SESSIONS_OF_CONTAINER
-        return [_session(row) for row in self._ask(query, id=container_id, after=after, limit=_most(limit))]
+        return self._list(_session, compiled.SESSIONS_OF_CONTAINER, id=container_id, after=after, limit=limit)
 
     def sessions(
         self,
@@ -134,212 +146,107 @@ class ReadModel:
         if after is not None and not self._ask(compiled.SESSION_EVER, id=after):
             raise SessionNotFoundError(after)
         query = compiled.NEWEST_SESSIONS[container_id is not None, waiting]
-        rows = self._ask(query, id=container_id, after=after, limit=_most(limit))
-        return [_session(row) for row in rows]
-
-    def latest_session(self) -> SessionInfo | None:
-        """Return the newest session, or None if there is none."""
-        newest = self.sessions(1)
-        return newest[0] if newest else None
+        return self._list(_session, query, id=container_id, after=after, limit=limit)
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """Return the agent, or None if it is not live."""
-        rows = self._ask(compiled.AGENT, id=agent_id)
-        return _agent(rows[0]) if rows else None
+        return self._one(_agent, compiled.AGENT, id=agent_id)
 
     def agents(self, *, after: str | None = None, limit: int | None = None) -> list[AgentInfo]:
         """Return the live agents in the order in which they were started."""
-        return [_agent(row) for row in self._ask(compiled.LIVE_AGENTS, after=after, limit=_most(limit))]
+        return self._list(_agent, compiled.LIVE_AGENTS, after=after, limit=limit)
 
     def messages(self, session_id: str, *, after: Message | None = None, limit: int | None = None) -> list[Message]:
         """Return the session's messages by turn, each question before its answer, also while it waits."""
-        asked, position = 0, 0  # before all
+        place = {"asked": 0, "position": 0}  # before all
         if after is not None:
-            place = self._place_of(session_id, after)
-            asked, position = place[0] if place else (asked, position)
+            place = next(iter(self._place_of(session_id, after)), place)
         query = compiled.MESSAGES_OF_BRANCH if self._is_branch(session_id) else compiled.MESSAGES_OF_SESSION
-        rows = self._ask(query, id=session_id, asked=asked, position=position, limit=_most(limit))
-        return [_message(row) for row in rows]
+        return self._list(Message, query, id=session_id, limit=limit, **place)
 
     def turns_of(self, session_id: str, *, after: str | None = None, limit: int | None = None) -> list[TurnInfo]:
         """Return the session's turns in the order of their questions, each followed by those that go on with it."""
         query = compiled.TURNS_OF_BRANCH if self._is_branch(session_id) else compiled.TURNS_OF_SESSION
-        return [_turn(row) for row in self._ask(query, id=session_id, after=after, limit=_most(limit))]
+        return self._list(TurnInfo, query, id=session_id, after=after, limit=limit)
 
     def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
         """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
-        rows = self._ask(compiled.TURN_BEGAN, id=turn_id)
-        if not rows:
-            return None
-        _, session_id, with_message = min(rows)  # branches that have inherited the turn came later
-        return session_id, bool(with_message)
+        began = self._ask(compiled.TURN_BEGAN, id=turn_id)
+        return (began[0]["id"], bool(began[0]["with_message"])) if began else None
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """Return the calls of tools in the session, in the order in which the model asked for them."""
         query = compiled.CALLS_OF_BRANCH if self._is_branch(session_id) else compiled.CALLS_OF_SESSION
-        return [_call(session_id, row) for row in self._ask(query, id=session_id)]
+        return self._list(partial(ToolCallInfo, session_id=session_id), query, id=session_id)
 
     def usage(self, session_id: str) -> UsageInfo:
         """Return what the session has used, by model and by tool."""
         of: dict[str, dict[str, Spent]] = {"model": {}, "tool": {}}
-        for kind, name, calls, usage, cost, unpriced in self._ask(compiled.USAGE_OF_SESSION, id=session_id):
-            of[kind][name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
+        for row in self._ask(compiled.USAGE_OF_SESSION, id=session_id):
+            of[row["kind"]][row["name"]] = Spent(row["calls"], row["usage"] or {}, row["cost"], row["unpriced"])
         return usage_info(session_id, of["model"], of["tool"])
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
         """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""
-        if session_id is None:
-            return [_pending(row) for row in self._ask(compiled.PENDING)]
-        return [_pending(row) for row in self._ask(compiled.PENDING_OF_SESSION, id=session_id)]
+        query = compiled.PENDING if session_id is None else compiled.PENDING_OF_SESSION
+        return self._list(_pending, query, id=session_id)
 
     def pending_of_id(self, call_id: str) -> list[PendingCall]:
         """Return the calls of this id that wait for a person: one, unless a model uses ids twice."""
-        return [_pending(row) for row in self._ask(compiled.PENDING_OF_ID, id=call_id)]
+        return self._list(_pending, compiled.PENDING_OF_ID, id=call_id)
 
     def unfinished(self) -> list[str]:
         """Return the ids of the sessions with a live agent or a turn under way."""
-        return [session_id for (session_id,) in self._ask(compiled.UNFINISHED)]
+        return [row["id"] for row in self._ask(compiled.UNFINISHED)]
 
     def _is_branch(self, session_id: str) -> bool:
         found = self._ask(compiled.ORIGIN_OF_SESSION, id=session_id)
-        return bool(found) and found[0][0] is not None
+        return bool(found) and found[0]["origin"] is not None
 
-    def _place_of(self, session_id: str, message: Message) -> list[tuple[Any, ...]]:
-        at = round((message.created_at - EPOCH) / timedelta(microseconds=1))
+    def _place_of(self, session_id: str, message: Message) -> list[dict[str, Any]]:
+        at = (message.created_at - EPOCH) // timedelta(microseconds=1)
         if message.turn_id is None:
             return self._ask(compiled.PLACE_OF_MESSAGE_OF_NO_TURN, id=session_id, message=message.id, at=at)
         return self._ask(compiled.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
 
-    def _ask(self, question: Statement, **values: Value) -> list[tuple[Any, ...]]:
-        return self._readers.ask(question, values)
+    def _one(self, make: Callable[..., _T], question: str, **values: Value) -> _T | None:
+        found = self._list(make, question, **values)
+        return found[0] if found else None
+
+    def _list(self, make: Callable[..., _T], question: str, **values: Value) -> list[_T]:
+        return [make(**row) for row in self._ask(question, **values)]
+
+    def _ask(self, question: str, **values: Value) -> list[dict[str, Any]]:
+        """Return the rows that answer the question, as what their columns hold."""
+        names, rows = self._readers.ask(question, values)
+        stored = [(name, _READ[name]) for name in names if name in _READ]
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        for row in found:
+            for name, read in stored:
+                if row[name] is not None:
+                    row[name] = read(row[name])
+        return found
 
 
-def _most(limit: int | None) -> int:
-    return -1 if limit is None else max(0, limit)
+def _image(*, definition: Definition, **columns: Any) -> ImageInfo:  # noqa: ANN401
+    return describe(content=definition, **columns)
 
 
-def _container(row: tuple[Any, ...]) -> ContainerInfo:
-    container_id, name, created_at = row
-    return ContainerInfo(id=container_id, name=name, created_at=instant(created_at))
+def _session(*, origin: str | None, shared_until: int, shared_version: int, **columns: Any) -> SessionInfo:  # noqa: ANN401
+    begins = None if origin is None else BranchPoint(session_id=origin, position=shared_until, version=shared_version)
+    return SessionInfo(origin=begins, **columns)
 
 
-def _image(row: tuple[Any, ...]) -> ImageInfo:
-    image_id, definition, revision, created_at = row
-    return describe(image_id, _definition(definition), revision, instant(created_at))
-
-
-def _session(row: tuple[Any, ...]) -> SessionInfo:
-    session_id, container_id, image_id, image_revision, created_at, origin, position, version = row
-    return SessionInfo(
-        id=session_id,
-        container_id=container_id,
-        image_id=image_id,
-        image_revision=image_revision,
-        created_at=instant(created_at),
-        origin=None if origin is None else BranchPoint(session_id=origin, position=position, version=version),
-    )
-
-
-def _agent(row: tuple[Any, ...]) -> AgentInfo:
-    agent_id, session_id, container_id, image_id, activity, waits, failed, turn_id, queued, started_at = row
-    state: AgentState = activity or ("waiting_for_human_input" if waits else "error" if failed else "idle")
+def _agent(*, activity: AgentState | None, waits: int, failed: int, **columns: Any) -> AgentInfo:  # noqa: ANN401
     return AgentInfo(
-        id=agent_id,
-        session_id=session_id,
-        container_id=container_id,
-        image_id=image_id,
-        state=state,
-        turn_id=turn_id,
-        queued=queued,
-        started_at=instant(started_at),
+        state=activity or ("waiting_for_human_input" if waits else "error" if failed else "idle"), **columns
     )
 
 
-def _message(row: tuple[Any, ...]) -> Message:
-    message_id, role, content, created_at, turn_id, stop_reason, partial, *rest = row
-    usage, stop_sequence, stop_details = rest
-    return Message(
-        id=message_id,
-        role=role,
-        content=_content(content),
-        created_at=EPOCH + timedelta(0, 0, created_at),
-        turn_id=turn_id,
-        stop_reason=stop_reason,
-        partial=bool(partial),
-        usage=None if usage is None else _usage(usage),
-        stop_sequence=stop_sequence,
-        stop_details=None if stop_details is None else _stop_details(stop_details),
-    )
-
-
-def _turn(row: tuple[Any, ...]) -> TurnInfo:
-    turn_id, message_id, accepted_at, started_at, ended_at, outcome, stop_reason, duration, *rest = row
-    steps, model, usage, cost, failure, stop_sequence, stop_details = rest
-    return TurnInfo(
-        id=turn_id,
-        message_id=message_id,
-        accepted_at=instant(accepted_at),
-        started_at=_instant(started_at),
-        ended_at=_instant(ended_at),
-        outcome=outcome,
-        stop_reason=stop_reason,
-        duration=duration,
-        steps=steps,
-        model=model,
-        usage=None if usage is None else _usage(usage),
-        cost=cost,
-        failure=None if failure is None else _failure(failure),
-        stop_sequence=stop_sequence,
-        stop_details=None if stop_details is None else _stop_details(stop_details),
-    )
-
-
-def _call(session_id: str, row: tuple[Any, ...]) -> ToolCallInfo:
-    call_id, turn_id, message_id, name, arguments, stage, result, is_error, ran, cost, attempts, *rest = row
-    asked_at, reason, decision, decided_by, decided_at, original, started_at, ended_at = rest
-    return ToolCallInfo(
-        id=call_id,
-        session_id=session_id,
-        turn_id=turn_id,
-        message_id=message_id,
-        name=name,
-        arguments=_value(arguments),
-        stage=stage,
-        result=None if result is None else _value(result),
-        is_error=bool(is_error),
-        ran=bool(ran),
-        cost=cost,
-        attempts=attempts,
-        asked_at=_instant(asked_at),
-        reason=reason,
-        decision=decision,
-        decided_by=decided_by,
-        decided_at=_instant(decided_at),
-        original=None if original is None else _value(original),
-        started_at=_instant(started_at),
-        ended_at=_instant(ended_at),
-    )
-
-
-def _pending(row: tuple[Any, ...]) -> PendingCall:
-    call_id, session_id, agent_id, turn_id, kind, name, arguments, digest, reason, question, since = row
-    asked = None if question is None else _question(question)
+def _pending(*, question: Question | None, **columns: Any) -> PendingCall:  # noqa: ANN401
     return PendingCall(
-        id=call_id,
-        session_id=session_id,
-        agent_id=agent_id,
-        turn_id=turn_id,
-        kind=kind,
-        name=name,
-        arguments=_value(arguments),
-        digest=digest,
-        reason=reason,
-        prompt=None if asked is None else asked.prompt,
-        options=None if asked is None else asked.options,
-        multi=asked is not None and asked.multi,
-        since=instant(since),
+        prompt=None if question is None else question.prompt,
+        options=None if question is None else question.options,
+        multi=question is not None and question.multi,
+        **columns,
     )
-
-
-def _instant(at: int | None) -> datetime | None:
-    return None if at is None else instant(at)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Select, Table, bindparam, func, literal, select, tuple_, union
+from sqlalchemy import BindParameter, Integer, Select, Table, bindparam, func, literal, select, tuple_, union
 from sqlalchemy.sql.elements import ColumnElement
 
 from reenact.projections.tables import (
@@ -27,7 +27,7 @@ BEFORE_ALL: Final = 0
 BEHIND_ALL: Final = (1 << 63) - 1
 
 _id: Final[BindParameter[str]] = bindparam("id")
-_limit: Final[BindParameter[int]] = bindparam("limit")
+_limit: Final[ColumnElement[int]] = func.coalesce(func.max(bindparam("limit", type_=Integer), 0), -1)
 
 
 def _key_of(table: Table, default: int) -> ColumnElement[int]:
@@ -41,17 +41,14 @@ def _page(query: Select[*tuple[Any, ...]], table: Table) -> Select[*tuple[Any, .
     return query.where(after).order_by(table.c.position).limit(_limit)
 
 
-_containers = select(CONTAINERS.c.id, CONTAINERS.c.name, CONTAINERS.c.created_at)
+_containers = select(*CONTAINERS.c["id", "name", "created_at"])
 CONTAINER: Final = _containers.where(CONTAINERS.c.id == _id)
 ALL_CONTAINERS: Final = _page(_containers, CONTAINERS)
 
 _newest = (REVISIONS.c.image_id == IMAGES.c.id) & (REVISIONS.c.revision == IMAGES.c.revision)
-_images = select(
-    IMAGES.c.id,
-    REVISIONS.c.definition,
-    IMAGES.c.revision,
-    IMAGES.c.created_at,
-).join_from(IMAGES, REVISIONS, _newest)
+_images = select(IMAGES.c.id.label("image_id"), *IMAGES.c["revision", "created_at"], REVISIONS.c.definition).join_from(
+    IMAGES, REVISIONS, _newest
+)
 IMAGE: Final = _images.where(IMAGES.c.id == _id)
 ALL_IMAGES: Final = _page(_images, IMAGES)
 IMAGE_REVISION: Final = select(REVISIONS.c.definition).where(
@@ -62,14 +59,8 @@ _listed = SESSIONS.c.deleted_at.is_(None)
 _origin = SESSIONS.alias("origin")
 _sessions = (
     select(
-        SESSIONS.c.id,
-        SESSIONS.c.container_id,
-        SESSIONS.c.image_id,
-        SESSIONS.c.image_revision,
-        SESSIONS.c.created_at,
-        _origin.c.id,
-        SESSIONS.c.shared_until,
-        SESSIONS.c.shared_version,
+        *SESSIONS.c["id", "container_id", "image_id", "image_revision", "created_at", "shared_until", "shared_version"],
+        _origin.c.id.label("origin"),
     )
     .select_from(SESSIONS.outerjoin(_origin, _origin.c.position == SESSIONS.c.origin))
     .where(_listed)
@@ -96,16 +87,18 @@ SESSION_EVER: Final = select(SESSIONS.c.id).where(SESSIONS.c.id == _id)
 
 _live = AGENTS.c.stopped_at.is_(None)
 _agents = select(
-    AGENTS.c.id,
-    AGENTS.c.session_id,
-    AGENTS.c.container_id,
-    AGENTS.c.image_id,
-    AGENTS.c.activity,
-    AGENTS.c.waits,
-    AGENTS.c.failed,
-    AGENTS.c.turn_id,
-    AGENTS.c.queued,
-    AGENTS.c.started_at,
+    *AGENTS.c[
+        "id",
+        "session_id",
+        "container_id",
+        "image_id",
+        "activity",
+        "waits",
+        "failed",
+        "turn_id",
+        "queued",
+        "started_at",
+    ]
 ).where(_live)
 AGENT: Final = _agents.where(AGENTS.c.id == _id)
 LIVE_AGENTS: Final = _page(_agents, AGENTS)
@@ -128,23 +121,24 @@ _lineage = _branch.union_all(
 """The session and all that it goes on with: up to which question, and up to which position, each counts."""
 _is_own = _lineage.c.until == BEHIND_ALL
 
-_message = (
-    MESSAGES.c.id,
-    MESSAGES.c.role,
-    MESSAGES.c.content,
-    MESSAGES.c.created_at,
-    MESSAGES.c.turn_id,
-    MESSAGES.c.stop_reason,
-    MESSAGES.c.partial,
-    MESSAGES.c.usage,
-    MESSAGES.c.stop_sequence,
-    MESSAGES.c.stop_details,
+_messages = select(
+    *MESSAGES.c[
+        "id",
+        "role",
+        "content",
+        "created_at",
+        "turn_id",
+        "stop_reason",
+        "partial",
+        "usage",
+        "stop_sequence",
+        "stop_details",
+    ]
 )
 _in_order = MESSAGES.c.asked, MESSAGES.c.position
 _behind = tuple_(*_in_order) > tuple_(bindparam("asked"), bindparam("position"))
 MESSAGES_OF_SESSION: Final = (
-    select(*_message)
-    .select_from(SESSIONS.join(MESSAGES, MESSAGES.c.session == SESSIONS.c.position))
+    _messages.select_from(SESSIONS.join(MESSAGES, MESSAGES.c.session == SESSIONS.c.position))
     .where(_of_session, _behind)
     .order_by(*_in_order)
     .limit(_limit)
@@ -155,11 +149,7 @@ _messages_counting = (
     & (MESSAGES.c.position <= _lineage.c.until)
 )
 MESSAGES_OF_BRANCH: Final = (
-    select(*_message)
-    .select_from(_lineage.join(MESSAGES, _messages_counting))
-    .where(_behind)
-    .order_by(*_in_order)
-    .limit(_limit)
+    _messages.select_from(_lineage.join(MESSAGES, _messages_counting)).where(_behind).order_by(*_in_order).limit(_limit)
 )
 _created = MESSAGES.c.created_at == bindparam("at")
 PLACE_OF_MESSAGE: Final = (
@@ -187,21 +177,23 @@ _place_of_turn = [
 _question = MESSAGES.alias("question")
 _turns = (
     select(
-        TURNS.c.id,
-        _question.c.id,
-        TURNS.c.accepted_at,
-        TURNS.c.started_at,
-        TURNS.c.ended_at,
-        TURNS.c.outcome,
-        TURNS.c.stop_reason,
-        TURNS.c.duration,
-        TURNS.c.steps,
-        TURNS.c.model,
-        TURNS.c.usage,
-        TURNS.c.cost,
-        TURNS.c.failure,
-        TURNS.c.stop_sequence,
-        TURNS.c.stop_details,
+        *TURNS.c[
+            "id",
+            "accepted_at",
+            "started_at",
+            "ended_at",
+            "outcome",
+            "stop_reason",
+            "duration",
+            "steps",
+            "model",
+            "usage",
+            "cost",
+            "failure",
+            "stop_sequence",
+            "stop_details",
+        ],
+        _question.c.id.label("message_id"),
     )
     .where(tuple_(*_turns_in_order) > tuple_(*_place_of_turn))
     .order_by(*_turns_in_order)
@@ -212,9 +204,11 @@ TURNS_OF_SESSION: Final = _turns.select_from(
     SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(_question, _its_question)
 ).where(_of_session)
 TURN_BEGAN: Final = (
-    select(TURNS.c.session, SESSIONS.c.id, TURNS.c.position == TURNS.c.asked)
+    select(SESSIONS.c.id, (TURNS.c.position == TURNS.c.asked).label("with_message"))
     .join_from(TURNS, SESSIONS, SESSIONS.c.position == TURNS.c.session)
     .where(TURNS.c.id == _id)
+    .order_by(TURNS.c.position, TURNS.c.session)  # branches that have inherited the turn came later
+    .limit(1)
 )
 _turns_counting = (
     (TURNS.c.session == _lineage.c.session)
@@ -223,7 +217,7 @@ _turns_counting = (
 )
 TURNS_OF_BRANCH: Final = _turns.select_from(_lineage.join(TURNS, _turns_counting).join(_question, _its_question))
 USAGE_OF_SESSION: Final = (
-    select(USAGE.c.kind, USAGE.c.name, USAGE.c.calls, USAGE.c.usage, USAGE.c.cost, USAGE.c.unpriced)
+    select(*USAGE.c["kind", "name", "calls", "usage", "cost", "unpriced"])
     .select_from(SESSIONS.join(USAGE, USAGE.c.session == SESSIONS.c.position))
     .where(_of_session)
     .order_by(USAGE.c.kind, USAGE.c.name)
@@ -234,42 +228,38 @@ _calls_in_order = CALLS.c.position, CALLS.c.number
 _its_answer = _answer.c.position == CALLS.c.position
 _of_calls = SESSIONS.join(CALLS, CALLS.c.session == SESSIONS.c.position).join(_answer, _its_answer)
 _calls = select(
-    CALLS.c.id,
+    *CALLS.c[
+        "id",
+        "name",
+        "arguments",
+        "stage",
+        "result",
+        "is_error",
+        "ran",
+        "cost",
+        "attempts",
+        "asked_at",
+        "reason",
+        "decision",
+        "decided_by",
+        "decided_at",
+        "original",
+        "started_at",
+        "ended_at",
+    ],
     _answer.c.turn_id,
-    _answer.c.id,
-    CALLS.c.name,
-    CALLS.c.arguments,
-    CALLS.c.stage,
-    CALLS.c.result,
-    CALLS.c.is_error,
-    CALLS.c.ran,
-    CALLS.c.cost,
-    CALLS.c.attempts,
-    CALLS.c.asked_at,
-    CALLS.c.reason,
-    CALLS.c.decision,
-    CALLS.c.decided_by,
-    CALLS.c.decided_at,
-    CALLS.c.original,
-    CALLS.c.started_at,
-    CALLS.c.ended_at,
+    _answer.c.id.label("message_id"),
 ).order_by(*_calls_in_order)
 CALLS_OF_SESSION: Final = _calls.select_from(_of_calls).where(_of_session)
 _calls_counting = (CALLS.c.session == _lineage.c.session) & (_is_own | (CALLS.c.results <= _lineage.c.until))
 CALLS_OF_BRANCH: Final = _calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
 _pending = (
     select(
-        CALLS.c.id,
-        SESSIONS.c.id,
-        AGENTS.c.id,
+        *CALLS.c["id", "kind", "name", "arguments", "digest", "reason", "question"],
+        CALLS.c.asked_at.label("since"),
+        SESSIONS.c.id.label("session_id"),
+        AGENTS.c.id.label("agent_id"),
         _answer.c.turn_id,
-        CALLS.c.kind,
-        CALLS.c.name,
-        CALLS.c.arguments,
-        CALLS.c.digest,
-        CALLS.c.reason,
-        CALLS.c.question,
-        CALLS.c.asked_at,
     )
     .select_from(_of_calls.outerjoin(AGENTS, (AGENTS.c.session == CALLS.c.session) & _live))
     .where(IS_WAITING, _listed)

@@ -1,4 +1,4 @@
-"""Making tables anew beside those that are read, and putting them in their place at once."""
+"""A projection that follows a log, and makes its tables anew beside those that are read, to put them in their place."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Final
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.audit.api import OnProgress, Progress
-from reenact.projections.errors import ProjectionFailedError, ReadModelError, in_words
+from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError, in_words
+from reenact.projections.generations import DamagedError, Kept, Place
 from reenact.projections.log import Log
-from reenact.projections.runner import FOR_GOOD, GRACE, PAUSES, Moving
+from reenact.projections.projection import misfit
+from reenact.projections.runner import FOR_GOOD, GRACE, PAUSES, Moving, Runner
+from reenact.projections.status import Health, ProjectionStatus, failure_of
 
 NEAR: Final = 1000
 """So many positions behind the log's end, tables are near enough to stop the live ones for the rest."""
@@ -20,56 +24,88 @@ NEAR: Final = 1000
 ROUNDS: Final = 8
 """How often the end of the log is gone after; then the live ones are stopped however far it is."""
 
+_LOOK: Final = 0.05
+"""Seconds between two looks whether tables of this version are there by now."""
+
 _log: Final = logging.getLogger("reenact.projections")
 
 
-class Successor(Moving, Protocol):
-    """Tables that are being made, to be read in place of others."""
+class Followed:
+    """A projection that follows a log, each of its versions in tables of its own. Thread-safe.
 
-    def take_over(self) -> None:
-        """Be what is read from now on, after a crash too; what raises has changed nothing."""
-        ...
-
-    def discard(self) -> None:
-        """Let go of the tables, and delete them. Idempotent."""
-        ...
-
-
-Made = TypeVar("Made", bound=Successor)
-
-
-class Rebuilder(Generic[Made]):
-    """Makes the tables of one projection anew: one rebuilding at a time, on the thread of whoever asks for it.
-
-    What was cut short, by a crash or by closing, is gone on with at the next time.
+    There is one rebuilding at a time, on the thread of whoever asks for it. What was cut short, by a crash or by
+    closing, is gone on with at the next time.
     """
 
-    def __init__(
-        self,
-        name: str,
-        log: Log,
-        begin: Callable[[], Made],
-        finish: Callable[[Made], None],
-        tidy: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Take what makes new tables, or finds those that were begun; what puts them in place; what clears up then."""
-        self._name = name
+    def __init__(self, name: str, log: Log, place: Place, *, version: int, shape: str = "") -> None:
+        """Find the tables at the place, or make them.
+
+        Tables of another version, or of another form, stay what is read, and stand still, until those of this version
+        have taken their place, which `start` begins with.
+
+        Raises:
+            ReadModelError: the place cannot be read or written, or the log not be read.
+        """
+        self.name: Final = name
+        self.version: Final = version
+        self._shape = shape
         self._log = log
-        self._begin = begin
-        self._finish = finish
-        self._tidy = tidy
-        self._working = threading.RLock()
+        self._place = place
+        self._former: Kept | None = None  # tables of another version, which are read for the time being
+        self._runner: Runner | None = None
+        self._started = False
         self._closing = threading.Event()
+        self._working = threading.RLock()
         self._job: threading.Thread | None = None
         self._finished = 0
         self._is_under_way = False
-        self.progress: Progress | None = None
-        """How far a rebuilding has come, if there is one."""
-        self.failure: ReadModelError | None = None
-        """Why the last one in the background is troubled, or has stopped."""
+        self._progress: Progress | None = None  # how far a rebuilding has come, if there is one
+        self._failure: ReadModelError | None = None  # why the last one in the background is troubled, or has stopped
+        self._find()
 
-    def run(self, report: OnProgress | None = None) -> None:
-        """Rebuild; if somebody is at it, and has not swapped yet, wait for that.
+    def start(self) -> None:
+        """Follow the log, and go on with new tables that were begun, or are needed."""
+        self._started = True
+        if self._runner is not None:
+            self._runner.start()
+        if self._former is not None or self._begun():
+            self._rebuild_aside()
+
+    def notify(self, position: int) -> None:
+        """Hear that the log has reached the position, 0 if nobody knows how far it is by now."""
+        if self._runner is not None:
+            self._runner.notify(position)
+
+    def wait_for(self, position: int, timeout: float) -> None:
+        """Return once everything up to the position can be read, in tables of this version.
+
+        Raises:
+            ProjectionFailedError: an event before it cannot be projected.
+            ReadModelBehindError: it takes more than `timeout` seconds.
+            ReadModelError: the log cannot be read, or the tables not be written.
+            RuntimeClosedError: the projections are closed.
+        """
+        deadline = time.monotonic() + timeout
+        runner = self._runner or self._wait_for_runner(position, deadline)
+        runner.wait_for(position, max(0.0, deadline - time.monotonic()))
+
+    def status(self, head: int) -> ProjectionStatus:
+        """Return how it is, when the log has reached this position."""
+        runner, former = self._runner, self._former
+        position = runner.position if runner is not None else former.position if former is not None else 0
+        failure = self._failure if runner is None else runner.failure or self._failure
+        return ProjectionStatus(
+            name=self.name,
+            version=self.version if former is None else former.version,
+            position=position,
+            lag=max(0, head - position),
+            health=self._health(),
+            failure=None if failure is None else failure_of(failure),
+            rebuild=self._progress,
+        )
+
+    def rebuild(self, report: OnProgress | None = None) -> None:
+        """Make the tables anew, and put them in their place; if somebody is at it, and has not swapped, wait for that.
 
         Raises:
             ProjectionFailedError: an event cannot be projected; the new tables are given up.
@@ -82,24 +118,24 @@ class Rebuilder(Generic[Made]):
                 self._rebuild(report)
                 self._tidy()
 
-    def start(self) -> None:
-        """Rebuild on a thread of its own, however often that takes."""
-        self.failure = None
-        self._job = threading.Thread(target=self._insist, name=f"reenact-rebuild-{self._name}", daemon=True)
-        self._job.start()
-
-    def waits_in_vain(self, seconds: float) -> bool:
-        """Wait so long, and return whether it is to end."""
-        return self._closing.wait(seconds)
+    def retry(self) -> None:
+        """Go on where it has stopped: what stopped it was mended."""
+        if self._runner is not None:
+            self._runner.retry()
+        elif self._health() == "stopped":
+            self._rebuild_aside()
 
     def end(self) -> None:
-        """Have a rebuilding end, to be gone on with later; return at once. Idempotent."""
+        """Have what runs come to its end, a rebuilding to be gone on with later; return at once. Idempotent."""
         self._closing.set()
+        if self._runner is not None:
+            self._runner.end()
 
     def close(self, until: float | None = None) -> None:
-        """Have a rebuilding end, to be gone on with later, and wait until it has. Idempotent.
+        """End what runs, and let go of the tables. Idempotent.
 
-        Waits until this moment of the monotonic clock, by itself for `GRACE`; then it is left to end when it does.
+        Waits until this moment of the monotonic clock, by itself for `GRACE`; what has not come to its end by then
+        lets go of the tables when it does.
         """
         self.end()
         until = time.monotonic() + GRACE if until is None else until
@@ -107,12 +143,112 @@ class Rebuilder(Generic[Made]):
             self._working.release()
         if self._job is not None and self._job is not threading.current_thread():
             self._job.join(max(0.0, until - time.monotonic()))
+        if self._runner is not None:
+            self._runner.close(until)
+            self._clear_old()
+
+    def _create(self, number: int) -> None:
+        """Make the tables of a generation, empty, entirely or not at all."""
+        raise NotImplementedError
+
+    def _open(self, number: int) -> Moving:
+        """Return the tables of a generation for writing."""
+        raise NotImplementedError
+
+    def _run(self, tables: Moving) -> Runner:
+        """Return what moves the tables along, still to be started."""
+        return Runner(self._log, tables)
+
+    def _take_over(self, successor: Moving) -> None:
+        """Have the tables be what is read from now on, after a crash too; what raises has changed nothing."""
+        self._place.point_to(successor.number)
+
+    def _tidy(self) -> None:
+        """Clear up when new tables are in place."""
+        self._clear_old()
+
+    def _clear_old(self, *, by_force: bool = False) -> bool:
+        """Delete the generations below the live one that nobody reads any more; return whether all are gone."""
+        live = self._place.live() or 0
+        old = [number for number in self._place.numbers() if number < live]
+        left = [number for number in old if not self._place.drop(number, by_force=by_force)]
+        return not left
+
+    def _health(self) -> Health:
+        if self._closing.is_set():
+            return "closed"
+        if self._runner is not None:
+            return self._runner.health
+        if self._failure is None:
+            return "rebuilding"
+        return "stopped" if isinstance(self._failure, FOR_GOOD) else "troubled"
+
+    def _find(self) -> None:
+        live = self._place.live()
+        found = None if live is None else self._examine(live)
+        if live is None or found is None:
+            new = self._begin_anew()
+            try:
+                self._place.settle(new.number)
+                self._take_over(new)
+            except BaseException:
+                new.close(intact=True)
+                raise
+            self._runner = self._run(new)
+            self._clear_old(by_force=True)
+        elif self._is_of_this_version(found):
+            self._runner = self._run(self._open(live))
+            self._clear_old()
+        else:
+            _log.info(
+                "the tables of %r are of version %s, and made anew for version %s beside what there is",
+                self.name,
+                found.version,
+                self.version,
+            )
+            self._former = found
+            self._clear_old()
+
+    def _examine(self, number: int) -> Kept | None:
+        """Return how far a generation is; None, if it is not to be relied on."""
+        try:
+            found = self._place.check(number)
+            wrong = misfit(self._log, found.position, found.mark)
+        except DamagedError as error:
+            wrong = str(error)
+        else:
+            if wrong is None:
+                return found
+        _log.warning("the tables of %r are made anew: %s", self.name, wrong)
+        return None
+
+    def _is_of_this_version(self, found: Kept) -> bool:
+        return (found.version, found.shape) == (self.version, self._shape)
+
+    def _begun(self) -> list[int]:
+        """Return the generations that were begun to take the place of the live one."""
+        live = self._place.live() or 0
+        return [number for number in self._place.numbers() if number > live]
+
+    def _begin(self) -> Moving:
+        for number in reversed(self._begun()):
+            found = self._examine(number)
+            if found is not None and self._is_of_this_version(found):
+                return self._open(number)
+            if not self._place.is_shared:
+                self._place.drop(number, by_force=True)
+        return self._begin_anew()
+
+    def _begin_anew(self) -> Moving:
+        number = max([self._place.live() or 0, *self._place.numbers()]) + 1
+        self._create(number)
+        return self._open(number)
 
     def _rebuild(self, report: OnProgress | None) -> None:
         def tell(done: int, total: int) -> None:
-            self.progress = Progress(self._name, done, total)
+            self._progress = Progress(self.name, done, total)
             if report is not None:
-                report(self.progress)
+                report(self._progress)
 
         self._refuse_if_closing()
         self._is_under_way = True
@@ -122,57 +258,97 @@ class Rebuilder(Generic[Made]):
                 self._fill(successor, tell)
                 self._finish(successor)
             except ProjectionFailedError:
-                successor.discard()
+                self._discard(successor)
                 raise
             except BaseException:
                 successor.close(intact=True)
                 raise
             self._finished += 1
-            self.failure = None
+            self._failure = None
         finally:
             self._is_under_way = False
-            self.progress = None
+            self._progress = None
 
-    def _fill(self, successor: Successor, tell: Callable[[int, int], None]) -> None:
+    def _fill(self, successor: Moving, tell: Callable[[int, int], None]) -> None:
         """Bring the tables near the end of the log."""
         for _ in range(ROUNDS):
-            goal = _head(self._log)
+            goal = self._head()
             tell(min(successor.position, goal), goal)
             while successor.position < goal:
                 self._refuse_if_closing()
                 if not successor.advance():
                     break
                 tell(min(successor.position, goal), goal)
-            if _head(self._log) - successor.position <= NEAR:
+            if self._head() - successor.position <= NEAR:
                 return
 
-    def _refuse_if_closing(self) -> None:
-        if self._closing.is_set():
-            raise RuntimeClosedError("the projections are closed; a rebuilding goes on when they are opened again")
+    def _finish(self, successor: Moving) -> None:
+        """Put the tables in place, as far as those that are read have come by then."""
+        self._place.settle(successor.number)
+        if self._runner is not None:
+            self._runner.exchange(successor, partial(self._take_over, successor))
+            return
+        reached = 0 if self._former is None else self._former.position
+        while successor.position < reached and successor.advance():
+            pass
+        self._take_over(successor)
+        runner = self._run(successor)
+        if self._started:
+            runner.start()
+        self._former, self._runner = None, runner
+
+    def _discard(self, successor: Moving) -> None:
+        successor.close(intact=True)
+        self._place.drop(successor.number, by_force=True)
+
+    def _rebuild_aside(self) -> None:
+        """Rebuild on a thread of its own, however often that takes."""
+        self._failure = None
+        self._job = threading.Thread(target=self._insist, name=f"reenact-rebuild-{self.name}", daemon=True)
+        self._job.start()
 
     def _insist(self) -> None:
         pause, finished = PAUSES[0], self._finished
         while self._finished == finished and not self._closing.is_set():
             try:
-                self.run()
+                self.rebuild()
             except FOR_GOOD as error:
-                self.failure = error
-                _log.exception("the tables of %r could not be made anew", self._name)
+                self._failure = error
+                _log.exception("the tables of %r could not be made anew", self.name)
                 return
             except BaseException as error:  # noqa: BLE001 - a thread that ends would end in silence
                 if self._closing.is_set():
                     return
-                if self.failure is None:
-                    _log.warning("the tables of %r could not be made anew; trying again", self._name, exc_info=True)
+                if self._failure is None:
+                    _log.warning("the tables of %r could not be made anew; trying again", self.name, exc_info=True)
                 if not isinstance(error, ReadModelError):
                     error = ReadModelError(f"the tables cannot be made anew: {in_words(error)}")
-                self.failure = error
+                self._failure = error
                 self._closing.wait(pause)
                 pause = min(2 * pause, PAUSES[1])
 
+    def _wait_for_runner(self, position: int, deadline: float) -> Runner:
+        """Return what moves the tables of this version, once these are there."""
+        while self._runner is None:
+            former = self._former
+            self._refuse_if_closing()
+            failure = self._failure
+            if isinstance(failure, FOR_GOOD):
+                raise failure.again() from failure
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise ReadModelBehindError(position, 0 if former is None else former.position)
+            self._closing.wait(min(remaining, _LOOK))
+        return self._runner
 
-def _head(log: Log) -> int:
-    try:
-        return log.head()
-    except StorageError as error:
-        raise ReadModelError(f"the log cannot be read: {error}") from error
+    def _refuse_if_closing(self) -> None:
+        if self._closing.is_set():
+            raise RuntimeClosedError(
+                "the projections are closed; open them again to go on, also with a rebuilding that was begun"
+            )
+
+    def _head(self) -> int:
+        try:
+            return self._log.head()
+        except StorageError as error:
+            raise ReadModelError(f"the log cannot be read: {error}") from error

@@ -6,15 +6,13 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Final, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import ClassVar, Final, Self
 
 import msgspec
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
-from reenact.projections.connections import Store
 from reenact.projections.errors import (
     ProjectionFailedError,
     ProjectionReplacedError,
@@ -22,8 +20,8 @@ from reenact.projections.errors import (
     ReadModelError,
     in_words,
 )
-from reenact.projections.log import Log
-from reenact.projections.projection import Projection
+from reenact.projections.log import Log, Row
+from reenact.projections.status import Health
 
 PAUSES: Final = 0.25, 5.0
 """Seconds until what has failed is tried again: the first time, and at most; each failure doubles it."""
@@ -40,11 +38,6 @@ FOR_GOOD: Final = (ProjectionFailedError, ProjectionReplacedError)
 _NEVER: Final = sys.maxsize
 _log: Final = logging.getLogger("reenact.projections")
 
-Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "closed"]
-"""`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will;
-`rebuilding`: the tables are of another version, and stand still until those of this version are made.
-"""
-
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """When events are projected that nobody has asked for: at the first of these."""
@@ -60,32 +53,73 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 PACE: Final = Pace()
 
 
-class Moving(Protocol):
-    """Tables that are brought up to the log, batch by batch."""
+class Moving:
+    """Tables that are brought up to the log, batch by batch. Used by one thread at a time."""
 
-    @property
-    def position(self) -> int:
+    batch: ClassVar[int]
+    """So many events are one transaction."""
+
+    def __init__(self, log: Log, number: int) -> None:
+        self._log = log
+        self.number = number
+        """Which generation it is."""
+        self.position = 0
         """The position of the last event that is in them."""
-        ...
 
-    def advance(self) -> bool:
-        """Apply a batch of further events, small enough to take a moment; return whether there were any.
+    def advance(self, limit: int | None = None) -> bool:
+        """Apply up to `limit` further events of the log, a batch of them if it is None; return whether there were any.
+
+        There may be fewer, if they take long. A function that does not return is waited for.
 
         Raises:
             ProjectionFailedError: an event cannot be projected; all before it are.
+            ProjectionReplacedError: another process has put another version in place.
             ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
+            RuntimeClosedError: the projections are closed.
         """
-        ...
+        self._refuse_if_closing()
+        try:
+            rows = self._log.read_all(after=self.position, limit=self.batch if limit is None else limit)
+        except StorageError as error:
+            raise ReadModelError(f"the log cannot be read: {error}") from error
+        if not rows:
+            return False
+        try:
+            self._apply(rows)
+        except ReadModelError:
+            raise
+        except Exception:  # noqa: BLE001 - any fault of a projector: one by one, to find the event that it is about
+            self._apply_singly(rows)
+        return True
 
     def close(self, *, intact: bool) -> None:
         """Let go of the tables, saying whether they can be relied on. Idempotent."""
-        ...
+        raise NotImplementedError
+
+    def _apply(self, rows: Sequence[Row]) -> None:
+        """Apply as many of the rows as there is time for, at least one, in one transaction."""
+        raise NotImplementedError
+
+    def _apply_singly(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            if row.position <= self.position:
+                continue  # another process has come to it meanwhile
+            self._refuse_if_closing()
+            try:
+                self._apply([row])
+            except ReadModelError:
+                raise
+            except Exception as error:
+                raise self._failed(row, error) from error
+
+    def _refuse_if_closing(self) -> None:
+        """Raise if no further event is to be taken up."""
+
+    def _failed(self, row: Row, error: Exception) -> ProjectionFailedError:
+        return ProjectionFailedError(row.position, row.stream, type(row.event).__name__, in_words(error))
 
 
-Tables = TypeVar("Tables", bound=Moving)
-
-
-class Runner(Generic[Tables]):
+class Runner:
     """Projects the log on a thread of its own, and on the thread of anybody who waits, if waiters are to help.
 
     A waiter that helps does not hand its wish over: it does the work itself, unless somebody is at it. That saves two
@@ -95,7 +129,7 @@ class Runner(Generic[Tables]):
     def __init__(
         self,
         log: Log,
-        projection: Tables,
+        projection: Moving,
         *,
         pace: Pace = PACE,
         look: float | None = None,
@@ -135,9 +169,7 @@ class Runner(Generic[Tables]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     @property
@@ -181,9 +213,7 @@ class Runner(Generic[Tables]):
         if position >= self._due:
             self._due = _NEVER
             self._wake.set()
-        if self._expectant:
-            with self._news:
-                self._news.notify_all()
+        self._tell()
 
     def wait_for(self, position: int, timeout: float) -> None:
         """Return once the projections hold everything up to the position.
@@ -221,7 +251,7 @@ class Runner(Generic[Tables]):
         self._failure = None
         self._wake.set()
 
-    def exchange(self, successor: Tables, take_over: Callable[[], None]) -> None:
+    def exchange(self, successor: Moving, take_over: Callable[[], None]) -> None:
         """Go on with other tables, which are brought up to where these are; `take_over` has them read from then on.
 
         Nothing is projected while it runs. What it raises leaves everything as it was.
@@ -245,8 +275,7 @@ class Runner(Generic[Tables]):
         """Have the thread end, and whoever waits hear of it; return at once. Idempotent."""
         self._closed = True
         self._wake.set()
-        with self._news:
-            self._news.notify_all()
+        self._tell()
 
     def close(self, until: float | None = None) -> None:
         """Have the thread project what is left, then let go of the tables. Idempotent.
@@ -420,10 +449,3 @@ class Runner(Generic[Tables]):
             with self._working():
                 if (self._projection.position < seen or self._failure is not None) and not self._advance():
                     return
-
-
-class ProjectionRunner(Runner[Projection]):
-    """The runner of the runtime's own tables."""
-
-    def __init__(self, log: Log, store: Store, *, pace: Pace = PACE) -> None:
-        super().__init__(log, Projection(log, store), pace=pace)

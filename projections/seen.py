@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
-
-from sqlalchemy import Connection, select
-from sqlalchemy.exc import DBAPIError, NoResultFound
+from typing import Final
 
 from reenact.projections.audit.api import Progress
 from reenact.projections.errors import ReadModelError
-from reenact.projections.generations import Generations
-from reenact.projections.own import kept
-from reenact.projections.own.files import generations_in, looking_into, names_in
-from reenact.projections.own.kept import Kept
+from reenact.projections.generations import OF_USERS, Generations, Kept
 from reenact.projections.projection import NAME
-from reenact.projections.runner import Health
-from reenact.projections.status import ProjectionStatus
-from reenact.projections.tables import PROGRESS
+from reenact.projections.status import Health, ProjectionStatus
 
-Look: TypeAlias = Callable[[Connection], Kept]
-
+_FILE: Final = re.compile(r"([a-z][a-z0-9_]*)\.db(\.[1-9][0-9]*)?")
 _TRIES: Final = 10
 
 
@@ -33,13 +25,15 @@ def seen(tables: Path, views: Path, *, head: int, is_run: bool) -> Iterator[Proj
     Raises:
         ReadModelError: a file cannot be read.
     """
-    files: list[tuple[str, Generations, Look]] = [(NAME, Generations(tables), _look_at_own)]
-    files += [(name, generations_in(views, name), kept.look) for name in names_in(views)]
-    for name, generations, look in files:
-        live = _look_at_live(name, generations, look)
+    found = [_FILE.fullmatch(file.name) for file in views.glob("*.db*")]
+    names = sorted({one[1] for one in found if one is not None})
+    files = [(NAME, Generations(tables))]
+    files += [(name, Generations(views / f"{name}.db", OF_USERS)) for name in names]
+    for name, generations in files:
+        live = _look_at_live(name, generations)
         if live is None:
             continue
-        begun = _look_at(generations.file(generations.live() + 1), look)
+        begun = _look_at(generations, (generations.live() or 0) + 1)
         yield ProjectionStatus(
             name=name,
             version=live.version,
@@ -59,15 +53,17 @@ def _health(live: Kept, begun: Kept | None, *, is_run: bool) -> Health:
     return "running" if begun is None or begun.version == live.version else "rebuilding"
 
 
-def _look_at_live(name: str, generations: Generations, look: Look) -> Kept | None:
+def _look_at_live(name: str, generations: Generations) -> Kept | None:
     """Return what is kept of the live generation; None, if there is none."""
     for _ in range(_TRIES):
-        path = generations.file(generations.live())
-        found = _look_at(path, look)
+        number = generations.live()
+        if number is None:
+            return None
+        found = _look_at(generations, number)
         if found is not None:
             return found
-        if path == generations.file(generations.live()):
-            if not path.exists():
+        if number == generations.live():
+            if not generations.file(number).exists():
                 return None
             break  # else it went since the pointer was read
     raise ReadModelError(
@@ -75,15 +71,8 @@ def _look_at_live(name: str, generations: Generations, look: Look) -> Kept | Non
     )
 
 
-def _look_at(path: Path, look: Look) -> Kept | None:
+def _look_at(generations: Generations, number: int) -> Kept | None:
     try:
-        with looking_into(path) as connection:
-            return look(connection)
-    except (DBAPIError, NoResultFound):  # it is not there, or not finished
+        return generations.kept(number)
+    except ReadModelError:  # it is not there, or not finished
         return None
-
-
-def _look_at_own(connection: Connection) -> Kept:
-    columns = PROGRESS.c.position, PROGRESS.c.mark, PROGRESS.c.version
-    position, mark, version = connection.execute(select(*columns).where(PROGRESS.c.name == NAME)).one()
-    return Kept(position, mark, version, "", None)

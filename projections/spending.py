@@ -19,6 +19,11 @@ MOST_TOKENS: Final = 1 << 40
 encode: Final = msgspec.msgpack.Encoder().encode
 
 
+def packed(value: object) -> bytes | None:
+    """Return the value as it is stored where there may be none."""
+    return None if value is None else encode(value)
+
+
 def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str, int], cost: float | None) -> None:
     """Count one more use by the model or tool."""
     before = session.spent.get(by, NOTHING)

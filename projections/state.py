@@ -5,7 +5,6 @@ Thousands of these live at once and none refers back to what refers to it, so th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -15,14 +14,15 @@ from reenact.domain.history import Decision
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Kind, Stage
 from reenact.domain.messages import ToolUseBlock
-from reenact.projections.statements import Values
 
+Value: TypeAlias = str | int | float | bytes | None
+Values: TypeAlias = tuple[Value, ...]
 Spender: TypeAlias = tuple[Literal["model", "tool"], str]
 NOTHING: Final = Spent()
 
 
 class TurnRow(msgspec.Struct, gc=False):
-    """A turn that has not ended, or has ended in this batch: the columns of its row, and whether there is one."""
+    """A turn that has not ended, or has ended in this batch: the columns of its row, then what is not in it."""
 
     position: int
     session: int
@@ -44,24 +44,24 @@ class TurnRow(msgspec.Struct, gc=False):
     stop_sequence: str | None = None
     stop_details: bytes | None = None
     counted: dict[str, int] = {}  # what of its usage is counted for a model
-    stored: bool = False
 
 
 class AgentRow(msgspec.Struct, gc=False):
-    """An agent that is live, or has stopped in this batch."""
+    """An agent that is live, or has stopped in this batch: the columns of its row."""
 
     position: int
     id: str
+    session: int
+    session_id: str
+    container_id: str
+    image_id: str
     started_at: int
     stopped_at: int | None = None
     turn_id: str | None = None
     activity: AgentState | None = None
     failed: bool = False
-    stored: bool = False
-
-
-FIXED_OF_CALL: Final = 5
-"""So many fields of a call, its first ones, never change."""
+    waits: bool = False  # this and the next are known when the batch is over
+    queued: int = 0
 
 
 class CallRow(msgspec.Struct, gc=False):
@@ -92,7 +92,6 @@ class CallRow(msgspec.Struct, gc=False):
     cost: float | None = None
     results: int | None = None
     asked: int = 0  # the key of the question that its turn is about
-    stored: bool = False
 
 
 class Conversing(msgspec.Struct, gc=False):
@@ -117,23 +116,22 @@ def turn_to(session: Conversing, activity: AgentState) -> None:
         session.agent.activity = activity
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct, gc=False):
     """The rows that a batch comes to; those in a `dict` are looked at when it is over, the others as they come.
 
     Turns are by position and session, calls by position, number and session.
     """
 
-    containers: list[Values] = field(default_factory=list[Values])
-    images: list[Values] = field(default_factory=list[Values])
-    revisions: list[Values] = field(default_factory=list[Values])
-    sessions: list[Values] = field(default_factory=list[Values])
-    deleted: list[Values] = field(default_factory=list[Values])
-    messages: list[Values] = field(default_factory=list[Values])
-    turns: dict[tuple[int, int], TurnRow] = field(default_factory=dict["tuple[int, int]", TurnRow])
-    agents: dict[int, tuple[AgentRow, Conversing]] = field(default_factory=dict[int, "tuple[AgentRow, Conversing]"])
-    calls: dict[tuple[int, int, int], CallRow] = field(default_factory=dict["tuple[int, int, int]", CallRow])
-    spent: dict[tuple[int, Spender], Spent] = field(default_factory=dict["tuple[int, Spender]", Spent])
+    containers: list[Values] = []
+    images: list[Values] = []
+    revisions: list[Values] = []
+    sessions: list[Values] = []
+    deleted: list[Values] = []
+    messages: list[Values] = []
+    turns: dict[tuple[int, int], TurnRow] = {}
+    agents: dict[int, tuple[AgentRow, Conversing]] = {}
+    calls: dict[tuple[int, int, int], CallRow] = {}
+    spent: dict[tuple[int, Spender], Spent] = {}
 
     def put_turn(self, turn: TurnRow) -> None:
         """Have the turn's row written."""

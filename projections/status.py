@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import msgspec
 
 from reenact.projections.audit.api import Progress
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
-from reenact.projections.runner import Health
+
+Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "closed"]
+"""`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will;
+`rebuilding`: the tables are of another version, and stand still until those of this version are made.
+"""
 
 
 class ProjectionFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,10 +41,8 @@ class ProjectionStatus(msgspec.Struct, frozen=True, kw_only=True):
     rebuild: Progress | None = None
 
 
-def failure_of(error: ReadModelError | None) -> ProjectionFailure | None:
+def failure_of(error: ReadModelError) -> ProjectionFailure:
     """Return what an error says of a projection."""
-    if error is None:
-        return None
     if isinstance(error, ProjectionFailedError):
         return ProjectionFailure(
             reason=error.reason, position=error.position, stream=error.stream, event_type=error.event_type

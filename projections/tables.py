@@ -8,9 +8,10 @@ since 1970-01-01 UTC; whatever is nested is MessagePack.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, literal_column
+from sqlalchemy.types import TypeEngine
 
 VERSION: Final = 4
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
@@ -18,58 +19,70 @@ VERSION: Final = 4
 METADATA: Final = MetaData()
 
 
-def _key() -> Column[int]:
-    return Column("position", Integer, primary_key=True, autoincrement=False)
+def _key(name: str, kind: type[TypeEngine[Any]] = Integer) -> Column[Any]:
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _integer(name: str) -> Column[int]:
+    return Column(name, Integer, nullable=False)
+
+
+def _text(name: str, *, index: bool | None = None, unique: bool | None = None) -> Column[str]:
+    return Column(name, Text, nullable=False, index=index, unique=unique)
+
+
+def _binary(name: str) -> Column[bytes]:
+    return Column(name, LargeBinary, nullable=False)
 
 
 PROGRESS: Final = Table(
     "progress",
     METADATA,
-    Column("name", Text, primary_key=True),
-    Column("position", Integer, nullable=False),
-    Column("mark", Text, nullable=False),  # which event stands at that position: tells one log from another
-    Column("version", Integer, nullable=False),
-    Column("closed", Integer, nullable=False),  # whether the last writer took its leave
+    _key("name", Text),
+    _integer("position"),
+    _text("mark"),  # which event stands at that position: tells one log from another
+    _integer("version"),
+    _integer("closed"),  # whether the last writer took its leave
 )
 
 CONTAINERS: Final = Table(
     "containers",
     METADATA,
-    _key(),
-    Column("id", Text, nullable=False, unique=True),
+    _key("position"),
+    _text("id", unique=True),
     Column("name", Text),
-    Column("created_at", Integer, nullable=False),
+    _integer("created_at"),
 )
 
 IMAGES: Final = Table(
     "images",
     METADATA,
-    _key(),
-    Column("id", Text, nullable=False, unique=True),
-    Column("revision", Integer, nullable=False),  # the newest
-    Column("created_at", Integer, nullable=False),
+    _key("position"),
+    _text("id", unique=True),
+    _integer("revision"),  # the newest
+    _integer("created_at"),
 )
 
 REVISIONS: Final = Table(
     "revisions",
     METADATA,
-    _key(),
-    Column("image_id", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("definition", LargeBinary, nullable=False),
+    _key("position"),
+    _text("image_id"),
+    _integer("revision"),
+    _binary("definition"),
     Index("revisions_of_image", "image_id", "revision", unique=True),
 )
 
 SESSIONS: Final = Table(
     "sessions",
     METADATA,
-    _key(),
-    Column("stream", Text, nullable=False, unique=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("container_id", Text, nullable=False),
-    Column("image_id", Text, nullable=False),
-    Column("image_revision", Integer, nullable=False),
-    Column("created_at", Integer, nullable=False),
+    _key("position"),
+    _text("stream", unique=True),
+    _text("id", unique=True),
+    _text("container_id"),
+    _text("image_id"),
+    _integer("image_revision"),
+    _integer("created_at"),
     Column("deleted_at", Integer),
     Column("origin", Integer),  # the key of the session that it branches off from
     Column("shared_until", Integer),  # the position of the last event that both share
@@ -87,19 +100,19 @@ Index(
 AGENTS: Final = Table(
     "agents",
     METADATA,
-    _key(),
-    Column("id", Text, nullable=False, index=True),
-    Column("session", Integer, nullable=False),  # the key of its session
-    Column("session_id", Text, nullable=False),
-    Column("container_id", Text, nullable=False),
-    Column("image_id", Text, nullable=False),
-    Column("started_at", Integer, nullable=False),
+    _key("position"),
+    _text("id", index=True),
+    _integer("session"),  # the key of its session
+    _text("session_id"),
+    _text("container_id"),
+    _text("image_id"),
+    _integer("started_at"),
     Column("stopped_at", Integer),
     Column("turn_id", Text),
     Column("activity", Text),  # what it is at in its turn
-    Column("failed", Integer, nullable=False),
-    Column("waits", Integer, nullable=False),  # whether a call waits for a person
-    Column("queued", Integer, nullable=False),
+    _integer("failed"),
+    _integer("waits"),  # whether a call waits for a person
+    _integer("queued"),
 )
 Index("agents_live", AGENTS.c.session, AGENTS.c.position, sqlite_where=AGENTS.c.stopped_at.is_(None))
 Index("agents_started", AGENTS.c.position, sqlite_where=AGENTS.c.stopped_at.is_(None))
@@ -107,16 +120,16 @@ Index("agents_started", AGENTS.c.position, sqlite_where=AGENTS.c.stopped_at.is_(
 MESSAGES: Final = Table(
     "messages",
     METADATA,
-    _key(),
-    Column("session", Integer, nullable=False),
-    Column("asked", Integer, nullable=False),  # the key of the question, its own too: (asked, position) orders by turn
-    Column("id", Text, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("content", LargeBinary, nullable=False),
-    Column("created_at", Integer, nullable=False),
+    _key("position"),
+    _integer("session"),
+    _integer("asked"),  # the key of the question, its own too: (asked, position) orders by turn
+    _text("id"),
+    _text("role"),
+    _binary("content"),
+    _integer("created_at"),
     Column("turn_id", Text),  # none, if the results of calls were given up while no turn was under way
     Column("stop_reason", Text),
-    Column("partial", Integer, nullable=False),
+    _integer("partial"),
     Column("usage", LargeBinary),
     Column("stop_sequence", Text),
     Column("stop_details", LargeBinary),
@@ -127,18 +140,18 @@ TURNS: Final = Table(
     "turns",
     METADATA,
     # Where its question was accepted, or where it began after a person's decision.
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("session", Integer, primary_key=True, autoincrement=False),
-    Column("id", Text, nullable=False, index=True),
-    Column("asked", Integer, nullable=False),  # the key of the question that it is about
-    Column("accepted_at", Integer, nullable=False),
+    _key("position"),
+    _key("session"),
+    _text("id", index=True),
+    _integer("asked"),  # the key of the question that it is about
+    _integer("accepted_at"),
     Column("started_at", Integer),
     Column("ended_at", Integer),
     Column("ended", Integer),  # the position of the event that ended it
     Column("outcome", Text),
     Column("stop_reason", Text),
     Column("duration", Float),  # seconds
-    Column("steps", Integer, nullable=False),
+    _integer("steps"),
     Column("answer", Integer),  # the key of the last message of the model in it
     Column("model", Text),
     Column("usage", LargeBinary),
@@ -154,28 +167,28 @@ Index("turns_open", TURNS.c.session, TURNS.c.position, sqlite_where=TURNS.c.ende
 CALLS: Final = Table(
     "calls",
     METADATA,
-    Column("position", Integer, primary_key=True, autoincrement=False),  # the key of the answer that asks for it
-    Column("number", Integer, primary_key=True, autoincrement=False),  # its place among the calls of that answer
-    Column("session", Integer, primary_key=True, autoincrement=False),
-    Column("id", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("arguments", LargeBinary, nullable=False),
-    Column("stage", Text, nullable=False),
+    _key("position"),  # the key of the answer that asks for it
+    _key("number"),  # its place among the calls of that answer
+    _key("session"),
+    _text("id"),
+    _text("name"),
+    _binary("arguments"),
+    _text("stage"),
     Column("kind", Text),  # what a person is asked for, if one is
-    Column("digest", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    _text("digest"),
+    _text("reason"),
     Column("question", LargeBinary),
     Column("asked_at", Integer),
     Column("original", LargeBinary),  # the model's own arguments, if a person changed them
     Column("decision", Text),
     Column("decided_by", Text),
     Column("decided_at", Integer),
-    Column("attempts", Integer, nullable=False),
+    _integer("attempts"),
     Column("started_at", Integer),
     Column("ended_at", Integer),
     Column("result", LargeBinary),
-    Column("is_error", Integer, nullable=False),
-    Column("ran", Integer, nullable=False),
+    _integer("is_error"),
+    _integer("ran"),
     Column("cost", Float),
     Column("results", Integer),  # the key of the message in which its result went back to the model
     Index("calls_of_session", "session", "position", "number"),
@@ -189,12 +202,12 @@ Index("calls_waiting_by_id", CALLS.c.id, sqlite_where=IS_WAITING)
 USAGE: Final = Table(
     "usage",
     METADATA,
-    Column("session", Integer, primary_key=True, autoincrement=False),
-    Column("kind", Text, primary_key=True),  # `model` or `tool`
-    Column("name", Text, primary_key=True),  # empty when unknown
-    Column("calls", Integer, nullable=False),
+    _key("session"),
+    _key("kind", Text),  # `model` or `tool`
+    _key("name", Text),  # empty when unknown
+    _integer("calls"),
     Column("usage", LargeBinary),  # the sums of its token counts
     Column("cost", Float, nullable=False),
-    Column("unpriced", Integer, nullable=False),
+    _integer("unpriced"),
     sqlite_with_rowid=False,
 )

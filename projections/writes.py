@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Select, bindparam, func, insert, literal_column, select, update
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Select, Table, bindparam, func, literal_column, select, update
+from sqlalchemy.dialects.sqlite import Insert, insert
 
-from reenact.projections.state import FIXED_OF_CALL
 from reenact.projections.tables import (
     AGENTS,
     CALLS,
@@ -25,7 +25,7 @@ from reenact.projections.tables import (
 )
 
 _of_name = PROGRESS.c.name == bindparam("of_name")
-PROGRESS_OF: Final = select(PROGRESS.c.position, PROGRESS.c.mark, PROGRESS.c.version, PROGRESS.c.closed).where(_of_name)
+PROGRESS_OF: Final = select(PROGRESS.c.position).where(_of_name)
 ADD_PROGRESS: Final = insert(PROGRESS)
 SAY_CLOSED: Final = update(PROGRESS).where(_of_name).values(closed=bindparam("new_closed"))
 MOVE: Final = (
@@ -34,60 +34,28 @@ MOVE: Final = (
     .values(position=bindparam("new_position"), mark=bindparam("new_mark"), closed=literal_column("0"))
 )
 
-_at: Final[BindParameter[int]] = bindparam("at_position")
-_of: Final[BindParameter[int]] = bindparam("of_session")
-
 ADD_CONTAINERS: Final = insert(CONTAINERS)
 ADD_REVISIONS: Final = insert(REVISIONS)
 ADD_SESSIONS: Final = insert(SESSIONS)
 ADD_MESSAGES: Final = insert(MESSAGES)
-ADD_TURNS: Final = insert(TURNS)
-ADD_AGENTS: Final = insert(AGENTS)
-ADD_CALLS: Final = insert(CALLS)
-
-_new_image = sqlite.insert(IMAGES)
-PUT_IMAGES: Final = _new_image.on_conflict_do_update(
-    index_elements=["id"], set_={"revision": _new_image.excluded.revision}
-)
-_new_usage = sqlite.insert(USAGE)
-PUT_USAGE: Final = _new_usage.on_conflict_do_update(
-    index_elements=["session", "kind", "name"],
-    set_={name: _new_usage.excluded[name] for name in ("calls", "usage", "cost", "unpriced")},
-)
 DELETE_SESSIONS: Final = (
-    update(SESSIONS).where(SESSIONS.c.position == _at).values(deleted_at=bindparam("new_deleted_at"))
+    update(SESSIONS)
+    .where(SESSIONS.c.position == bindparam("at_position"))
+    .values(deleted_at=bindparam("new_deleted_at"))
 )
-_turn_columns: Final = (
-    "started_at",
-    "ended_at",
-    "ended",
-    "outcome",
-    "stop_reason",
-    "duration",
-    "steps",
-    "answer",
-    "model",
-    "usage",
-    "cost",
-    "failure",
-    "stop_sequence",
-    "stop_details",
-)
-MOVE_TURNS: Final = (
-    update(TURNS)
-    .where(TURNS.c.position == _at, TURNS.c.session == _of)
-    .values({name: bindparam(f"new_{name}") for name in _turn_columns})
-)
-_agent_columns: Final = ("stopped_at", "turn_id", "activity", "failed", "waits", "queued")
-MOVE_AGENTS: Final = (
-    update(AGENTS).where(AGENTS.c.position == _at).values({name: bindparam(f"new_{name}") for name in _agent_columns})
-)
-_call_columns: Final = CALLS.c.keys()[FIXED_OF_CALL:]
-MOVE_CALLS: Final = (
-    update(CALLS)
-    .where(CALLS.c.position == _at, CALLS.c.number == bindparam("at_number"), CALLS.c.session == _of)
-    .values({name: bindparam(f"new_{name}") for name in _call_columns})
-)
+
+
+def _put(table: Table, keys: Sequence[str], moving: Sequence[str]) -> Insert:
+    """Return what adds a row, or changes those columns that move in the one that is there."""
+    new = insert(table)
+    return new.on_conflict_do_update(index_elements=keys, set_={name: new.excluded[name] for name in moving})
+
+
+PUT_IMAGES: Final = _put(IMAGES, ["id"], ["revision"])
+PUT_USAGE: Final = _put(USAGE, ["session", "kind", "name"], ["calls", "usage", "cost", "unpriced"])
+PUT_AGENTS: Final = _put(AGENTS, ["position"], AGENTS.c.keys()[7:])
+PUT_TURNS: Final = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
+PUT_CALLS: Final = _put(CALLS, ["position", "number", "session"], CALLS.c.keys()[5:])
 
 # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
 _keys: Final[Select[tuple[Any]]] = select(func.json_each(bindparam("keys")).table_valued("value").c.value)
@@ -97,37 +65,12 @@ _taken_up = (
     .scalar_subquery()
 )
 SESSIONS_OF_STREAMS: Final = select(
-    SESSIONS.c.stream,
-    SESSIONS.c.position,
-    SESSIONS.c.id,
-    SESSIONS.c.container_id,
-    SESSIONS.c.image_id,
+    *SESSIONS.c["stream", "position", "id", "container_id", "image_id"],
     func.coalesce(_taken_up, SESSIONS.c.shared_asked, literal_column("0")),
 ).where(SESSIONS.c.stream.in_(_keys))
-LIVE_AGENTS_OF: Final = select(
-    AGENTS.c.session,
-    AGENTS.c.position,
-    AGENTS.c.id,
-    AGENTS.c.started_at,
-    AGENTS.c.turn_id,
-    AGENTS.c.activity,
-    AGENTS.c.failed,
-).where(AGENTS.c.stopped_at.is_(None), AGENTS.c.session.in_(_keys))
+LIVE_AGENTS_OF: Final = select(AGENTS).where(AGENTS.c.stopped_at.is_(None), AGENTS.c.session.in_(_keys))
 OPEN_TURNS_OF: Final = (
-    select(
-        TURNS.c.position,
-        TURNS.c.id,
-        TURNS.c.session,
-        TURNS.c.asked,
-        TURNS.c.accepted_at,
-        TURNS.c.started_at,
-        TURNS.c.steps,
-        TURNS.c.answer,
-        TURNS.c.model,
-        TURNS.c.usage,
-        TURNS.c.cost,
-        MESSAGES.c.content,
-    )
+    select(TURNS, MESSAGES.c.content)
     .join_from(TURNS, MESSAGES, MESSAGES.c.position == TURNS.c.answer, isouter=True)
     .where(TURNS.c.ended_at.is_(None), TURNS.c.session.in_(_keys))
     .order_by(TURNS.c.session, TURNS.c.position)

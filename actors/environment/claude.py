@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, OnEvent
-from reenact.actors.environment.claude_client import ClaudeClient
+from reenact.actors.environment.claude_client import ClaudeClient, Fault, backoff
 from reenact.actors.environment.claude_decode import PAUSED, MessageDecoder
+from reenact.actors.environment.claude_messages import api_blocks
 from reenact.actors.environment.claude_request import Question, count_request, left_out, message_request
+from reenact.actors.environment.claude_stream import Json
 from reenact.actors.environment.driving import cancel_once
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.models import DEFAULT_MODEL
-from reenact.actors.environment.outgoing import api_blocks
-from reenact.actors.environment.retry import Fault, backoff
-from reenact.actors.environment.wire import Json
 from reenact.domain.conversation import Conversation
 from reenact.domain.errors import LLMError
 from reenact.domain.messages import Said
+
+T = TypeVar("T")
 
 MAX_CONTINUATIONS: Final = 16
 """How often a message that the API pauses is continued."""
@@ -102,15 +104,11 @@ class ClaudeDriver:
         question = Question(messages=messages, system=system, model=model, tools=tools)
         await _read(messages)
         request = count_request(question, self._config, now=self._now())
-        attempt = 0
-        while True:
-            try:
-                return await self._client.count(request)
-            except Fault as fault:
-                if not await self._waited(attempt, fault):
-                    told = self._client.without_key(fault.message)
-                    raise LLMError(fault.error_type, told, retryable=fault.error_type in RETRYABLE) from None
-            attempt += 1
+        try:
+            return await self._retried(lambda: self._client.count(request))
+        except Fault as fault:
+            told = self._client.without_key(fault.message)
+            raise LLMError(fault.error_type, told, retryable=fault.error_type in RETRYABLE) from None
 
     def interrupt(self) -> None:
         """Cancel `send_message`, which closes the HTTP stream at once. May be called from any thread."""
@@ -150,7 +148,7 @@ class ClaudeDriver:
         """Send the request, and as long as the API pauses, what it has said so far for it to go on."""
         asked = request["messages"]
         for _ in range(MAX_CONTINUATIONS):
-            await self._send(request, message)
+            await self._retried(functools.partial(self._client.stream, request, message), message)
             if message.stop_reason != PAUSED:
                 return
             message.proceed()
@@ -159,28 +157,22 @@ class ClaudeDriver:
                 request["container"] = message.container["id"]
         message.end(PAUSED)
 
-    async def _send(self, request: Json, message: MessageDecoder) -> None:
-        """Send the request until it is answered, or has failed in a way, or so often, that it is given up."""
+    async def _retried(self, send: Callable[[], Awaitable[T]], message: MessageDecoder | None = None) -> T:
+        """Send a request until it is answered, or has failed so often, or in such a way, that it is given up."""
         attempt = 0
         while True:
             try:
-                await self._client.stream(request, message)
+                return await send()
             except Fault as fault:
-                if message.published or not await self._waited(attempt, fault):
+                published = message is not None and message.published
+                if published or not fault.again or attempt >= self._config.max_retries:
                     raise
-            else:
-                return
-            message.start_over()
+                seconds = backoff(attempt, fault.wait, self._chance())
+            _log.info("the request failed and is sent again in %.1f s", seconds)
+            await self._sleep(seconds)
+            if message is not None:
+                message.start_over()
             attempt += 1
-
-    async def _waited(self, attempt: int, fault: Fault) -> bool:
-        """Wait before a request is sent again; return False if it is to be given up."""
-        if not fault.again or attempt >= self._config.max_retries:
-            return False
-        seconds = backoff(attempt, fault.wait, self._chance())
-        _log.info("the request failed and is sent again in %.1f s", seconds)
-        await self._sleep(seconds)
-        return True
 
 
 class ClaudeEnvironment(ModelEnvironment):

@@ -1,19 +1,19 @@
-"""The HTTP client of the Messages API, shared by all drivers of a factory."""
+"""The HTTP client of the Messages API, shared by all drivers of a factory, and what may fail on the way."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import email.utils
 import os
-from collections.abc import AsyncIterator, Generator
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude_decode import MessageDecoder
-from reenact.actors.environment.claude_request import SAMPLING
-from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_refusal
-from reenact.actors.environment.reaching import (
+from reenact.actors.environment.claude_endpoint import (
     CONNECT_SECONDS,
     check_way,
     checked_key,
@@ -22,26 +22,54 @@ from reenact.actors.environment.reaching import (
     shown,
     silence,
 )
-from reenact.actors.environment.retry import Fault, may_be_sent_again, wait_asked_for
-from reenact.actors.environment.sse import SseDecoder
-from reenact.actors.environment.wire import (
+from reenact.actors.environment.claude_request import SAMPLING
+from reenact.actors.environment.claude_stream import (
     ApiError,
     Json,
     MalformedEventError,
+    SseDecoder,
     WireEvent,
     is_json_object,
     whole_message,
     wire_event,
 )
+from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_refusal
 
 if TYPE_CHECKING:
-    from anthropic import APIStatusError, AsyncAnthropic
+    from anthropic import APIStatusError, AsyncAnthropic, RequestOptions
 
 _MESSAGES: Final = "/v1/messages"
 _COUNT = "/v1/messages/count_tokens"
 _SAMPLING_VERSION: Final = {"anthropic-version": "2023-06-01"}
 """The last version of the API that takes `temperature`, `top_p` and `top_k`; the SDK sends a later one."""
+RETRYABLE_STATUS: Final = frozenset({408, 409, 429})
+LONGEST_WAIT: Final = 60.0
+"""The longest that a `retry-after` is obeyed, in seconds."""
+
 _DRAIN_SECONDS = 1.0
+_FIRST_WAIT = 0.5
+_LONGEST_OWN_WAIT = 8.0
+_SERVER_ERROR = 500
+_MILLISECONDS = 1000
+
+
+class Fault(Exception):
+    """A request failed: why, whether it may be sent again, and how long the server asks to wait, in seconds."""
+
+    def __init__(self, error_type: str, message: str, *, again: bool, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.message = message
+        self.again = again
+        self.wait = wait
+
+    @property
+    def is_about_thoughts(self) -> bool:
+        """Whether it is the thoughts in the conversation that the API does not accept.
+
+        They are bound to what they were thought after, and to the model; the API tells that only in words.
+        """
+        return self.error_type == "invalid_request_error" and "`thinking`" in self.message
 
 
 class ClaudeClient:
@@ -57,7 +85,6 @@ class ClaudeClient:
         self._key = checked_key(config.api_key)
         self._url = checked_url(config.base_url)
         check_way(self._url, os.environ)
-        self._headers = {"anthropic-beta": ",".join(config.betas)} if config.betas else {}
         self._live: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncAnthropic, asyncio.Task[None]]]
         self._live = WeakKeyDictionary()
 
@@ -77,7 +104,7 @@ class ClaudeClient:
                 _MESSAGES,
                 cast_to=object,
                 body=request,
-                options={"headers": self._headers_of(request), "follow_redirects": False},  # they would take the key
+                options=_options(request),
                 stream=True,
                 stream_cls=anthropic.AsyncStream[object],
             )
@@ -103,7 +130,7 @@ class ClaudeClient:
                 _COUNT,
                 cast_to=object,
                 body=request,
-                options={"headers": self._headers, "follow_redirects": False},
+                options=_options(request),
             )
         if not is_json_object(answer) or type(answer.get("input_tokens")) is not int:
             msg = f"the API answered with {answer!r:.200}, not with a number of tokens"
@@ -121,9 +148,6 @@ class ClaudeClient:
         """Return the text without the API key, should it be in there."""
         return text.replace(self._key, "…")
 
-    def _headers_of(self, request: Json) -> dict[str, str]:
-        return {**self._headers, **(_SAMPLING_VERSION if request.keys() & SAMPLING else {})}
-
     def _connected(self) -> AsyncAnthropic:
         loop = asyncio.get_running_loop()
         if loop not in self._live:
@@ -140,6 +164,7 @@ class ClaudeClient:
             base_url=self._url,
             timeout=anthropic.Timeout(self._config.timeout, connect=min(CONNECT_SECONDS, self._config.timeout)),
             max_retries=0,
+            default_headers={"anthropic-beta": ",".join(self._config.betas)} if self._config.betas else {},
         )
 
     @contextlib.contextmanager
@@ -163,6 +188,11 @@ class ClaudeClient:
         if error_type == "timeout_error":
             return silence(self._url, self._config.timeout, error)
         return disconnection(self._url, error)
+
+
+def _options(request: Json) -> RequestOptions:
+    """Return the options of the request; redirects are not followed, for they would take the key with them."""
+    return {"headers": _SAMPLING_VERSION if request.keys() & SAMPLING else {}, "follow_redirects": False}
 
 
 def _take_whole(body: bytes, message: MessageDecoder) -> None:
@@ -230,3 +260,45 @@ def _refusal(error: APIStatusError, where: str) -> Fault:
         again=may_be_sent_again(error.status_code, headers),
         wait=wait_asked_for(headers),
     )
+
+
+def may_be_sent_again(status: int, headers: Mapping[str, str]) -> bool:
+    """Return whether a request that was answered like this may be sent again; the server has the last word."""
+    verdict = headers.get("x-should-retry")
+    if verdict in {"true", "false"}:
+        return verdict == "true"
+    return status in RETRYABLE_STATUS or status >= _SERVER_ERROR
+
+
+def wait_asked_for(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+    """Return the seconds that `retry-after-ms` or `retry-after` (seconds or a date) asks to wait, if one does."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / _MILLISECONDS
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, moment.timestamp() - now())
+
+
+def backoff(attempt: int, asked_for: float | None, chance: float) -> float:
+    """Return the seconds to wait before sending a request again that failed for the `attempt`-th time, from 0.
+
+    Twice as long each time, up to a limit, shortened by up to a half by `chance` (0 to 1), so that many that failed
+    together do not come back together; but never less than was asked for, up to a minute.
+    """
+    own: float = min(_FIRST_WAIT * 2**attempt, _LONGEST_OWN_WAIT) * (1 - chance / 2)
+    return max(own, min(asked_for or 0.0, LONGEST_WAIT))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 <= value < float("inf") else None

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from itertools import takewhile
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.environment.wire import Delta, MalformedEventError, Started, WireEvent, is_json_object
+from reenact.actors.environment.claude_stream import (
+    Delta,
+    Ending,
+    MalformedEventError,
+    Started,
+    WireEvent,
+    is_json_object,
+)
 from reenact.domain.answer import Complete
 from reenact.domain.events import (
     InputJsonDelta,
@@ -24,19 +32,18 @@ from reenact.domain.events import (
     ToolCall,
 )
 from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.tools import is_array, is_object
 
 PAUSED: Final = "pause_turn"
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
-_TOLD: Final = frozenset({"text", "thinking", "tool_use"})
+_WORDS: Final = {"text": TextDelta, "thinking": ThinkingDelta}
+"""The types of blocks that consist of words, and how these are reported."""
+_TOLD: Final = frozenset({*_WORDS, "tool_use"})
 """The types of blocks that are reported as they come; others stand only in the whole message."""
 _LONG: Final = re.compile(r"[0-9]{19}")
 """What an integer of more than 64 bits has at least."""
 _LEAST: Final = -(2**63)
 _GREATEST: Final = 2**64 - 1
-_WRITTEN: Final = 10_000
-"""Bits of a number of which Python writes all the digits."""
 _OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
 
 
@@ -82,16 +89,14 @@ class _OpenBlock:
 
     def input(self) -> dict[str, Any] | None:
         """Return the input of a call, None if it is no JSON object; what deltas said replaces what stood there."""
-        written = "".join(self.json)
         try:
-            value: object = msgspec.json.decode(written) if written else self.fields.get("input") or {}
-        except msgspec.DecodeError:
+            written = "".join(self.json) or json.dumps(self.fields.get("input") or {})
+            value: object = msgspec.json.decode(written)
+            if _LONG.search(written):
+                value = json.loads(written, parse_int=_integer)
+        except ValueError:
             return None
-        if not is_json_object(value):
-            return None
-        if not written or _LONG.search(written):
-            _hold_integers(value)
-        return value
+        return value if is_json_object(value) else None
 
     def _opaque(self) -> OpaqueBlock | None:
         fields = dict(self.fields)
@@ -106,28 +111,15 @@ class _OpenBlock:
         return OpaqueBlock(fields)
 
 
-def _hold_integers(value: dict[str, Any]) -> None:
-    """Put something that a log can hold in the place of integers of more than 64 bits, which are valid JSON.
+def _integer(digits: str) -> int | float | str:
+    """Return something that a log can hold; integers of more than 64 bits are valid JSON, and none.
 
-    That is the number as a float where no digit is lost, else its digits as a text: a tool that is to have a number
-    refuses it, and the model reads why.
+    For these that is the number as a float where no digit is lost, else its digits as a text: a tool that is to have a
+    number refuses it, and the model reads why.
     """
-    left: list[Any] = [value]
-    while left:
-        one = left.pop()
-        parts = [*one.items()] if is_object(one) else [*enumerate(one)] if is_array(one) else []
-        for place, part in parts:
-            if type(part) is int and not _LEAST <= part <= _GREATEST:
-                one[place] = _held(part)
-            else:
-                left.append(part)
-
-
-def _held(number: int) -> float | str:
-    try:
-        return float(number) if int(float(number)) == number else str(number)
-    except OverflowError:
-        return str(number) if number.bit_length() < _WRITTEN else hex(number)
+    if _LEAST <= Decimal(digits) <= _GREATEST:
+        return int(digits)
+    return float(digits) if Decimal(digits) == float(digits) else digits
 
 
 class MessageDecoder:
@@ -151,7 +143,8 @@ class MessageDecoder:
         self._started: Started | None = None
         self.announced = False
         self._unsaid_call: _OpenBlock | None = None
-        self._reported = False
+        self.published = False
+        """Whether anything of the present request has been reported."""
         self.container: dict[str, Any] | None = None
         self.stop_reason: str | None = None
         self._stop_sequence: str | None = None
@@ -165,11 +158,6 @@ class MessageDecoder:
             "message_delta": self._near_end,
             "message_stop": self._stop,
         }
-
-    @property
-    def published(self) -> bool:
-        """Whether anything of the present request has been reported."""
-        return self._reported
 
     @property
     def content(self) -> tuple[Block, ...]:
@@ -202,12 +190,12 @@ class MessageDecoder:
         """Go on with the answer to the next request, which continues this message."""
         self._before, self._usage_before = list(self.content), self.usage
         self.start_over()
-        self.complete = self._reported = False
+        self.complete = self.published = False
 
     def say(self, event: StreamData) -> None:
         """Report an event, after the beginning of the message: until something is said a request may be sent again."""
-        if not self._reported:
-            self._reported = True
+        if not self.published:
+            self.published = True
             if not self.announced:
                 self.announced = True
                 started = self._started or Started()
@@ -216,7 +204,7 @@ class MessageDecoder:
 
     def break_off(self) -> None:
         """Report what was used of a message that will not be complete, if any of it was reported."""
-        if self._reported:
+        if self.published:
             self._say_usage()
 
     def end(self, stop_reason: str) -> None:
@@ -243,32 +231,30 @@ class MessageDecoder:
             return  # the same one, told twice
         self._started = event.message
         self._usage = _merged({}, event.message.usage)
-        self.container = event.message.container or self.container
         self._note_end(event.message)
-        last = len(event.message.content) - 1
         for index, fields in enumerate(event.message.content):
-            block = self._open(index, fields)
-            if index < last or self.stop_reason not in _CUT:  # nobody knows whether the last block is whole
-                self._end(block)
+            if index:
+                self._end()
+            self._open(index, fields)
+        if self.stop_reason not in _CUT:  # else nobody knows whether the last block is whole
+            self._end()
 
     def _begin_block(self, event: WireEvent) -> None:
         self._open(event.index, event.content_block or {})
 
     def _open(self, index: int | None, fields: dict[str, Any]) -> _OpenBlock:
         before = self._open_block
-        if before is not None:
-            if before.is_call:
-                msg = f"a block begins before the call at index {before.index} has ended"
-                raise MalformedEventError(msg)
-            self._end(before)
+        if before is not None and before.is_call:
+            msg = f"a block begins before the call at index {before.index} has ended"
+            raise MalformedEventError(msg)
+        self._end()
         self._say_call()
         block = _OpenBlock(index, fields)
         self._blocks.append(block)
-        if block.type == "text":
-            self._add_text(block, _optional_text(fields.get("text")))
-        elif block.type == "thinking":
+        if block.type == "thinking":
             self.say(ThinkingStart())
-            self._add_thought(block, _optional_text(fields.get("thinking")))
+        if block.type in _WORDS:
+            self._add_words(block, _optional_text(fields.get(block.type)))
         return block
 
     def _go_on(self, event: WireEvent) -> None:
@@ -283,18 +269,20 @@ class MessageDecoder:
             return
         if delta.text is not None:
             self._must_be(block, "text")
-            self._add_text(block, delta.text)
+            self._add_words(block, delta.text)
         elif delta.thinking is not None:
             self._must_be(block, "thinking")
-            self._add_thought(block, delta.thinking)
+            self._add_words(block, delta.thinking)
         elif delta.partial_json is not None:
             self._add_json(block, delta.partial_json)
         elif delta.signature is not None:
             block.signature = delta.signature
         elif delta.citation is not None:
             block.citations.append(delta.citation)
-        elif delta.content is not None or delta.encrypted_content is not None:
-            self._add_content(block, delta)
+        elif delta.content is not None:
+            block.text.append(delta.content)
+        if delta.encrypted_content is not None:
+            block.fields["encrypted_content"] = delta.encrypted_content
 
     @staticmethod
     def _must_be(block: _OpenBlock, kind: str) -> None:
@@ -302,34 +290,22 @@ class MessageDecoder:
             msg = f"a delta of type {kind!r} continues a block of type {block.type!r}, at index {block.index}"
             raise MalformedEventError(msg)
 
-    def _add_text(self, block: _OpenBlock, text: str | None) -> None:
+    def _add_words(self, block: _OpenBlock, text: str | None) -> None:
         if text:
             block.text.append(text)
-            self.say(TextDelta(text=text))
-
-    def _add_thought(self, block: _OpenBlock, text: str | None) -> None:
-        if text:
-            block.text.append(text)
-            self.say(ThinkingDelta(text=text))
+            self.say(_WORDS[block.type](text=text))
 
     def _add_json(self, block: _OpenBlock, text: str) -> None:
         if text:
-            if block.type in {"text", "thinking"}:
+            if block.type in _WORDS:
                 self._must_be(block, "tool_use")
             block.json.append(text)
             if block.type == "tool_use":
                 self.say(InputJsonDelta(id=_optional_text(block.fields.get("id")), partial_json=text))
 
-    def _add_content(self, block: _OpenBlock, delta: Delta) -> None:
-        if delta.content is not None:
-            block.text.append(delta.content)
-        if delta.encrypted_content is not None:
-            block.fields["encrypted_content"] = delta.encrypted_content
-
     def _end_block(self, event: WireEvent) -> None:
-        block = self._open_at(event.index)
-        if block is not None:
-            self._end(block)
+        if self._open_at(event.index) is not None:
+            self._end()
 
     @property
     def _open_block(self) -> _OpenBlock | None:
@@ -339,25 +315,28 @@ class MessageDecoder:
         block = self._open_block
         return block if block is not None and block.index == index else None
 
-    def _end(self, block: _OpenBlock) -> None:
-        if block.ended:
+    def _end(self) -> None:
+        """End the block that is open, if one is."""
+        block = self._open_block
+        if block is None:
             return
         block.ended = True
         if block.type == "thinking":
-            self.say(ThinkingEnd(signature=block.signature if self._is_told(block) else None))
+            self.say(ThinkingEnd(signature=block.signature if self._is_told_before_last else None))
         elif block.type == "tool_use":
             self._unsaid_call = block
             if block.json or block.fields.get("input"):
                 self._say_call()
 
-    def _is_told(self, block: _OpenBlock) -> bool:
-        """Return whether all that stands before the block has been reported.
+    @property
+    def _is_told_before_last(self) -> bool:
+        """Whether all that stands before the last block has been reported.
 
         A signature holds only for a thought after the very same words. Whoever gathers the reports of a message that
         is cut short must not put the thought after others.
         """
-        before = takewhile(lambda other: other is not block, self._blocks)
-        return all(one.is_told for one in before) and not any(isinstance(one, OpaqueBlock) for one in self._before)
+        opaque = any(isinstance(one, OpaqueBlock) for one in self._before)
+        return not opaque and all(block.is_told for block in self._blocks[:-1])
 
     def _say_call(self) -> None:
         """Report the call that has ended; one without any input only once it is sure that the input was not cut off."""
@@ -368,16 +347,16 @@ class MessageDecoder:
 
     def _near_end(self, event: WireEvent) -> None:
         if event.delta is not None:
-            self.container = event.delta.container or self.container
             self._note_end(event.delta)
             if event.delta.stop_reason is not None:
                 self._settle()
         self._usage = _merged(self._usage, event.usage)
-        if self._reported or self.stop_reason is not None:
+        if self.published or self.stop_reason is not None:
             self._say_usage()
 
-    def _note_end(self, told: Started | Delta) -> None:
+    def _note_end(self, told: Ending) -> None:
         """Take in why the message ends, as far as it is told here."""
+        self.container = told.container or self.container
         self.stop_reason = told.stop_reason or self.stop_reason
         self._stop_sequence = told.stop_sequence or self._stop_sequence
         self._stop_details = told.stop_details or self._stop_details
@@ -396,7 +375,7 @@ class MessageDecoder:
         self._say_call()
         block = self._open_block
         if block is not None and block.type == "thinking":
-            self._end(block)
+            self._end()
 
     def _stop(self, _event: WireEvent) -> None:
         if self.stop_reason is None:

@@ -1,23 +1,27 @@
-"""Requests to the Messages API: what is asked, and how the configuration wants it answered."""
+"""Requests to the Messages API: what is asked, how the configuration wants it answered, and what may be cached."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, Literal
 
 import msgspec
 
 from reenact.actors.environment.api import LLMConfig
-from reenact.actors.environment.caching import marked
+from reenact.actors.environment.claude_messages import api_messages, container_of
+from reenact.actors.environment.claude_repairs import THOUGHTS
+from reenact.actors.environment.claude_stream import Json
 from reenact.actors.environment.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
-from reenact.actors.environment.outgoing import api_messages, container_of
-from reenact.actors.environment.repairs import THOUGHTS
-from reenact.actors.environment.wire import Json
 from reenact.domain.messages import Said
 
 SAMPLING: Final = ("temperature", "top_p", "top_k")
 """What the API takes up to version 2023-06-01, for models up to 4.6."""
+MOST_MARKS: Final = 4
+"""How many marks of the prompt cache the API takes in a request."""
+_MARKABLE = frozenset({"text", "image", "document", "tool_result", "search_result", "container_upload"})
+_MARK = "cache_control"
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers")
 _LEAST_BUDGET = 1024
 _INTERLEAVED = "interleaved-thinking"
@@ -135,3 +139,46 @@ def _tools_in(messages: list[Json]) -> list[Json]:
     blocks = (block for message in messages for block in message["content"])
     names = dict.fromkeys(block["name"] for block in blocks if block.get("type") == "tool_use")
     return [{"name": name, "input_schema": {"type": "object"}} for name in names]
+
+
+def marked(request: Json, life: Literal["off", "5m", "1h"]) -> Json:
+    """Return the request with marks for the prompt cache; those that are in it already count, and stay.
+
+    A mark says that all up to it may be cached, or read from the cache. Requests of one conversation have their
+    beginning in common. So the last question is marked, which is the last but one of the next request, and besides the
+    system prompt and the tools, for requests that have only these in common. (platform.claude.com: "Prompt caching".)
+    """
+    if life == "off":
+        return request
+    mark: Json = {"type": "ephemeral"} if life == "5m" else {"type": "ephemeral", "ttl": life}
+    messages = [{**message, "content": [*message["content"]]} for message in request["messages"]]
+    request = {**request, "messages": messages}
+    blocks: Iterator[Json] = (block for message in messages for block in message["content"])
+    left = MOST_MARKS - sum(_MARK in one for one in (request, *request.get("tools", ()), *blocks))
+    for siblings, place in islice(_markable(request), max(0, left)):
+        siblings[place] = {**siblings[place], _MARK: mark}
+    return request
+
+
+def _markable(request: Json) -> Iterator[tuple[list[Json], int]]:
+    """Yield the places to mark, the most useful first; what has to be changed for a mark is changed on the way."""
+    questions = _questions(request["messages"])
+    yield from islice(questions, 1)
+    if isinstance(request.get("system"), str):
+        request["system"] = [{"type": "text", "text": request["system"]}]
+        yield request["system"], 0
+    yield from islice(questions, 1)
+    tools: list[Json] = [*request.get("tools", ())]
+    told = [place for place, tool in enumerate(tools) if not tool.get("defer_loading")]  # the model finds others later
+    if told and not any(_MARK in tool for tool in tools):
+        request["tools"] = tools
+        yield tools, told[-1]
+
+
+def _questions(messages: list[Json]) -> Iterator[tuple[list[Json], int]]:
+    """Yield the last block that may be marked of each message of the user, the last message first."""
+    for message in reversed(messages):
+        blocks: list[Json] = message["content"]
+        places = [place for place, block in enumerate(blocks) if block.get("type") in _MARKABLE]
+        if message["role"] == "user" and places:
+            yield blocks, places[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
 from collections import deque
@@ -14,7 +13,7 @@ import pykka
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent
 from reenact.actors.environment.failures import failure, failure_of
-from reenact.actors.environment.incoming import Reported, incoming
+from reenact.actors.environment.incoming import DELTAS, Reported, incoming
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
@@ -32,29 +31,37 @@ _log = logging.getLogger(__name__)
 
 
 class Reports:
-    """What the driver says in one turn: the receptor is told that there is something, and takes what there is."""
+    """What the driver says in one turn: the receptor is told that there is something, and takes what there is.
 
-    __slots__ = ("_receptor", "_told", "ended", "pending", "turn_id")
+    `ended` is whether the driver has said that its message is complete, or has failed.
+    """
+
+    __slots__ = ("_pending", "_receptor", "_told", "ended", "turn_id")
 
     def __init__(self, turn_id: str, receptor: Receiver) -> None:
         self.turn_id = turn_id
-        self.pending: deque[Reported] = deque()
+        self._pending: deque[Reported] = deque()
         self.ended = False
         self._receptor = receptor
         self._told = False
 
     def __call__(self, event: Reported) -> None:
         """Hand over what the driver has to say; any thread may."""
-        self.pending.append(event)
+        self._pending.append(event)
+        if type(event) not in DELTAS and _is_end(event):
+            self.ended = True
         if not self._told:
             self._told = True
-            with contextlib.suppress(pykka.ActorDeadError):  # the environment was disposed of: nobody listens
+            try:  # noqa: SIM105 - this is done for each delta, and a context manager costs more than the call
                 self._receptor.tell(self)
+            except pykka.ActorDeadError:
+                pass  # the environment was disposed of: nobody listens
 
-    def take(self) -> deque[Reported]:
-        """Return the queue, to be emptied; what is added from now on is told of again."""
+    def take(self) -> list[Reported]:
+        """Return what was reported and not taken yet; what is reported from now on is told of again."""
         self._told = False
-        return self.pending
+        pending = self._pending
+        return [pending.popleft() for _ in range(len(pending))]
 
 
 class Receiver(Protocol):
@@ -70,6 +77,7 @@ class Driving:
         self._config = config
         self._provide = provide
         self._driver: LLMDriver | None = None
+        self._is_async = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._calls: dict[str, set[asyncio.Task[None]]] = {}
         self._keeper: asyncio.Task[None] | None = None
@@ -82,7 +90,8 @@ class Driving:
         before = set(self._tasks.values())
         self._enter(reports.turn_id)
         try:
-            await _finish(before)
+            if before:
+                await _finish(before)
             driver = self._driver or await self._provided()
             if too_long:
                 messages = await self._compressed(driver, messages, reports)
@@ -185,6 +194,7 @@ class Driving:
     async def _provided(self) -> LLMDriver:
         provided = self._provide()
         self._driver = await provided if inspect.isawaitable(provided) else provided
+        self._is_async = inspect.iscoroutinefunction(self._driver.send_message)
         self._keeper = asyncio.create_task(_keep(self._driver))
         return self._driver
 
@@ -208,12 +218,7 @@ class Driving:
         return (introduced(summary), *kept)
 
     async def _send(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> None:
-        def on_event(event: Reported) -> None:
-            reports(event)
-            if _is_end(event):
-                reports.ended = True
-
-        await self._ask(driver, messages, await self._offered(), on_event)
+        await self._ask(driver, messages, await self._offered(), reports)
 
     async def _ask(
         self, driver: LLMDriver, messages: Sequence[Said], tools: Sequence[Mapping[str, Any]], on_event: OnEvent
@@ -228,8 +233,7 @@ class Driving:
                 on_event=on_event,
             )
 
-        is_async = inspect.iscoroutinefunction(driver.send_message)
-        sending = send() if is_async else await in_thread(send, "reenact-driver")
+        sending = send() if self._is_async else await in_thread(send, "reenact-driver")
         if inspect.isawaitable(sending):
             await sending
 
@@ -259,12 +263,11 @@ def _current() -> asyncio.Task[None]:
 
 async def _finish(tasks: set[asyncio.Task[None]]) -> None:
     """Give earlier turns a moment to clean up, for a driver answers one at a time; then cancel them."""
-    if tasks:
-        _, lingering = await asyncio.wait(tasks, timeout=_LINGER_SECONDS)
-        for task in lingering:
-            task.cancel()
-        if lingering:
-            await asyncio.wait(lingering, timeout=_LINGER_SECONDS)
+    _, lingering = await asyncio.wait(tasks, timeout=_LINGER_SECONDS)
+    for task in lingering:
+        task.cancel()
+    if lingering:
+        await asyncio.wait(lingering, timeout=_LINGER_SECONDS)
 
 
 async def _keep(driver: LLMDriver) -> None:

@@ -86,18 +86,11 @@ def type_of(error: BaseException) -> str:
             return type_of_refusal(error.type, error.status_code)
         if isinstance(error, anthropic.APIConnectionError):
             return "timeout_error" if isinstance(error, anthropic.APITimeoutError) else "api_connection_error"
-    if isinstance(error, TimeoutError) or _is_transport(error, "TimeoutException"):
+    # The SDK chooses its HTTP library, and may change it.
+    modules = ("httpx", "httpx2")
+    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in modules}
+    if isinstance(error, TimeoutError) or "TimeoutException" in kinds:
         return "timeout_error"
-    if isinstance(error, ConnectionError) or _is_transport(error, "TransportError"):
+    if isinstance(error, ConnectionError) or "TransportError" in kinds:
         return "api_connection_error"
-    if _is_transport(error, "DecodingError"):
-        return "api_error"
-    return "driver_error"
-
-
-def _is_transport(error: BaseException, name: str) -> bool:
-    """Return whether it is such an error of the HTTP library, which the SDK chooses and may change."""
-    return any(
-        kind.__name__ == name and kind.__module__.partition(".")[0] in {"httpx", "httpx2"}
-        for kind in type(error).__mro__
-    )
+    return "api_error" if "DecodingError" in kinds else "driver_error"

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeGuard
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
+from reenact.actors.environment.api import SystemBusProducer
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.scenarios import MockEvent
 from reenact.domain.answer import Complete
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 
-Reported: TypeAlias = StreamData | Mapping[str, Any] | MockEvent
-"""An event as a driver may report it: ready made, as a mapping with `type` and `data`, or from a mock's script."""
+Reported: TypeAlias = StreamData | Mapping[str, Any]
+"""An event as a driver may report it: ready made, or as a mapping with `type` and `data`."""
+
+
+DELTAS: Final[frozenset[type]] = frozenset({TextDelta, ThinkingDelta, InputJsonDelta})
+"""The types of the many small events that an answer consists of."""
+
+
+def emit_all(producer: SystemBusProducer, reported: Sequence[Reported], turn_id: str) -> None:
+    """Emit what was reported; in the place of what is invalid, an `error` event that says what is wrong with it."""
+    try:
+        producer.emit_all(reported, turn_id=turn_id)
+    except InvalidInputError:  # the producer checks all events before it emits the first
+        producer.emit_all([incoming(event) for event in reported], turn_id=turn_id)
 
 
 def incoming(reported: object) -> StreamData:
@@ -32,7 +45,7 @@ def checked(reported: object) -> StreamData:
         UnknownEventTypeError: its type is none of a stream event.
         InvalidInputError: its data does not fit the type, or cannot be recorded.
     """
-    if isinstance(reported, StreamData) and _is_plain_delta(reported):
+    if _is_plain_delta(reported):
         return reported
     try:
         event = _read(reported)
@@ -45,23 +58,21 @@ def checked(reported: object) -> StreamData:
     return event
 
 
-def _is_plain_delta(event: StreamData) -> bool:
-    """Return whether it is one of the many small events that need no closer look: the path of every delta."""
+def _is_plain_delta(event: object) -> TypeGuard[StreamData]:
+    """Return whether it is a delta that needs no closer look: it has text, and that can be encoded."""
+    text: object
     if type(event) is TextDelta or type(event) is ThinkingDelta:
-        return _is_unicode(event.text)
-    return type(event) is InputJsonDelta and _is_unicode(event.partial_json)
-
-
-def _is_unicode(text: object) -> bool:
+        text = event.text
+    elif type(event) is InputJsonDelta:
+        text = event.partial_json
+    else:
+        return False
     if type(text) is not str:
         return False
-    if text.isascii():
-        return True
     try:
-        text.encode()
+        return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def _read(reported: object) -> StreamData:

@@ -20,10 +20,10 @@ from reenact.actors.environment.api import (
 )
 from reenact.actors.environment.driving import Driving, ProvideDriver, Reports
 from reenact.actors.environment.failures import failure_of
-from reenact.actors.environment.incoming import incoming
+from reenact.actors.environment.incoming import Reported, emit_all
 from reenact.actors.kernel import EventLoopActor
 from reenact.domain.errors import ReenactError, RuntimeClosedError
-from reenact.domain.events import Envelope, StepStarted, StreamData, ToolStarted, TurnCompleted, TurnStarted
+from reenact.domain.events import Envelope, StepStarted, ToolStarted, TurnCompleted, TurnStarted
 
 _log = logging.getLogger("reenact.environment")
 
@@ -61,19 +61,12 @@ class ReceptorActor(EventLoopActor):
         """Take a producer to emit to, or reports to emit."""
         if isinstance(message, _Connect):
             self._producer = message.producer
-        else:
-            self._emit(message)
+        elif (reported := message.take()) and self._producer is not None:
+            self._emit(self._producer, reported, message.turn_id)
 
-    def _emit(self, reports: Reports) -> None:
-        pending = reports.take()
-        while pending:
-            events = [incoming(pending.popleft()) for _ in range(len(pending))]
-            if self._producer is not None:
-                self._say(self._producer, events, reports.turn_id)
-
-    def _say(self, producer: SystemBusProducer, events: list[StreamData], turn_id: str) -> None:
+    def _emit(self, producer: SystemBusProducer, reported: list[Reported], turn_id: str) -> None:
         try:
-            producer.emit_all(events, turn_id=turn_id)
+            emit_all(producer, reported, turn_id)
         except ReenactError:  # the runtime was closed: nobody listens
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
@@ -97,18 +90,17 @@ class EffectorActor(EventLoopActor):
 
     def on_receive(self, message: _ToEffector) -> None:
         """Ask the model, run a tool, or end a turn."""
-        with contextlib.suppress(RuntimeClosedError):  # whatever was under way has been cancelled
-            match message:
-                case _Ask():
-                    self._turn_id = message.turn_id
-                    self._ask(message)
-                case _Run():
-                    self._turn_id = message.turn_id
-                    self._run(message)
-                case _End() if message.turn_id == self._turn_id:
-                    self._finish(message.turn_id)
-                case _:
-                    pass
+        try:
+            if isinstance(message, _End):
+                self._finish(message.turn_id)
+            elif isinstance(message, _Ask):
+                self._turn_id = message.turn_id
+                self._ask(message)
+            else:
+                self._turn_id = message.turn_id
+                self._run(message)
+        except RuntimeClosedError:
+            pass  # whatever was under way has been cancelled
 
     def on_stop(self) -> None:
         """Let go of the driver, the tools, and the turn that is under way."""
@@ -136,6 +128,8 @@ class EffectorActor(EventLoopActor):
         self._calls = [*under_way, self._outside.run(self._driving.call(run.call, reports))]
 
     def _finish(self, turn_id: str) -> None:
+        if turn_id != self._turn_id:
+            return
         answers = self._answer is not None and not self._answer.done()
         has_ended = self._reports is not None and self._reports.ended
         if (answers and not has_ended) or not all(call.done() for call in self._calls):

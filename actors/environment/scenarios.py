@@ -38,66 +38,44 @@ def _tool(arguments: Any, delay: float = 0) -> MockEvent:  # noqa: ANN401 - a ma
     return MockEvent("tool_call", delay, {"name": "bash", "input": arguments})
 
 
+def _answer(name: str, *events: MockEvent) -> MockScenario:
+    return MockScenario(name, (MockEvent("message_start", 10), *events, MockEvent("message_stop", 10)))
+
+
 def _hundred_chunks(name: str) -> MockScenario:
     chunks = (_text(f"chunk-{number} ", 5) for number in range(100))
     return MockScenario(name, (*chunks, MockEvent("message_stop", 10)))
 
 
+def _error(name: str, delay: float, **data: str) -> MockScenario:
+    return MockScenario(name, (MockEvent("message_start", 10), MockEvent("error", delay, data)))
+
+
 PREDEFINED_SCENARIOS: Final[Mapping[str, MockScenario]] = MappingProxyType(
     {
-        "default": MockScenario(
-            "Simple text response",
-            (
-                MockEvent("message_start", 10),
-                _text("Hello", 10),
-                _text(" from", 10),
-                _text(" mock!", 10),
-                MockEvent("message_stop", 10),
-            ),
-        ),
-        "simple-text": MockScenario(
-            "simple-text",
-            (MockEvent("message_start", 10), _text("Hi", 10), MockEvent("message_stop", 10)),
-        ),
-        "with-thinking": MockScenario(
+        "default": _answer("Simple text response", _text("Hello", 10), _text(" from", 10), _text(" mock!", 10)),
+        "simple-text": _answer("simple-text", _text("Hi", 10)),
+        "with-thinking": _answer(
             "Response with thinking",
-            (
-                MockEvent("message_start", 10),
-                MockEvent("thinking_start", 5),
-                _text("Let me analyze...", 10),
-                MockEvent("thinking_end", 5),
-                _text("Answer", 10),
-                MockEvent("message_stop", 10),
-            ),
+            MockEvent("thinking_start", 5),
+            _text("Let me analyze...", 10),
+            MockEvent("thinking_end", 5),
+            _text("Answer", 10),
         ),
-        "with-tool": MockScenario(
+        "with-tool": _answer(
             "Tool use scenario",
-            (
-                MockEvent("message_start", 10),
-                _text("Let me check", 10),
-                _tool({"command": "ls"}, 20),
-                _text("I found files", 10),
-                MockEvent("message_stop", 10),
-            ),
+            _text("Let me check", 10),
+            _tool({"command": "ls"}, 20),
+            _text("I found files", 10),
         ),
-        "with-tool-use": MockScenario(
+        "with-tool-use": _answer(
             "with-tool-use",
-            (
-                MockEvent("message_start", 10),
-                _tool("ls", 10),
-                MockEvent("tool_result", 10, {"output": "file1.txt\nfile2.txt"}),
-                _text("I see 2 files", 10),
-                MockEvent("message_stop", 10),
-            ),
+            _tool("ls", 10),
+            MockEvent("tool_result", 10, {"output": "file1.txt\nfile2.txt"}),
+            _text("I see 2 files", 10),
         ),
-        "error": MockScenario(
-            "Error scenario",
-            (MockEvent("message_start", 10), MockEvent("error", 20, {"message": "Rate limit exceeded"})),
-        ),
-        "rate-limit-error": MockScenario(
-            "rate-limit-error",
-            (MockEvent("message_start", 10), MockEvent("error", 10, {"code": "rate_limit_exceeded"})),
-        ),
+        "error": _error("Error scenario", 20, message="Rate limit exceeded"),
+        "rate-limit-error": _error("rate-limit-error", 10, code="rate_limit_exceeded"),
         "long-stream": _hundred_chunks("100 text deltas for reliability testing"),
         "long-response": _hundred_chunks("long-response"),
     }

@@ -37,7 +37,7 @@ class Compaction:
     def __init__(
         self, journal: Log, is_over: Callable[[], bool], replaced: Callable[[str], None] | None = None
     ) -> None:
-        """Compact until it is over; `replaced` is told of each topic that has changed."""
+        """Compact until it is over; `replaced` is called with each topic that has changed."""
         self._journal = journal
         self._replaced = replaced
         self._is_over = is_over
@@ -152,11 +152,11 @@ class Merged:
         return self._count >= MOST_ENTRIES or self._bytes >= MOST_BYTES
 
     def add(self, row: FeedRow) -> None:
-        """Add a row behind the others."""
+        """Add a row behind the others; what is derived of its events stays as it is."""
         if not self._contexts:
             self.first = row.first_cursor
-        for cursor, segment, entry in numbered(row):
-            self.last = cursor
+        self.last = end_of(row, row.first_cursor - 1)
+        for cursor, segment, entry in numbered(msgspec.structs.replace(row, segments=row.stored)):
             if not self._contexts or self._contexts[-1] != segment.context:
                 self._contexts.append(segment.context)
                 self._entries.append([])

@@ -1,4 +1,4 @@
-"""How far clients have come, durably; and who of them is there at present."""
+"""The clients that acknowledge events: how far each has come, durably, and which of them are subscribed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 
-from reenact.actors.feed.waking import LoopWaker
+from reenact.actors.feed.waking import LoopWaker, set_result
 from reenact.actors.journal.api import Done, FeedJournal, Mark, Outcome
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, StorageError
 
@@ -26,7 +27,7 @@ class Consumers:
         self._here: dict[tuple[str, str], Consumer] = {}
 
     def come(self, topic: str, client_id: str) -> Consumer:
-        """Return the client's place in the topic, and remember that it is there until it leaves, as often as it came.
+        """Return the client as a consumer of the topic; it is there until it has parted as often as it came.
 
         Raises:
             StorageError: the log cannot be read.
@@ -35,7 +36,7 @@ class Consumers:
         with self._lock:  # first of all, so that it is not forgotten meanwhile
             consumer = self._here.get((topic, client_id))
             if consumer is None:
-                consumer = self._here[topic, client_id] = Consumer(topic, client_id, self.record)
+                consumer = self._here[topic, client_id] = Consumer(topic, client_id, self._journal, self._now)
             consumer.times_here += 1
         try:
             mark = self._journal.mark(topic, client_id)
@@ -44,16 +45,16 @@ class Consumers:
             raise
         if mark is not None:
             consumer.reached(mark.cursor)
-        self._say(consumer)
+        self.seen(consumer)
         return consumer
 
-    def leave(self, consumer: Consumer) -> None:
-        """Take note that the client is gone, once. What it has acknowledged is kept."""
-        self._say(consumer)
-        self.part(consumer)
+    def seen(self, consumer: Consumer) -> None:
+        """Record that the client is there; a failure is only logged."""
+        with contextlib.suppress(RuntimeClosedError, StorageError):
+            consumer.send(consumer.acknowledged, _log_failure)
 
     def part(self, consumer: Consumer) -> None:
-        """Take note that the client is gone, once, and was not heard of since it came or acknowledged something."""
+        """Take note that one subscription of the client is gone. What it has acknowledged is kept."""
         with self._lock:
             consumer.times_here -= 1
             if not consumer.times_here:
@@ -65,7 +66,7 @@ class Consumers:
             return list(self._here)
 
     def forget(self, *, before: int) -> int:
-        """Forget the consumers that were last heard of before that time and are not here; return how many they were.
+        """Forget the consumers that were last seen before that time and are not here; return how many they were.
 
         Raises:
             StorageError: the log cannot be written.
@@ -74,81 +75,80 @@ class Consumers:
         here = self.here()
         now = self._now()
         marks = [Mark(topic, client_id, 0, now) for topic, client_id in here]
-        if marks:  # who is here is heard of, even if it says nothing for days
-            self._journal.acknowledge(marks, _said)
+        if marks:  # who is here is seen, even if it acknowledges nothing for days
+            self._journal.acknowledge(marks, _log_failure)
         return self._journal.forget_marks(before=before, keep=here)
 
-    def record(self, topic: str, client_id: str, cursor: int, done: Done) -> None:
-        """Begin to record how far the client has come."""
-        self._journal.acknowledge((Mark(topic, client_id, cursor, self._now()),), done)
 
-    def _say(self, consumer: Consumer) -> None:
-        """Record that the client is heard of; it is no harm if that does not work."""
-        with contextlib.suppress(RuntimeClosedError, StorageError):
-            consumer.send(consumer.acknowledged, _said)
-
-
-def _said(outcome: Outcome) -> None:
+def _log_failure(outcome: Outcome) -> None:
     if isinstance(outcome, Exception):
         _logger.warning("it could not be recorded when a consumer was last there: %s", outcome)
 
 
 class Consumer:
-    """One client's place in one topic, as it is remembered: the same for all its subscriptions."""
+    """How far one client has come in one topic, durably: the same for all its subscriptions."""
 
-    def __init__(self, topic: str, client_id: str, record: Callable[[str, str, int, Done], None]) -> None:
+    def __init__(self, topic: str, client_id: str, journal: FeedJournal, now: Callable[[], int]) -> None:
         self.topic = topic
         self.client_id = client_id
         self.acknowledged = 0
-        """What is up to this cursor is acknowledged, durably."""
+        """All events up to this cursor are acknowledged, durably."""
         self.times_here = 0
-        self._record = record
+        self._journal = journal
+        self._now = now
         self._lock = threading.Lock()
 
-    def ack(self, cursor: int) -> None:
-        """Record that all up to this cursor is dealt with; returns when that is durable.
+    def ack(self, cursor: object, handed_out: int) -> None:
+        """Record that all up to this cursor is dealt with, unless it is already; returns when that is durable.
 
         Raises:
+            InvalidInputError: it is no cursor, or that of an event that was not handed out.
             StorageError: the log cannot be written.
             RuntimeClosedError: it is closed.
         """
-        outcomes: SimpleQueue[Outcome] = SimpleQueue()
-        self.send(cursor, outcomes.put)
-        self.settle(cursor, outcomes.get())
+        checked = self._check(cursor, handed_out)
+        if checked > self.acknowledged:
+            outcomes: SimpleQueue[Outcome] = SimpleQueue()
+            self.send(checked, outcomes.put)
+            self._settle(checked, outcomes.get())
+
+    async def aack(self, cursor: object, handed_out: int, waker: LoopWaker) -> None:
+        """Do the same as `ack` without blocking the event loop, which the waker wakes."""
+        checked = self._check(cursor, handed_out)
+        if checked > self.acknowledged:
+            future: asyncio.Future[Outcome] = waker.loop.create_future()
+            self.send(checked, lambda outcome: waker.wake((partial(set_result, future, outcome),)))
+            self._settle(checked, await future)
 
     def send(self, cursor: int, done: Done) -> None:
-        """Begin to record it; `done` is called with the outcome, on the thread that writes, and has to be settled."""
-        self._record(self.topic, self.client_id, cursor, done)
+        """Begin to record it; `done` is called with the outcome, on the thread that writes."""
+        self._journal.acknowledge((Mark(self.topic, self.client_id, cursor, self._now()),), done)
 
-    def settle(self, cursor: int, outcome: Outcome) -> None:
-        """Believe that it is recorded, or raise what went wrong."""
+    def reached(self, cursor: int) -> None:
+        """Take it as recorded."""
+        with self._lock:
+            self.acknowledged = max(self.acknowledged, cursor)
+
+    def _settle(self, cursor: int, outcome: Outcome) -> None:
         if isinstance(outcome, Exception):
             raise outcome
         self.reached(cursor)
 
-    def reached(self, cursor: int) -> None:
-        """Believe that it is recorded."""
-        with self._lock:
-            self.acknowledged = max(self.acknowledged, cursor)
+    def _check(self, cursor: object, handed_out: int) -> int:
+        checked = check_cursor("what is acknowledged", cursor)
+        if checked > max(handed_out, self.acknowledged):
+            session_id = self.topic.partition("/")[2]
+            message = f"only what was handed out can be acknowledged: of {session_id!r} up to {handed_out}"
+            raise InvalidInputError(f"{message}, not {checked}")
+        return checked
 
 
-def check_ack(consumer: Consumer | None, topic: str, cursor: object, handed_out: int) -> int | None:
-    """Return the cursor if it is news; None if it is older than what is acknowledged.
-
-    Raises:
-        InvalidInputError: the subscription has no client id; or the cursor is none, or of an event that was not handed
-            out.
-    """
+def named(consumer: Consumer | None, session_id: str) -> Consumer:
+    """Return the consumer, or raise `InvalidInputError` if there is none, since no client id was given."""
     if consumer is None:
-        message = f"nothing of {topic!r} can be acknowledged without a client id; give one when you subscribe"
+        message = f"nothing of {session_id!r} can be acknowledged without a client id; give one when you subscribe"
         raise InvalidInputError(message)
-    checked = check_cursor("what is acknowledged", cursor)
-    if checked <= consumer.acknowledged:
-        return None
-    if checked > handed_out:
-        message = f"only what was handed out can be acknowledged: of {topic!r} up to {handed_out}, not {checked}"
-        raise InvalidInputError(message)
-    return checked
+    return consumer
 
 
 def check_cursor(what: str, cursor: object) -> int:
@@ -158,14 +158,3 @@ def check_cursor(what: str, cursor: object) -> int:
     if cursor < 0:
         raise InvalidInputError(f"{what} is a cursor, 0 or more, not {cursor}")
     return cursor
-
-
-async def acknowledged(consumer: Consumer, cursor: int, waker: LoopWaker) -> None:
-    """Record that all up to this cursor is dealt with, as `Consumer.ack` does, without blocking the event loop."""
-    future: asyncio.Future[Outcome] = waker.loop.create_future()
-
-    def done(outcome: Outcome) -> None:
-        waker.wake((lambda: None if future.done() else future.set_result(outcome),))
-
-    consumer.send(cursor, done)
-    consumer.settle(cursor, await future)

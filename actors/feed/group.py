@@ -11,19 +11,26 @@ from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 
-from reenact.actors.feed.consumers import acknowledged, check_ack
-from reenact.actors.feed.members import Follower, Listener, Member
-from reenact.actors.feed.place import Need, Place
-from reenact.actors.feed.replay import stream_of
-from reenact.actors.feed.topics import Topics
+from reenact.actors.feed.consumers import named
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.publications import Listener
+from reenact.actors.feed.replay import Page, fitting, stream_of
+from reenact.actors.feed.topic import FollowerPosition, Need
+from reenact.actors.feed.waking import Waiter, Waker
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
+from reenact.domain.events import SessionDeleted
 
 P = ParamSpec("P")
 R = TypeVar("R")
 SHARE: Final = 8
 """One subscription takes at most this part of a batch before the next has its turn; what is left is shared again."""
+AT_ONCE: Final = 64
+"""About how many of the events just published a subscription looks at when it has its turn."""
 PAGES: Final = 8
 """So many subscriptions of a group may hold, or wait for, a page of the log at a time; others wait for theirs."""
+
+
+_LAST: Final = SessionDeleted.event_type
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
@@ -38,10 +45,95 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     ended: str | None = None
 
 
+class Follower:
+    """A subscription of a group to a session. All but `load` is called on the group's loop, and not while it loads."""
+
+    def __init__(self, position: FollowerPosition) -> None:
+        self.position = position
+        position.belongs_to(self)
+        self._page: Page | None = None
+        self._given = 0
+        self._is_deleted = position.is_over
+        self._is_cut_short = False
+
+    @property
+    def holds_page(self) -> bool:
+        return self._page is not None
+
+    def give(self, room: int) -> list[bytes]:
+        if self._page is not None:
+            return self._from_page(self._page, room)
+        if self._is_deleted:
+            return []
+        position = self.position
+        newest = position.topic.newest
+        if newest is not None and newest.first == position.ahead + 1:  # as it is for all who keep up
+            lines = newest.encoded()
+            if newest.length <= room:
+                position.ahead = newest.end
+                self._is_deleted = newest.is_last
+                return lines
+        return self._from_topic(room)
+
+    def need(self) -> Need:
+        if self._is_deleted or self._is_cut_short:
+            return Need.OVER
+        if self.holds_page:
+            return Need.NOTHING
+        return self.position.look(1)[0]
+
+    def load(self) -> None:
+        page, start = self.position.pages.read(self.position.ahead)
+        page.encoded()  # here, and not on the loop
+        self._page, self._given = page, start
+
+    def wait(self, waker: Waker, waiter: Waiter) -> bool:
+        is_over = self._is_deleted or self._is_cut_short
+        return not is_over and self.position.topic.wait(waker, waiter, self.position.ahead)
+
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        self.position.topic.forget(waker, waiter)
+
+    def reason(self) -> str:
+        return "deleted" if self._is_deleted else "closed"
+
+    def cut_short(self) -> None:
+        self._is_cut_short = True
+
+    def leave(self) -> None:
+        self._page = None
+        self.position.leave()
+
+    def _from_page(self, page: Page, room: int) -> list[bytes]:
+        given = fitting(page.encoded(), self._given, room)
+        self._given += len(given)
+        last = page.envelopes[self._given - 1]
+        self.position.ahead = last.cursor or 0
+        if self._given == len(page.envelopes):
+            self._page = None
+            self._is_deleted = last.type == _LAST
+        return given
+
+    def _from_topic(self, room: int) -> list[bytes]:
+        given: list[bytes] = []
+        position = self.position
+        for chunk in position.topic.since(position.ahead, AT_ONCE) or ():
+            lines, had = chunk.encoded(), position.ahead + 1 - chunk.first
+            if had or chunk.length > room:
+                lines = fitting(lines, had, room)
+            given += lines
+            room -= chunk.length
+            position.ahead += len(lines)
+            self._is_deleted = position.ahead == position.topic.end and chunk.is_last
+            if position.ahead < chunk.end or room <= 0:
+                break
+        return given
+
+
 class _Seat:
     """A member, and how it is at present."""
 
-    def __init__(self, id: str, member: Member, wake: Callable[[_Seat], None]) -> None:  # noqa: A002
+    def __init__(self, id: str, member: Follower | Listener, wake: Callable[[_Seat], None]) -> None:  # noqa: A002
         self.id = id
         self.member = member
         self.waits = False
@@ -57,9 +149,9 @@ class Group:
     holds no events: what it has not been given is in the log, or among the newest of its topic.
     """
 
-    def __init__(self, source: Topics, loop: asyncio.AbstractEventLoop) -> None:
-        self._source = source
-        self._waker = source.wakers.of(loop)
+    def __init__(self, feed: Feed, loop: asyncio.AbstractEventLoop) -> None:
+        self._feed = feed
+        self._waker = feed.loops.waker(loop)
         self._seats: dict[str, _Seat] = {}
         self._ready: deque[_Seat] = deque()
         self._behind: deque[_Seat] = deque()
@@ -68,7 +160,7 @@ class Group:
         self._error: Exception | None = None
         self._taking: asyncio.Future[None] | None = None
         self._closed = False
-        source.await_end(self._waker, self._wake)
+        feed.await_end(self._waker, self._wake)
 
     @property
     def is_behind(self) -> bool:
@@ -81,9 +173,9 @@ class Group:
         Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group has a subscription of this id.
         """
         self._must_be_free(id)
-        place = await self._apart(_leave_place, self._source.place, topic, client_id, after)
-        begin = place.ahead
-        self._seat(id, Follower(place))
+        follower = await self._in_thread(Follower.leave, self._follow, topic, client_id, after)
+        begin = follower.position.ahead
+        self._seat(id, follower)
         return begin
 
     async def add_listener(
@@ -101,13 +193,13 @@ class Group:
         Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group has a subscription of this id.
         """
         self._must_be_free(id)
-        self._source.check_open()
+        self._feed.check_open()
         wanted = None if types is None else frozenset(types)
         topics = None if sessions is None else frozenset(map(stream_of, sessions))
-        listener = Listener(self._source.line, wanted, self._source.pages, topics)
-        self._source.line.join(listener)
+        listener = Listener(self._feed.publications, wanted, self._feed.replay, topics)
+        self._feed.publications.join(listener)
         try:
-            listener.begin(await self._apart(_nothing, self._spans, after))
+            listener.begin(await self._in_thread(_nothing, self._spans, after))
             self._seat(id, listener)
         except BaseException:
             listener.leave()
@@ -124,14 +216,14 @@ class Group:
         """
         await asyncio.sleep(0)  # one who always has something must not keep the loop from hearing of the others
         while True:
-            if self._error is not None:  # before anything more is read: what is read after it was told may go well
+            if self._error is not None:  # before anything more is read, which may go well
                 error, self._error = self._error, None
                 raise error
             batches = self._gather(limit_bytes)
             if batches or self._closed:
                 return batches
             if not self._here:
-                self._source.check_open()
+                self._feed.check_open()
             self._taking = self._waker.loop.create_future()
             try:
                 await self._taking
@@ -152,10 +244,8 @@ class Group:
         if seat is None or not isinstance(seat.member, Follower):
             message = f"there is no subscription {id!r} that could acknowledge anything"
             raise InvalidInputError(message)
-        place = seat.member.place
-        news = check_ack(place.consumer, place.session_id, cursor, place.ahead)
-        if news is not None and place.consumer is not None:
-            await acknowledged(place.consumer, news, self._waker)
+        position = seat.member.position
+        await named(position.consumer, position.session_id).aack(cursor, position.ahead, self._waker)
 
     def remove(self, id: str) -> None:  # noqa: A002
         """End a subscription, whether it has ended already or not. Idempotent."""
@@ -166,7 +256,7 @@ class Group:
     def close(self) -> None:
         """End all subscriptions; whoever takes gets nothing more. Idempotent."""
         self._closed = True
-        self._source.forget(self._waker, self._wake)
+        self._feed.forget(self._waker, self._wake)
         for id_ in list(self._seats):
             self.remove(id_)
         self._wake()
@@ -178,7 +268,7 @@ class Group:
         if seat is not None and not seat.is_gone:
             raise InvalidInputError(f"there is a subscription {id_!r} already; give each an id of its own")
 
-    def _seat(self, id_: str, member: Member) -> None:
+    def _seat(self, id_: str, member: Follower | Listener) -> None:
         try:
             self._must_be_free(id_)
         except BaseException:
@@ -189,22 +279,27 @@ class Group:
         self._ready.append(seat)
         self._wake()
 
-    async def _apart(self, undo: Callable[[R], object], work: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+    async def _in_thread(
+        self, undo: Callable[[R], object], work: Callable[P, R], *given: P.args, **named: P.kwargs
+    ) -> R:
         """Return what the work returns, done on a thread; if nobody waits for it any more, undo it."""
 
         def undone(done: Future[R]) -> None:
             if not done.cancelled() and done.exception() is None:
                 undo(done.result())
 
-        future = self._source.apart(work, *given, **named)
+        future = self._feed.loops.in_thread(work, *given, **named)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             future.add_done_callback(undone)
             raise
 
+    def _follow(self, topic: str, client_id: str | None, after: int | None) -> Follower:
+        return Follower(self._feed.follow(topic, client_id, after))
+
     def _spans(self, after: dict[str, int]) -> dict[str, tuple[int, int]]:
-        return dict(self._source.span(session_id, cursor) for session_id, cursor in after.items())
+        return dict(self._feed.span(session_id, cursor) for session_id, cursor in after.items())
 
     def _gather(self, room: int) -> list[Batch]:
         """Give everybody who is ready a share, again and again, until there is no room or nobody has more."""
@@ -260,15 +355,12 @@ class Group:
                 self._load(seat)
 
     def _load(self, seat: _Seat) -> None:
-        def loaded(done: Future[None]) -> None:
-            self._waker.wake((partial(self._loaded, seat, done.exception()),))
-
         try:
-            future = self._source.apart(seat.member.load)
+            future = asyncio.wrap_future(self._feed.loops.in_thread(seat.member.load), loop=self._waker.loop)
         except RuntimeClosedError as error:
             self._loaded(seat, error)
         else:
-            future.add_done_callback(loaded)
+            future.add_done_callback(lambda done: self._loaded(seat, done.exception()))
 
     def _loaded(self, seat: _Seat, error: BaseException | None) -> None:
         if isinstance(error, RuntimeClosedError):
@@ -297,10 +389,6 @@ class Group:
     def _wake(self) -> None:
         if self._taking is not None and not self._taking.done():
             self._taking.set_result(None)
-
-
-def _leave_place(place: Place) -> None:
-    place.leave()
 
 
 def _nothing(_: object) -> None:

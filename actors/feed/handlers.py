@@ -1,9 +1,9 @@
-"""Handlers: functions that are called with each event of the line, one event after the other.
+"""Calls users' handlers with each published event, one event after the other.
 
-One thread walks along the line and calls the handlers of each event before it goes on to the next, so that an effect is
-never handled anywhere before its cause. The walk is an iterator over calls. Another thread stands by: when a handler
-has not returned within `GRACE`, it goes on with the same iterator, without that handler. The thread that was held up
-goes on with that handler alone, until it has caught up with the line; then it is served with the others again.
+One thread makes the calls, all those of an event before those of the next, so that an effect is never handled anywhere
+before its cause. The calls come from one generator. A second thread stands by: when a handler has not returned within
+`GRACE`, it goes on with the same generator, without that handler. The first thread then calls that handler alone until
+it has caught up with what is published; from then on it is called with the others again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Final, Self, TypeAlias
 
-from reenact.actors.feed.line import Line, Node
-from reenact.actors.feed.waking import THREADS, Alarm
+import msgspec
+
+from reenact.actors.feed.publications import Node, PublicationLog
+from reenact.actors.feed.waking import ANY_THREAD, Alarm
 from reenact.domain.commands import CATALOGUE
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import Envelope
@@ -34,7 +36,7 @@ _ALL: Final = frozenset(CATALOGUE)
 
 
 class Registration:
-    """One handler and what it has yet to hear. Call it, as often as you like, or leave its `with` block to end it."""
+    """One registered handler. Call it, as often as you like, or leave its `with` block to end the registration."""
 
     def __init__(
         self,
@@ -49,11 +51,11 @@ class Registration:
         self.types = _ALL if type is None else frozenset((type,))
         self.session_id = session_id
         self.begin = begin
-        """The number of the first event that it hears."""
+        """The number of the first event that the handler is called with."""
         self.end: float = math.inf
-        """The number of the first event that it does not hear any more."""
+        """The number of the first event that it is no longer called with."""
         self.alone = False
-        """Whether a thread calls this handler alone, since it has held up the others."""
+        """Whether a thread calls this handler alone, because it has held up the others."""
 
     def __call__(self) -> None:
         self.end = min(self.end, self._end(self))
@@ -69,18 +71,19 @@ class Registration:
         """Whether nobody has ended it."""
         return self.end == math.inf
 
-    def hears(self, node: Node, index: int) -> bool:
-        """Return whether the handler is for this event."""
-        within = self.begin <= node.begin + index < self.end
-        return within and node.chunk.types[index] in self.types and self.session_id in (None, node.chunk.session_id)
+    def wants(self, node: Node, index: int) -> bool:
+        """Return whether the handler is to be called with this event."""
+        chunk = node.chunk
+        if not self.begin <= node.begin + index < self.end or chunk.types[index] not in self.types:
+            return False
+        return self.session_id is None or self.session_id == chunk.session_id
 
 
-class _Handling:
+class _Handling(msgspec.Struct):
     """A call of a handler: which event it is about; None when it is over."""
 
-    def __init__(self, source: object, number: int) -> None:
-        self.source = source
-        self.number: int | None = number
+    source: object
+    number: int | None
 
 
 _handling: ContextVar[_Handling | None] = ContextVar("_handling", default=None)
@@ -106,23 +109,36 @@ def handled(source: object) -> int | None:
 
 
 _Call: TypeAlias = tuple[Registration, Node, int]
-"""A handler that is to be called, and where in the line the event is that it is called with."""
+"""A handler that is to be called, and the publication and index of the event that it is called with."""
+
+
+class _ByType(dict[str, tuple[Registration, ...]]):
+    """Registrations by the type of events that they are for; each type is looked up once."""
+
+    def __init__(self, registrations: tuple[Registration, ...]) -> None:
+        super().__init__()
+        self.registrations = registrations
+
+    def __missing__(self, type_: str) -> tuple[Registration, ...]:
+        found = self[type_] = tuple(one for one in self.registrations if type_ in one.types)
+        return found
 
 
 class Handlers:
-    """Calls handlers with what comes to the line. Thread-safe."""
+    """Calls handlers with what is published. Thread-safe."""
 
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._registrations: tuple[Registration, ...] = ()
-        self._by_type: dict[str, tuple[Registration, ...]] = {}
+    def __init__(self, log: PublicationLog) -> None:
+        self._log = log
+        self._served = _ByType(())
+        """Replaced as a whole, under the lock of the log; the thread that makes the calls reads it without a lock."""
         self._threads: set[threading.Thread] = set()
         self._alarm = Alarm()
-        self._under_way: _Call | None = None
-        """The call that the walk is at; whoever takes it away goes on with the walk."""
-        self._since = 0.0
-        """When it began."""
+        self._made = 0
+        """How many calls were begun; the number of the last one."""
+        self._under_way: dict[int, _Call] = {}
+        """The present call by its number. Whoever pops it goes on with the generator: popping is atomic."""
         self._taking = threading.Lock()
+        """Held while a call is taken away from the thread that makes it."""
         self._busy = threading.Event()
         self._done = threading.Event()
 
@@ -145,16 +161,16 @@ class Handlers:
             check_type(type)
         check_handler(handler)
         check_session(session_id)
-        with self._line.lock:
-            if self._line.closed:
+        with self._log.lock:
+            if self._log.closed:
                 msg = "the runtime is closed; nothing more will be heard"
                 raise RuntimeClosedError(msg)
-            tail = self._line.tail
+            tail = self._log.tail
             number = handled(self)
             registration = Registration(
                 self._end, type, handler, session_id, tail.end if number is None else number + 1
             )
-            self._serve((*self._registrations, registration))
+            self._serve((*self._served.registrations, registration))
             if not self._threads:
                 calls = self._calls(tail, 0)
                 self._start(self._walk, calls)
@@ -162,9 +178,9 @@ class Handlers:
         return registration
 
     def close(self) -> None:
-        """Wait until the handlers have heard what came to the line, which is closed. Idempotent."""
+        """Wait until the handlers were called with all that was published; the log is closed. Idempotent."""
         self._busy.set()
-        if threading.current_thread() in self._threads:  # in a handler: what is left is heard when it returns
+        if threading.current_thread() in self._threads:  # in a handler: the other calls are made when it returns
             return
         deadline = time.monotonic() + PATIENCE
         while alive := [thread for thread in tuple(self._threads) if thread.is_alive()]:  # one may bring on another
@@ -174,23 +190,15 @@ class Handlers:
                 return
 
     def _end(self, registration: Registration) -> int:
-        """Serve the registration no more; return the number of the first event that it does not hear."""
-        with self._line.lock:
-            self._serve(tuple(other for other in self._registrations if other is not registration))
+        """Serve the registration no more; return the number of the first event that its handler is not called with."""
+        with self._log.lock:
+            self._serve(tuple(other for other in self._served.registrations if other is not registration))
         number = handled(self)
         return 0 if number is None else number + 1
 
     def _serve(self, registrations: tuple[Registration, ...]) -> None:
-        self._registrations = registrations
-        self._by_type = {}
-        self._line.handled = frozenset[str]().union(*(one.types for one in registrations))
-
-    def _listeners(self, type_: str) -> tuple[Registration, ...]:
-        by_type = self._by_type
-        found = by_type.get(type_)
-        if found is None:  # kept with the registrations it was found among: `_serve` puts a new table in its place
-            found = by_type[type_] = tuple(one for one in self._registrations if type_ in one.types)
-        return found
+        self._served = _ByType(registrations)
+        self._log.handled = frozenset[str]().union(*(one.types for one in registrations))
 
     def _start(self, work: Callable[[Iterator[_Call]], None], calls: Iterator[_Call]) -> None:
         def run() -> None:
@@ -203,30 +211,28 @@ class Handlers:
         self._threads.add(thread)
         thread.start()
 
-    def _calls(self, node: Node, index: int, alone: Registration | None = None) -> Iterator[_Call]:
-        """Yield the calls from an event on, as it comes; those of one handler until it has caught up with the line."""
-        following: Node | None = node
-        while following is not None:
-            node = following
-            for place in range(index, len(node.chunk.types)):
-                for one in self._listeners(node.chunk.types[place]) if alone is None else (alone,):
-                    if one.alone is (alone is not None) and one.hears(node, place):
+    def _calls(self, node: Node | None, index: int, alone: Registration | None = None) -> Iterator[_Call]:
+        """Yield the calls from an event on, as events are published; those of one handler until it has caught up."""
+        while node is not None:
+            types = node.chunk.types
+            for place in range(index, len(types)):
+                for one in self._served[types[place]] if alone is None else (alone,):
+                    if one.alone is (alone is not None) and one.wants(node, place):
                         yield one, node, place
             index = 0
-            following = self._after(node) if alone is None else self._after_alone(node, alone)
+            node = (node.next or self._after(node)) if alone is None else self._after_alone(node, alone)
 
     def _after(self, node: Node) -> Node | None:
         """Wait for what comes next; None if nothing does."""
-        while node.next is None:
-            self._line.reached = node.end
-            self._busy.clear()
-            if not self._line.wait(THREADS, self._alarm.ring, node):
-                break
+        self._log.reached = node.end
+        self._busy.clear()
+        while self._log.wait(ANY_THREAD, self._alarm.ring, node):
             self._alarm.wait(None)
+        self._busy.set()
         return node.next
 
     def _after_alone(self, node: Node, alone: Registration) -> Node | None:
-        with self._line.lock:
+        with self._log.lock:
             if node.next is None or alone.end <= node.end:
                 alone.begin = max(alone.begin, node.end)
                 alone.alone = False
@@ -234,19 +240,18 @@ class Handlers:
             return node.next
 
     def _walk(self, calls: Iterator[_Call]) -> None:
-        """Make the calls, until the line ends or a handler takes too long; then go on with that one alone."""
+        """Make the calls, until nothing more comes or a handler takes too long; then go on with that one alone."""
+        under_way = self._under_way
         for call in calls:
-            self._since, self._under_way = time.monotonic(), call
-            if not self._busy.is_set():
-                self._busy.set()
+            self._made = number = self._made + 1
+            under_way[number] = call
             self._make(call)
-            with self._taking:
-                if self._under_way is call:
-                    self._under_way = None
-                    del call  # it would keep all that comes behind it in the line
-                    continue
+            if under_way.pop(number, None) is not None:
+                del call  # it would keep all that is published behind it
+                continue
             alone, node, index = call
-            missed = self._calls(node, index + 1, alone)
+            with self._taking:  # until the handler is marked as alone
+                missed = self._calls(node, index + 1, alone)
             del call, node
             for late in missed:
                 self._make(late)
@@ -261,21 +266,22 @@ class Handlers:
 
     def _stand_by(self, calls: Iterator[_Call]) -> None:
         """Go on with the calls once one of them holds up the thread that makes them."""
-        while not self._take():
+        seen, times = 0, 0
+        while not (times > 1 and self._take(seen)):
             self._busy.wait()
             if self._done.wait(GRACE / 2):
                 return
+            seen, times = self._made, times + 1 if seen == self._made else 0
         self._start(self._stand_by, calls)
         self._walk(calls)
 
-    def _take(self) -> bool:
-        """Take the walk away from a thread that a handler holds up, and leave that to it."""
+    def _take(self, number: int) -> bool:
+        """Take this call away from the thread that makes it, and leave the handler to that; False if it is over."""
         with self._taking:
-            if self._under_way is None or time.monotonic() - self._since < GRACE:
-                return False
-            self._under_way[0].alone = True
-            self._under_way = None
-            return True
+            call = self._under_way.pop(number, None)
+            if call is not None:
+                call[0].alone = True
+            return call is not None
 
 
 def check_type(type_: object) -> str:
@@ -294,5 +300,5 @@ def check_handler(handler: object) -> Handler:
 
 
 def check_session(session_id: object) -> str | None:
-    """Return the id of the session whose events are to be heard, None for all; or raise `InvalidInputError`."""
+    """Return the id of the session whose events a handler is for, None for all; or raise `InvalidInputError`."""
     return None if session_id is None else check_text("the session's id", session_id)

@@ -1,49 +1,68 @@
-"""The feed: hears each commit from whoever writes, keeps the topics that somebody follows, wakes who waits."""
+"""The feed: receives each commit from the thread that writes, and hands it to the topics that are followed."""
 
 from __future__ import annotations
 
-import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain
 
-from reenact.actors.feed.group import Group
+from reenact.actors.feed.consumers import Consumers, check_cursor
 from reenact.actors.feed.handlers import Handlers
-from reenact.actors.feed.replay import Log
+from reenact.actors.feed.publications import PublicationLog
+from reenact.actors.feed.replay import Log, Pages, Replay, deleted_at, stream_of
 from reenact.actors.feed.subscription import Subscription
-from reenact.actors.feed.topic import Chunk
-from reenact.actors.feed.topics import Topics
-from reenact.actors.feed.waking import Waiter, Waker, wake
+from reenact.actors.feed.topic import NOW, Budget, Chunk, FollowerPosition, Topic
+from reenact.actors.feed.waking import CLOSED, Awaited, EventLoops, Waiter, Waker, wake
 from reenact.actors.journal.api import Entry, Publication, Segment
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
 from reenact.domain.events import EventData
+from reenact.domain.messages import check_text
 
 
-class Feed(Topics):
+class Feed(Awaited):
     """Sessions' events under their cursors, for whoever follows them. Thread-safe."""
 
     def __init__(self, journal: Log, *, new_id: Callable[[str], str], now: Callable[[], int]) -> None:
-        super().__init__(journal, new_id=new_id, now=now)
-        self.handlers = Handlers(self.line)
+        super().__init__()
+        self.journal = journal
+        self.consumers = Consumers(journal, now)
+        self.loops = EventLoops()
+        self.publications = PublicationLog()
+        self.handlers = Handlers(self.publications)
+        self.replay = Replay(journal, new_id)
+        self._new_id = new_id
+        self._topics: dict[str, Topic] = {}
+        """The topics that have followers. Under the lock."""
+        self._abandoned: deque[FollowerPosition] = deque()
+        self._budget = Budget()
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that are followed."""
+        self.clear_away()
+        with self.lock:
+            return tuple(self._topics.values())
 
     def publish(self, publications: Iterable[Publication]) -> None:
-        """Let this be heard after all that was published before; commits come one after the other, once durable.
+        """Publish this after all that was published before; commits come one after the other, once durable.
 
         What belongs to no topic, such as requests and their responses, may come between them, on any thread.
         """
-        if self._gone:
+        if self._abandoned:
             self.clear_away()
-        topics, line = self._topics, self.line
+        topics, log = self._topics, self.publications
         woken: list[tuple[Waker, Collection[Waiter]]] = []
         for publication in publications:
             topic = None if publication.topic is None else topics.get(publication.topic)
-            if topic is None and not line.is_followed:
+            if topic is None and not log.is_followed:
                 continue
             chunk = Chunk(publication, self._new_id)
             if topic is not None:
                 woken += topic.append(chunk)
-                if not topic.is_followed:
-                    self._drop(topic)
-            if line.wants(chunk):
-                woken += line.append(chunk)
+                if not topic.is_followed:  # its last follower has left meanwhile
+                    topic.clear()
+            if log.wants(chunk):
+                woken += log.append(chunk)
         wake(woken)
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> Segment:
@@ -63,7 +82,7 @@ class Feed(Topics):
             StorageError: the log cannot be read.
             RuntimeClosedError: the runtime is closed.
         """
-        return Subscription(self.place(topic, client_id, after), self, auto_ack=auto_ack)
+        return Subscription(self.follow(topic, client_id, after), self.loops, auto_ack=auto_ack)
 
     def news(self, session_id: str) -> Subscription:
         """Return the events of a session that are published from now on. Reads no log: the session must exist.
@@ -71,16 +90,105 @@ class Feed(Topics):
         Raises:
             RuntimeClosedError: the runtime is closed.
         """
-        return Subscription(self.place_now(session_id), self)
+        position = self._enter(stream_of(session_id), session_id)
+        topic = position.topic
+        position.ahead = topic.end if topic.known or topic.begun is not None else NOW
+        return Subscription(position, self.loops)
 
-    def group(self, loop: asyncio.AbstractEventLoop) -> Group:
-        """Return an empty group of subscriptions of one task on the loop."""
-        return Group(self, loop)
+    def follow(self, session_id: str, client_id: str | None, after: int | None) -> FollowerPosition:
+        """Return the position of a new follower, as `subscribe` does; it has to leave. Reads the log."""
+        name = stream_of(session_id)
+        if client_id is not None:
+            check_text("the client id", client_id)
+        if after is not None:
+            check_cursor("`after`", after)
+        position = self._enter(name, session_id)
+        try:
+            topic = position.topic
+            if not topic.known or topic.end < (after or 0):  # what is durable may not have been published yet
+                topic.ends_at(self.journal.feed_end(name))
+            end = topic.end
+            _must_reach(session_id, after or 0, end)
+            if client_id is not None:
+                position.consumer = self.consumers.come(name, client_id)
+                position.ahead = min(position.consumer.acknowledged, end)
+            if after is not None:
+                position.ahead = after
+            position.is_over = position.ahead == end and deleted_at(self.journal, name) == end
+        except BaseException:
+            position.leave()
+            raise
+        return position
+
+    def span(self, session_id: str, after: object) -> tuple[str, tuple[int, int]]:
+        """Return a session's topic, and between which cursors it has had something since; reads the log.
+
+        Raises what `subscribe` raises.
+        """
+        name = stream_of(session_id)
+        begin, end = check_cursor("`after`", after), self.journal.feed_end(name)
+        _must_reach(session_id, begin, end)
+        return name, (begin, end)
+
+    def await_end(self, waker: Waker, waiter: Waiter) -> None:
+        """Have the waiter called when nothing more is published."""
+        with self.lock:
+            self._await(waker, waiter)
+
+    def clear_away(self) -> None:
+        """Let the followers leave whose owners were collected as garbage."""
+        while self._abandoned:
+            try:
+                position = self._abandoned.popleft()
+            except IndexError:  # another thread is at it
+                return
+            self._remove(position)
+
+    def check_open(self) -> None:
+        """Raise `RuntimeClosedError` once the feed is closed."""
+        if self.closed:
+            raise RuntimeClosedError(CLOSED)
 
     def close(self) -> None:
         """Let all who follow end once they have had what was published; handlers are waited for. Idempotent."""
         woken = self.finish()
-        wake(chain(*(topic.finish() for topic in self.topics), self.line.finish(), woken))
-        if self._pool is not None:
-            self._pool.shutdown()
+        wake(chain(*(topic.finish() for topic in self.topics), self.publications.finish(), woken))
+        self.loops.close()
         self.handlers.close()
+
+    def _enter(self, name: str, session_id: str) -> FollowerPosition:
+        with self.lock:
+            self.check_open()
+            topic = self._topics.get(name)
+            if topic is None:
+                topic = self._topics[name] = Topic(name, self._budget)
+            pages = Pages(self.replay, name)
+            position = FollowerPosition(topic, session_id, pages, self._leave, self._abandoned.append)
+            topic.join(position)
+        return position
+
+    def _leave(self, position: FollowerPosition) -> None:
+        if position.consumer is not None and not position.has_left:
+            self.consumers.seen(position.consumer)
+        self._remove(position)
+
+    def _remove(self, position: FollowerPosition) -> None:
+        topic = position.topic
+        with self.lock:
+            if position.has_left:
+                return
+            position.has_left = True
+            topic.part(position)
+            if not topic.is_followed:
+                del self._topics[topic.name]
+                topic.clear()
+        if position.consumer is not None:
+            self.consumers.part(position.consumer)
+
+
+def _must_reach(session_id: str, after: int, end: int) -> None:
+    if end == 0:
+        raise SessionNotFoundError(session_id)
+    if after > end:
+        message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"
+        raise InvalidInputError(message)

@@ -12,7 +12,6 @@ from typing import Final, Protocol
 import msgspec
 
 from reenact.actors.envelopes import enveloped
-from reenact.actors.feed.topic import to_json
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.events import Context, DeltasCompacted, Envelope, SessionDeleted
@@ -35,6 +34,8 @@ AT_A_TIME: Final = 16
 
 _COMPACTED: Final = DeltasCompacted.event_type
 _measure = msgspec.msgpack.Encoder().encode
+to_json: Final = msgspec.json.Encoder().encode
+"""Encodes an envelope as it travels."""
 
 
 class Log(FeedJournal, Protocol):
@@ -217,6 +218,15 @@ class Pages:
         fitting = page.rows * min(ENOUGH_BYTES / page.size, ENOUGH_EVENTS / len(page.envelopes))
         self._rows = max(1, min(int(fitting), 2 * self._rows, MOST_ROWS))
         return page, index
+
+
+def fitting(lines: list[bytes], begin: int, room: int) -> list[bytes]:
+    """Return those from an index on, about so many bytes, but one at least."""
+    end = begin
+    while end < len(lines) and (room > 0 or end == begin):
+        room -= len(lines[end])
+        end += 1
+    return lines[begin:end]
 
 
 def stream_of(session_id: str) -> str:

@@ -118,7 +118,7 @@ class Sweeper:
 
     def _begin(self) -> None:
         with contextlib.suppress(RuntimeClosedError):  # the next runtime looks after it
-            self._feed.apart(self._run)
+            self._feed.loops.in_thread(self._run)
 
     def _run(self) -> None:
         try:

@@ -1,27 +1,25 @@
-"""One follower of a session: a cursor, an iterator for threads and one for asyncio, acknowledgements."""
+"""A subscription to a session: its events one after the other, for threads and for asyncio, and acknowledgements."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import threading
 import time
 from functools import partial
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import Final, Self
 
-from reenact.actors.feed.consumers import Consumer, acknowledged, check_ack
-from reenact.actors.feed.place import Need, Place
-from reenact.actors.feed.topics import Topics
-from reenact.actors.feed.waking import THREADS, Alarm, Waiter, Waker
+from reenact.actors.feed.consumers import Consumer, named
+from reenact.actors.feed.topic import FollowerPosition, Need
+from reenact.actors.feed.waking import ANY_THREAD, Alarm, EventLoops, Waiter, Waker, set_result
 from reenact.actors.journal.api import Outcome
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.events import Envelope, SessionDeleted
 from reenact.domain.plain import seconds_of
 
 _logger = logging.getLogger("reenact.feed")
-P = ParamSpec("P")
-R = TypeVar("R")
 GATHERED: Final = 100
 """So many events are acknowledged together, if that is done by itself; fewer when there is nothing else to do."""
 AT_ONCE: Final = 256
@@ -43,25 +41,27 @@ class Subscription:
     more in the log when the runtime is closed, asking raises `RuntimeClosedError`.
     """
 
-    def __init__(self, place: Place, means: Topics, *, auto_ack: bool = False) -> None:
-        self.topic: Final = place.session_id
+    def __init__(self, position: FollowerPosition, loops: EventLoops, *, auto_ack: bool = False) -> None:
+        position.belongs_to(self)
+        self.topic: Final = position.session_id
         """The session's id."""
-        self.cursor = place.ahead
+        self.cursor = position.ahead
         """The cursor of the last event that was handed out; at first the one it begins behind."""
-        self._place = place
-        self._means = means
+        self._position = position
+        self._loops = loops
         self._lock = threading.Lock()
         self._buffer: list[Envelope] = []
         self._index = 0
         self._is_all = False
         """Whether nothing more was published when the buffer was filled."""
-        self._is_over = place.is_over
-        self._is_loading = False
-        self._error: BaseException | None = None
+        self._is_over = position.is_over
+        self._loading: concurrent.futures.Future[None] | None = None
+        """The reading of a page on another thread; one who gave up may have begun it."""
         self._waiters: dict[Waiter, Waker] = {}
+        """Who waits for the next event. Only single operations on it, which are atomic."""
         self._restless = 0
-        self._auto_ack = auto_ack and place.consumer is not None
-        self._dealt_with = self._said = place.ahead
+        self._auto_ack = auto_ack and position.consumer is not None
+        self._dealt_with = self._acknowledged = position.ahead
 
     @property
     def client_id(self) -> str | None:
@@ -73,7 +73,7 @@ class Subscription:
     def closed(self) -> bool:
         """Whether nothing more comes."""
         with self._lock:
-            return self._is_over or (self._index == len(self._buffer) and self._place.look(1)[0] is Need.OVER)
+            return self._is_over or (self._index == len(self._buffer) and self._position.look(1)[0] is Need.OVER)
 
     def __iter__(self) -> Self:
         return self
@@ -123,7 +123,7 @@ class Subscription:
             RuntimeClosedError: the runtime is closed, and there is more in the log.
             InvalidInputError: the limit is not a number above 0.
         """
-        _must_count(limit)
+        check_count(limit)
         if self._auto_ack:
             self._is_asked()
         taken: list[Envelope] = []
@@ -132,11 +132,11 @@ class Subscription:
                 with self._lock:
                     is_anew = self._index == len(self._buffer)
                     need = self._advance()
-                    after = self._place.ahead
+                    after = self._position.ahead
                     self._slice(taken, limit)
                 if len(taken) == limit or need is Need.NEWS or need is Need.OVER or (is_anew and self._is_all):
                     if not taken:
-                        self._say()
+                        self._acknowledge()
                     return taken
                 if need is Need.LOG:
                     self._load(after)
@@ -156,26 +156,22 @@ class Subscription:
             StorageError: the log cannot be written.
             RuntimeClosedError: it is closed.
         """
-        consumer = self._consumer
-        news = check_ack(consumer, self.topic, self.cursor if cursor is None else cursor, self.cursor)
-        if news is not None and consumer is not None:
-            consumer.ack(news)
+        named(self._consumer, self.topic).ack(self.cursor if cursor is None else cursor, self.cursor)
 
     async def aack(self, cursor: int | None = None) -> None:
         """Do the same as `ack` without blocking the event loop."""
-        consumer = self._consumer
-        news = check_ack(consumer, self.topic, self.cursor if cursor is None else cursor, self.cursor)
-        if news is not None and consumer is not None:
-            await acknowledged(consumer, news, self._means.wakers.of(asyncio.get_running_loop()))
+        waker = self._loops.waker(asyncio.get_running_loop())
+        await named(self._consumer, self.topic).aack(self.cursor if cursor is None else cursor, self.cursor, waker)
 
     def unsubscribe(self) -> None:
         """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
-        self._say()
+        self._acknowledge()
         with self._lock:
             self._is_over = True
             self._buffer, self._index = [], 0
-        self._wake()
-        self._place.leave()
+        for waiter, waker in list(self._waiters.items()):
+            waker.wake((waiter,))
+        self._position.leave()
 
     def __enter__(self) -> Self:
         return self
@@ -191,22 +187,22 @@ class Subscription:
 
     @property
     def _consumer(self) -> Consumer | None:
-        return self._place.consumer
+        return self._position.consumer
 
     def _is_asked(self) -> None:
         """Take what was handed out for dealt with; have it acknowledged when it is enough."""
         self._dealt_with = self.cursor
-        if self._dealt_with - self._said >= GATHERED:
-            self._say()
+        if self._dealt_with - self._acknowledged >= GATHERED:
+            self._acknowledge()
 
-    def _say(self) -> None:
-        """Have what was dealt with acknowledged, some time; what goes wrong is said again later, or by `ack`."""
+    def _acknowledge(self) -> None:
+        """Have what was dealt with acknowledged, some time; what fails is acknowledged again later, or by `ack`."""
         consumer, cursor = self._consumer, self._dealt_with
-        if not self._auto_ack or consumer is None or cursor <= self._said:
+        if not self._auto_ack or consumer is None or cursor <= self._acknowledged:
             return
-        self._said = cursor
+        self._acknowledged = cursor
         with contextlib.suppress(RuntimeClosedError):
-            consumer.send(cursor, partial(_heard, consumer, cursor))
+            consumer.send(cursor, partial(_acknowledged, consumer, cursor))
 
     def _pop(self) -> Envelope | None:
         """Hand out the next event that is at hand."""
@@ -232,25 +228,22 @@ class Subscription:
 
     def _end(self) -> None:
         self._is_over = True
-        self._place.leave()
+        self._position.leave()
 
     def _look(self) -> tuple[Need, int]:
         """Take what was published to hand; return what is needed to go on, and from behind which cursor."""
         with self._lock:
-            return self._advance(), self._place.ahead
+            return self._advance(), self._position.ahead
 
     def _advance(self) -> Need:
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
         if self._index < len(self._buffer):
             return Need.NOTHING
         if self._is_over:
             return Need.OVER
-        place = self._place
-        need, chunks = place.look(AT_ONCE)
+        position = self._position
+        need, chunks = position.look(AT_ONCE)
         if need is Need.NOTHING:
-            start = place.ahead + 1 - chunks[0].first
+            start = position.ahead + 1 - chunks[0].first
             if len(chunks) == 1:
                 self._fill(chunks[0].envelopes(), start)
             else:
@@ -266,13 +259,13 @@ class Subscription:
         self._buffer, self._index = envelopes, start
         self._is_all = False
         if envelopes:
-            self._place.ahead = envelopes[-1].cursor or 0
+            self._position.ahead = envelopes[-1].cursor or 0
 
     def _load(self, after: int) -> None:
         """Take a page of the log to hand, unless somebody else has come further meanwhile."""
-        page, start = self._place.read(after)
+        page, start = self._position.pages.read(after)
         with self._lock:
-            if self._place.ahead == after and not self._is_over:
+            if self._position.ahead == after and not self._is_over:
                 self._fill(page.envelopes, start)
 
     def _come(self, deadline: float | None) -> Envelope | None:
@@ -288,24 +281,22 @@ class Subscription:
                 case Need.LOG:
                     self._load(after)
                 case Need.NEWS:
-                    self._say()
+                    self._acknowledge()
                     seconds = None if deadline is None else deadline - time.monotonic()
                     if seconds is not None and seconds <= 0:
                         return None
                     self._wait(after, seconds)
                 case Need.OVER:
-                    self._say()
+                    self._acknowledge()
                     return None
 
     def _wait(self, after: int, seconds: float | None) -> None:
         alarm = Alarm()
-        if not self._register(alarm.ring, THREADS):
-            return
         try:
-            if self._place.topic.wait(THREADS, alarm.ring, after):
+            if self._begin_to_wait(alarm.ring, ANY_THREAD, after):
                 alarm.wait(seconds)
         finally:
-            self._forget(alarm.ring, THREADS)
+            self._end_wait(alarm.ring, ANY_THREAD)
 
     async def _arrive(self) -> Envelope | None:
         """Do what `_come` does, and leave the loop to others meanwhile."""
@@ -320,81 +311,64 @@ class Subscription:
                     if self._restless > REST:
                         self._restless = 0
                         await asyncio.sleep(0)
-                case Need.LOG | Need.NEWS:
+                case Need.LOG:
                     self._restless = 0
-                    if need is Need.NEWS:
-                        self._say()
-                    await self._await(need, after)
+                    await self._load_in_thread(after)
+                case Need.NEWS:
+                    self._restless = 0
+                    self._acknowledge()
+                    await self._await(after)
                 case Need.OVER:
-                    self._say()
+                    self._acknowledge()
                     return None
 
-    async def _await(self, need: Need, after: int) -> None:
+    async def _await(self, after: int) -> None:
         loop = asyncio.get_running_loop()
-        waker = self._means.wakers.of(loop)
+        waker = self._loops.waker(loop)
         future: asyncio.Future[None] = loop.create_future()
-
-        def waiter() -> None:
-            if not future.done():
-                future.set_result(None)
-
-        if not self._register(waiter, waker):
-            return
+        waiter = partial(set_result, future, None)
         try:
-            if need is Need.LOG:
-                self._load_apart(after)
-                await future
-            elif self._place.topic.wait(waker, waiter, after):
+            if self._begin_to_wait(waiter, waker, after):
                 await future
         finally:
-            self._forget(waiter, waker)
+            self._end_wait(waiter, waker)
 
-    def _load_apart(self, after: int) -> None:
-        """Have the page read on another thread, unless that is under way: one who gave up may have begun it."""
-        with self._lock:
-            if self._is_loading:
-                return
-            self._is_loading = True
+    async def _load_in_thread(self, after: int) -> None:
+        """Have the page read on another thread, unless that is under way; wait for it, or for the end."""
+        if self._loading is None or self._loading.done():
+            self._loading = self._loops.in_thread(self._load, after)
+        loading, loop = self._loading, asyncio.get_running_loop()
+        waker = self._loops.waker(loop)
+        future: asyncio.Future[None] = loop.create_future()
+        waiter = partial(set_result, future, None)
+        self._waiters[waiter] = waker
         try:
-            self._means.apart(self._try_to_load, after)
-        except BaseException:
-            self._is_loading = False
-            raise
+            if not self._is_over:  # as in `_begin_to_wait`
+                loading.add_done_callback(lambda _: waker.wake((waiter,)))
+                await future
+        finally:
+            del self._waiters[waiter]
+        if loading.done():
+            loading.result()
 
-    def _try_to_load(self, after: int) -> None:
-        try:
-            self._load(after)
-        except BaseException as error:  # noqa: BLE001 - whoever asks next hears of it
-            self._error = error
-        with self._lock:
-            self._is_loading = False
-        self._wake()
+    def _begin_to_wait(self, waiter: Waiter, waker: Waker, after: int) -> bool:
+        """Have the waiter called when there may be more; False if there is, or nothing will be."""
+        self._waiters[waiter] = waker  # before it is looked whether it is over: `unsubscribe` does both the other way
+        return not self._is_over and self._position.topic.wait(waker, waiter, after)
 
-    def _register(self, waiter: Waiter, waker: Waker) -> bool:
-        with self._lock:
-            if not self._is_over:
-                self._waiters[waiter] = waker
-            return not self._is_over
-
-    def _forget(self, waiter: Waiter, waker: Waker) -> None:
-        with self._lock:
-            self._waiters.pop(waiter, None)
-        self._place.topic.forget(waker, waiter)
-
-    def _wake(self) -> None:
-        with self._lock:
-            waiters = list(self._waiters.items())
-        for waiter, waker in waiters:
-            waker.wake((waiter,))
+    def _end_wait(self, waiter: Waiter, waker: Waker) -> None:
+        del self._waiters[waiter]
+        self._position.topic.forget(waker, waiter)
 
 
-def _must_count(limit: object) -> None:
+def check_count(limit: object) -> None:
+    """Raise `InvalidInputError` unless so many events can be taken."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
         raise InvalidInputError(message)
 
 
-def _heard(consumer: Consumer, cursor: int, outcome: Outcome) -> None:
+def _acknowledged(consumer: Consumer, cursor: int, outcome: Outcome) -> None:
     if isinstance(outcome, Exception):
         _logger.warning("what was dealt with could not be acknowledged: %s", outcome)
     else:

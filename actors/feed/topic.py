@@ -1,4 +1,4 @@
-"""A topic's newest events, as they were published: all who follow it share them, and they are bounded."""
+"""A topic that is followed: its newest events, which all its followers share, and where each of them stands."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import threading
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Final, Protocol
+from enum import Enum, auto
+from typing import Final
 
 import msgspec
 
 from reenact.actors.envelopes import enveloped
+from reenact.actors.feed.consumers import Consumer
+from reenact.actors.feed.replay import Pages, to_json
 from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication
 from reenact.domain.events import Context, Envelope, SessionDeleted
@@ -30,8 +33,6 @@ NOW: Final = -1
 """Stands for the cursor of one who follows a topic from now on, until something is published."""
 
 _measure = msgspec.msgpack.Encoder().encode
-to_json: Final = msgspec.json.Encoder().encode
-"""Encodes an envelope as it travels."""
 
 
 class Chunk:
@@ -116,13 +117,6 @@ class Chunk:
         return made
 
 
-class Stands(Protocol):
-    """Whoever follows a topic."""
-
-    ahead: int
-    """The cursor up to which it has taken the topic's events."""
-
-
 class Budget:
     """What all topics keep together. Thread-safe."""
 
@@ -155,11 +149,10 @@ class Topic(Awaited):
         self.known = False
         """Whether `end` has been looked up."""
         self.newest: Chunk | None = None
-        """What was published last, as far as it was heard here."""
+        """What was published last since the topic is followed."""
         self.begun: int | None = None
         """The cursor in front of what was first published since it is followed; None before that."""
-        # Who is forgotten without a word is gone, too.
-        self._followers: set[weakref.ref[Stands]] = set()
+        self._followers: set[FollowerPosition] = set()
         self._chunks: list[Chunk] = []
         self._firsts: list[int] = []
         self._events = 0
@@ -174,23 +167,18 @@ class Topic(Awaited):
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody follows it, as far as is known."""
+        """Whether anybody follows it."""
         return bool(self._followers)
 
-    def join(self, follower: Stands) -> None:
-        """Count with the follower when deciding what to keep."""
+    def join(self, follower: FollowerPosition) -> None:
+        """Keep what the follower has yet to read, within bounds."""
         with self.lock:
-            self._followers.add(weakref.ref(follower))
+            self._followers.add(follower)
 
-    def part(self, follower: Stands) -> None:
-        """Count with it no more."""
+    def part(self, follower: FollowerPosition) -> None:
+        """Keep nothing for the follower. Idempotent."""
         with self.lock:
-            self._followers.discard(weakref.ref(follower))
-
-    def prune(self) -> None:
-        """Count no more with those that were forgotten without a word."""
-        with self.lock:
-            self._followers = {ref for ref in self._followers if ref() is not None}
+            self._followers.discard(follower)
 
     def ends_at(self, end: int) -> None:
         """Take note that the log has the topic's events up to `end`."""
@@ -250,9 +238,7 @@ class Topic(Awaited):
     def _trim(self) -> None:
         """Drop what all have had, and what is too much; look again when there is twice as much as is left."""
         chunks = self._chunks
-        followers = [(ref, follower) for ref in self._followers if (follower := ref()) is not None]
-        self._followers = {ref for ref, _ in followers}
-        slowest = min((follower.ahead for _, follower in followers), default=self.end)
+        slowest = min((follower.ahead for follower in self._followers), default=self.end)
         gone = bisect_right(self._firsts, slowest)
         if gone and chunks[gone - 1].end > slowest:
             gone -= 1
@@ -273,3 +259,64 @@ class Topic(Awaited):
         self._bytes -= size
         self._budget.add(-size)
         del self._chunks[:count], self._firsts[:count]
+
+
+class Need(Enum):
+    """What a follower needs to go on."""
+
+    NOTHING = auto()
+    LOG = auto()
+    NEWS = auto()
+    OVER = auto()
+
+
+class FollowerPosition:
+    """The position of one follower of a topic. Not thread-safe but for `leave`.
+
+    The topic refers to it until it has left; its owner, to whom nobody else refers, leaves it when it is collected.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        session_id: str,
+        pages: Pages,
+        leave: Callable[[FollowerPosition], None],
+        abandon: Callable[[FollowerPosition], None],
+    ) -> None:
+        self.topic = topic
+        self.session_id = session_id
+        self.pages = pages
+        """Read the topic's log."""
+        self.ahead = 0
+        """The cursor of the last event that was taken."""
+        self.consumer: Consumer | None = None
+        """Under whose name the events are acknowledged."""
+        self.is_over = False
+        """Whether nothing can come any more: the session was deleted, and that event was taken."""
+        self.has_left = False
+        self._leave = leave
+        self._abandon = abandon
+
+    def belongs_to(self, owner: object) -> None:
+        """Leave, some time after the owner was collected as garbage."""
+        # Whoever collects garbage may hold any lock, so that nothing may be done there but to leave word.
+        weakref.finalize(owner, self._abandon, self).atexit = False
+
+    def look(self, at_once: int) -> tuple[Need, list[Chunk]]:
+        """Return what was published behind the cursor, about so many events, or else what it needs to go on."""
+        closed = self.topic.closed  # looked at first: what was published before it was closed still counts
+        if self.ahead == NOW:
+            if self.topic.begun is None:
+                return Need.OVER if closed else Need.NEWS, []
+            self.ahead = self.topic.begun
+        chunks = self.topic.since(self.ahead, at_once)
+        if chunks is None:
+            return Need.LOG, []
+        if chunks:
+            return Need.NOTHING, chunks
+        return Need.OVER if closed or self.is_over else Need.NEWS, chunks
+
+    def leave(self) -> None:
+        """Follow the topic no more. Idempotent."""
+        self._leave(self)

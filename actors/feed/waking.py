@@ -1,4 +1,4 @@
-"""How those are woken who wait for news: an event loop once for all who wait on it, threads one by one."""
+"""Wakes threads and event loops that wait for events: a loop once for all that wait on it, threads one by one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, Protocol, TypeAlias
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from reenact.domain.errors import RuntimeClosedError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+THREADS: Final = 4
+"""How many threads read the log for those who wait on event loops."""
+CLOSED: Final = "the runtime is closed; open it again to follow its sessions"
 
 Waiter: TypeAlias = Callable[[], object]
-"""Called once there are news, or nothing is to be waited for any more; must return at once, and may come in vain."""
+"""Called when there may be more, or nothing more comes; must return at once."""
 
 
 class Waker(Protocol):
-    """Calls waiters where they are at home."""
+    """Calls waiters on their thread or event loop."""
 
     def wake(self, waiters: Collection[Waiter]) -> None:
         """Call each of them, soon. May be called on any thread; returns at once."""
@@ -21,7 +30,7 @@ class Waker(Protocol):
 
 
 Woken: TypeAlias = Iterable[tuple[Waker, Collection[Waiter]]]
-"""Who is to be woken, once all that they may hear of is there."""
+"""The waiters to be called once everything of a commit is published."""
 
 
 class _Threads:
@@ -32,7 +41,7 @@ class _Threads:
             waiter()
 
 
-THREADS: Final[Waker] = _Threads()
+ANY_THREAD: Final[Waker] = _Threads()
 
 
 class Alarm:
@@ -55,12 +64,18 @@ class Alarm:
 
 
 def wake(woken: Iterable[tuple[Waker, Collection[Waiter]]]) -> None:
-    """Call the waiters, each place's all at once."""
-    places: dict[Waker, list[Waiter]] = {}
+    """Call the waiters, all those of a waker at once."""
+    by_waker: dict[Waker, list[Waiter]] = {}
     for waker, waiters in woken:
-        places.setdefault(waker, []).extend(waiters)
-    for waker, waiters in places.items():
+        by_waker.setdefault(waker, []).extend(waiters)
+    for waker, waiters in by_waker.items():
         waker.wake(waiters)
+
+
+def set_result(future: asyncio.Future[R], result: R) -> None:
+    """Set the future's result, unless nobody waits for it any more."""
+    if not future.done():
+        future.set_result(result)
 
 
 class LoopWaker:
@@ -74,7 +89,7 @@ class LoopWaker:
     def wake(self, waiters: Collection[Waiter]) -> None:
         with self._lock:
             self._woken.append(waiters)
-            if len(self._woken) > 1:  # the loop has been told, and has not come to it yet
+            if len(self._woken) > 1:  # the loop is to call them, and has not yet
                 return
         try:
             self.loop.call_soon_threadsafe(self._call)
@@ -90,14 +105,18 @@ class LoopWaker:
                 waiter()
 
 
-class Wakers:
-    """The one waker of each event loop. Thread-safe."""
+class EventLoops:
+    """The event loops on which events are awaited: a waker for each, and threads that block in their stead.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wakers: dict[asyncio.AbstractEventLoop, LoopWaker] = {}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reenact-feed")
 
-    def of(self, loop: asyncio.AbstractEventLoop) -> LoopWaker:
+    def waker(self, loop: asyncio.AbstractEventLoop) -> LoopWaker:
         """Return the waker of the loop."""
         waker = self._wakers.get(loop)
         if waker is not None:
@@ -107,9 +126,24 @@ class Wakers:
                 del self._wakers[other]
             return self._wakers.setdefault(loop, LoopWaker(loop))
 
+    def in_thread(self, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> Future[R]:
+        """Have one of the threads do it.
+
+        Raises:
+            RuntimeClosedError: the feed is closed.
+        """
+        try:
+            return self._threads.submit(work, *given, **named)
+        except RuntimeError:
+            raise RuntimeClosedError(CLOSED) from None
+
+    def close(self) -> None:
+        """Begin nothing any more, and wait for what the threads do."""
+        self._threads.shutdown()
+
 
 class Awaited:
-    """What others wait for: that it goes on, or is closed. Who waits is kept under its lock."""
+    """Something that can be waited for: until it goes on, or is closed. The lock protects who waits."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

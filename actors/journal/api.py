@@ -12,7 +12,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One thing that a subscriber of a topic sees.
 
     `at` is microseconds since 1970-01-01 UTC; `data` is anything msgspec encodes (a Struct becomes
-    a map), and comes back from the log as plain builtins.
+    a map), and comes back from the log as plain builtins, or as it was if it is derived from events.
     """
 
     type: str
@@ -25,6 +25,25 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     context: dict[str, str]
     entries: tuple[Entry, ...]
+
+
+class Derived(msgspec.Struct, frozen=True, gc=False):
+    """Segments that are not stored: this version derives them from the events of their step, and from what it `needs`.
+
+    That is in MessagePack.
+    """
+
+    version: int
+    needs: bytes
+    segments: tuple[Segment, ...]
+
+    def __iter__(self) -> Iterator[Segment]:
+        """Iterate over the segments."""
+        return iter(self.segments)
+
+
+Kept: TypeAlias = tuple[Segment, ...] | Derived
+"""What a step announces in the feed of its topic: segments that are stored, or derived when they are read."""
 
 
 class Publication(msgspec.Struct, frozen=True, gc=False):
@@ -58,13 +77,19 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 class FeedRow(msgspec.Struct, frozen=True, gc=False):
     """What a row of the log holds of a topic's feed: the cursors `first_cursor` … `first_cursor + count - 1`.
 
-    The row may hold events, too, which the last of these announce.
+    The row may hold events, too, which the last of these announce; so many of the segments are `derived` from them.
     """
 
     topic: str
     first_cursor: int
     segments: tuple[Segment, ...]
     has_events: bool = False
+    derived: int = 0
+
+    @property
+    def stored(self) -> tuple[Segment, ...]:
+        """The segments that stand in the row."""
+        return self.segments[: len(self.segments) - self.derived]
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -133,9 +158,10 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     """One atomic step of a stream: all of its events and entries become durable together, or none.
 
     `after` is the stream's version that the events were decided on, `None` for a step that has no events and may
-    come at any version. `kept` entries enter the feed of the topic, which is the stream itself; `passing` ones
-    are heard after them, and kept nowhere. `snapshot` takes the place of earlier ones of the stream. `due` is when the
-    stream is to be woken next, in microseconds since 1970-01-01 UTC: None for never, UNSET for what stands already.
+    come at any version. `kept` entries enter the feed of the topic, which is the stream itself; what is derived from
+    the events is not stored beside them. `passing` entries are heard after those, and kept nowhere. `snapshot` takes
+    the place of earlier ones of the stream. `due` is when the stream is to be woken next, in microseconds since
+    1970-01-01 UTC: None for never, UNSET for what stands already.
     `remembered` is the request that the step carries out, if one is to be carried out once only. `cause` is the command
     that the events follow from, in its stored form; it is stored beside them.
     """
@@ -144,7 +170,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     after: int | None
     recorded_at: int
     events: tuple[Any, ...] = ()
-    kept: tuple[Segment, ...] = ()
+    kept: Kept = ()
     passing: tuple[Segment, ...] = ()
     snapshot: Snapshot | None = None
     due: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -268,8 +294,9 @@ class FeedJournal(Protocol):
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
         """Put one row in place of the rows that hold exactly these cursors; returns when that is durable.
 
-        Its segments say less than those of the rows, under the same cursors. Only the last of the rows may hold events,
-        which stay. The new row is sealed: `verify` finds it changed, removed or moved, as any other.
+        Its segments say less than those that stand in the rows, under the same cursors. Only the last of the rows may
+        hold events, which stay, with what is derived from them. The new row is sealed: `verify` finds it changed,
+        removed or moved, as any other.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -306,16 +333,28 @@ class ChainedJournal(Protocol):
 
 @runtime_checkable
 class SettlingJournal(Protocol):
-    """A journal that can work on the thread of whoever appends, so that no other has to be woken for it."""
+    """A journal that can gather steps, and work on the thread of whoever appends, so that no other has to be woken."""
 
-    def append_and_settle(self, step: Append, done: Done) -> None:
-        """Make the step durable on the current thread if nobody is writing; else it is as `append`.
+    def append_with_next(self, step: Append, done: Done) -> None:
+        """Do as `append`, but wake nobody: whoever calls this calls `flush` or `settle` soon.
 
-        `done` may have been called when this returns. The caller must hold no lock that a `done` or a listener takes.
+        What is appended until then becomes durable together.
 
         Raises:
             RuntimeClosedError: the journal is closed; `done` is not called.
             ValueError: the step has events and no `after`; likewise.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Have what was handed over written. Returns at once."""
+        ...
+
+    def settle(self) -> None:
+        """Write what was handed over on the current thread, if nobody is writing; else whoever is does it.
+
+        Each `done` may have been called when this returns. The caller must hold no lock that a `done` or a listener
+        takes.
         """
         ...
 

@@ -9,7 +9,17 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Committed, Entry, Outcome, Publication, Remembered, Segment, Snapshot
+from reenact.actors.journal.api import (
+    Append,
+    Committed,
+    Derived,
+    Entry,
+    Outcome,
+    Publication,
+    Remembered,
+    Segment,
+    Snapshot,
+)
 from reenact.actors.journal.aside import Aside
 from reenact.actors.journal.chain import Row, header_of, part_digest, row_digest
 from reenact.actors.journal.codec import EventCodec
@@ -34,6 +44,7 @@ from reenact.actors.journal.requests import (
 )
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
+from reenact.domain.feed import pack_feed
 
 MOST_PACKED: Final = 500
 """Announcements without events that are so many are a row: whoever reads one has all of it in memory."""
@@ -191,17 +202,21 @@ class Batch:
         """Write a row of the events and of all that is announced until then; return the version of the last event."""
         stream, recorded_at, encode = step.stream, step.recorded_at, self._encode
         events = _encode([encode(event, recorded_at) for event in step.events])
-        packing = self._packings.pop(stream, None) or _Packing(self._heads.get(stream)[1])
-        before = packing.count
+        packing = self._packings.pop(stream, None)
+        if packing is None and not step.kept:  # what most actors append
+            return self._write(stream, recorded_at, count=len(step.events), events=events, cause=step.cause)
+        packing = packing or _Packing(self._heads.get(stream)[1])
+        before, kept = packing.count, step.kept
+        version, needs = (kept.version, kept.needs) if isinstance(kept, Derived) else (0, b"")
         for segment in step.kept:
-            self._pack(stream, packing, segment)
+            self._pack(stream, packing, segment, is_derived=version > 0)
         segments, count = packing.segments, packing.count
-        feed = _encode(segments) if count else None
+        feed = pack_feed(segments, version, needs) if count else None
         if before and feed is not None and len(feed) > MOST_BYTES:
             deltas, segments = _parted(segments, before)
             self._write_announced(stream, packing.recorded_at, deltas, before)
             count -= before
-            feed = _encode(segments) if count else None
+            feed = pack_feed(segments, version, needs) if count else None
         return self._write(
             stream, recorded_at, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
         )
@@ -215,9 +230,10 @@ class Batch:
         if packing.count >= MOST_PACKED:
             self._write_packed(stream)
 
-    def _pack(self, stream: str, packing: _Packing, segment: Segment) -> None:
+    def _pack(self, stream: str, packing: _Packing, segment: Segment, *, is_derived: bool = False) -> None:
         if segment.entries:
-            self.publications.append(Publication(stream, packing.add(segment), segment))
+            cursor = packing.number(segment) if is_derived else packing.add(segment)
+            self.publications.append(Publication(stream, cursor, segment))
 
     def _write_packed(self, stream: str) -> None:
         """Write what is packed of the stream, if anything is."""
@@ -347,19 +363,23 @@ class _Packing:
 
     def add(self, segment: Segment) -> int:
         """Pack the segment and return the cursor of its first entry."""
-        first_cursor = self.first_cursor + self.count
         segments, context = self.segments, segment.context
         if segments and (segments[-1][0] is context or segments[-1][0] == context):
             segments[-1][1].extend(segment.entries)
         else:
             segments.append((context, list(segment.entries)))
+        return self.number(segment)
+
+    def number(self, segment: Segment) -> int:
+        """Give the entries of the segment their cursors, and return the first of these."""
+        first_cursor = self.first_cursor + self.count
         self.count += len(segment.entries)
         return first_cursor
 
 
 def _rows_of(segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
     """Yield what rows hold the segments, each with the number of its entries."""
-    encoded = _encode(segments)
+    encoded = pack_feed(segments)
     if len(encoded) <= MOST_BYTES or count == 1:
         yield count, encoded
         return

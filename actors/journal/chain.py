@@ -5,6 +5,7 @@ from __future__ import annotations
 from reenact.domain.chain import (
     DIGEST_SIZE,
     GENESIS,
+    Passed,
     Row,
     Timer,
     header_of,
@@ -16,6 +17,7 @@ from reenact.domain.chain import (
 __all__ = [
     "DIGEST_SIZE",
     "GENESIS",
+    "Passed",
     "Row",
     "Timer",
     "header_of",

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Recorded
+from reenact.actors.journal.api import Recorded, Segment
+from reenact.actors.journal.packed import unpack
 from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.feed import FeedPart
 
 Fields: TypeAlias = list[Any]
 """The fields of an event as they were stored, in the order of their declaration."""
 
 Upcast: TypeAlias = Callable[[Fields], Fields]
 """Turns the fields of one version into those of the next."""
+
+Derive: TypeAlias = Callable[[FeedPart[Segment], str, int, Sequence[Any], str], tuple[Segment, ...]]
+"""Returns what is derived of the events of a step: of its feed, its stream, when it was recorded, and the row's name.
+
+Raises `LogTooNewError` if the version that is to derive it is unknown.
+"""
 
 _FIELD = re.compile(r"`\$\[1\]\[(\d+)\]")
 """Where msgspec says that a field is which does not fit."""
@@ -74,8 +82,8 @@ class EventCodec:
     A stored name is looked up in the table and never imported.
     """
 
-    def __init__(self, forms: Iterable[StoredForm]) -> None:
-        """Take the table of stored forms.
+    def __init__(self, forms: Iterable[StoredForm], derive: Derive | None = None) -> None:
+        """Take the table of stored forms, and what derives announcements that are not stored.
 
         Raises:
             ValueError: a name or a type stands there twice, a type is not a frozen struct, array-like or tagged, or a
@@ -85,6 +93,7 @@ class EventCodec:
         self._topics: dict[type, str] = {}
         self._decoders: dict[str, _Decode] = {}
         self._encode = msgspec.msgpack.Encoder().encode
+        self._derive = derive
         for form in forms:
             self.register(form)
 
@@ -139,6 +148,20 @@ class EventCodec:
             return Recorded(stream, version, position, *self.decode(topic, state), cause=cause)
         except LogUnusableError as error:
             raise type(error)(f"{error} (event {version} of {stream!r})") from error
+
+    def derived(
+        self, part: FeedPart[Segment], stream: str, recorded_at: int, events: bytes, row: str
+    ) -> tuple[Segment, ...]:
+        """Return what is announced of the packed events of a row, which messages call `row`.
+
+        Raises:
+            LogTooNewError: a later version of an event, or of what announces, was stored than this one knows.
+            LogUnusableError: an event cannot be decoded, or nothing here derives announcements.
+        """
+        if self._derive is None:
+            raise LogUnusableError(f"{row} is derived from its events; use the program that wrote it")
+        decoded = [self.decode(topic, state)[1] for topic, state in unpack(events)]
+        return self._derive(part, stream, recorded_at, decoded, row)
 
     def beginning(self, recorded_at: int) -> bytes:
         """Return what the bytes of every event that was recorded then begin with; in order, as the times are."""

@@ -104,7 +104,7 @@ class Examination:
             stream.expect(end)
         aside = _Aside(name, text, sources)
         if is_known and inspection is not None:
-            deviations = inspection.inspect(shown, stream.events, stream.feed, aside.snapshots, aside.due)
+            deviations = inspection.inspect(shown, stream.passing, aside.snapshots, aside.due)
             for kind, at, problem, position in deviations:
                 if stream.finding is None:  # else it is no wonder
                     found.append(Finding(kind, shown, at, problem, position))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Protocol, TypeAlias
 
 from reenact.actors.journal.api import Recorded, Snapshot
-from reenact.actors.journal.walk import Kind, Stretch
+from reenact.actors.journal.chain import Passed
+from reenact.actors.journal.walk import Kind
 
 Deviation: TypeAlias = tuple[Kind, int, str, int | None]
 """Kind, version or cursor, problem, and position in the log, as in a `Finding` about the stream."""
@@ -22,14 +23,13 @@ class Inspection(Protocol):
     def inspect(
         self,
         stream: str,
-        events: Iterator[Recorded],
-        feed: Iterator[Stretch],
+        rows: Iterator[Passed[Recorded]],
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events; there may be none of them, and the iterators are read once.
 
-        The events end before the first one that is not as it was written, and so does the feed. `snapshots` come by
-        version. `due` is when the stream is to be woken, if it is.
+        The rows end before the first one that is not as it was written. `snapshots` come by version. `due` is when the
+        stream is to be woken, if it is.
         """
         ...

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from reenact.actors.journal.chain import GENESIS
+from reenact.actors.journal.packed import unpack_feed
 from reenact.actors.journal.requests import Replacement
 from reenact.actors.journal.store import Store
 from reenact.domain.errors import LogUnusableError
+from reenact.domain.feed import pack_feed
 
 
 def replace(store: Store, request: Replacement) -> Exception | None:
     """Replace the rows in the store's open transaction, or return why they stay.
 
-    The last of them stays, with its digest and its events, and takes the place of the others, which have none. So the
-    row behind it still follows it, and the stream ends where it did.
+    The last of them stays, with its digest, its events and what is derived from these, and takes the place of the
+    others, which have none. So the row behind it still follows it, and the stream ends where it did.
     """
     topic, first_cursor, last_cursor = request.topic, request.first_cursor, request.last_cursor
     rows = list(store.rows(topic, first_cursor, last_cursor))
@@ -33,12 +37,17 @@ def replace(store: Store, request: Replacement) -> Exception | None:
             return LogUnusableError(f"{message}; restore a copy of the log")
         expected = (row.last_cursor or expected - 1) + 1
     *gone, last = run
+    try:
+        part = unpack_feed(last.feed or b"")
+    except ValueError as error:
+        message = f"{store.name}: row {last.cursor} of the feed of {topic!r} cannot be decoded ({error})"
+        return LogUnusableError(f"{message}; restore a copy of the log")
     sealed = last.replaced(
         digests[len(rows) - 1],
         behind=digests[begin],
         cause=last.cause,
         events=last.events,
-        feed=request.segments,
+        feed=pack_feed(msgspec.Raw(request.segments), part.version, part.needs),
         cursor=first_cursor,
         heard=last_cursor - first_cursor + 1,
     )

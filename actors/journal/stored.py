@@ -56,8 +56,7 @@ class StoredJournal(StoredFeeds):
 
     def __init__(self, *, codec: EventCodec, reader: Reader, writer: Writer | None, cleanup: ExitStack) -> None:
         """Take what the opening has prepared; without a writer the log can only be read."""
-        super().__init__(reader, writer)
-        self._codec = codec
+        super().__init__(codec, reader, writer)
         self._cleanup = cleanup
         self._closing = threading.Lock()
 
@@ -85,10 +84,8 @@ class StoredJournal(StoredFeeds):
         _check(step)
         (self._writer or self.writer).submit(Step(step, done))
 
-    def append_and_settle(self, step: Append, done: Done) -> None:
-        """Make the step durable on the current thread if nobody is writing; else it is as `append`.
-
-        `done` may have been called when this returns. The caller must hold no lock that a `done` or a listener takes.
+    def append_with_next(self, step: Append, done: Done) -> None:
+        """Do as `append`, but wake nobody; see `api.SettlingJournal`.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -96,7 +93,17 @@ class StoredJournal(StoredFeeds):
             ValueError: the step has events, and does not say after which version.
         """
         _check(step)
-        (self._writer or self.writer).submit_and_settle(Step(step, done))
+        (self._writer or self.writer).submit_with_next(Step(step, done))
+
+    def flush(self) -> None:
+        """Have what was handed over written."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def settle(self) -> None:
+        """Write what was handed over on the current thread, if nobody is writing."""
+        if self._writer is not None:
+            self._writer.settle()
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""

@@ -9,21 +9,22 @@ from typing import Any
 import msgspec
 
 from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.packed import unpack_feed
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
 
-_READ_FEED = """
-    SELECT stream, cursor, feed, count FROM steps
+_FEED = "SELECT stream, cursor, recorded_at, count, events, feed FROM steps"
+_READ_FEED = f"""
+    {_FEED}
     WHERE stream = ? AND cursor + heard > ? AND cursor >= (
         SELECT coalesce(max(cursor), 0) FROM steps WHERE stream = ? AND cursor <= ?
     )
     ORDER BY cursor LIMIT ?
-"""
-_READ_FEED_BACKWARDS = """
-    SELECT stream, cursor, feed, count FROM steps WHERE stream = ? AND cursor < ? ORDER BY cursor DESC LIMIT ?
-"""
+"""  # noqa: S608 - ours
+_READ_FEED_BACKWARDS = f"{_FEED} WHERE stream = ? AND cursor < ? ORDER BY cursor DESC LIMIT ?"
 _READ_FEED_END = """
     SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND cursor IS NOT NULL ORDER BY cursor DESC LIMIT 1
 """
@@ -44,15 +45,15 @@ _BACKWARDS_PAGE = 16
 _DELETION_PAGE = 500
 _MAX_INTEGER = 2**63 - 1
 
-_decode_segments = msgspec.msgpack.Decoder(tuple[Segment, ...]).decode
 _encode_segments = msgspec.msgpack.Encoder().encode
 
 
 class StoredFeeds:
     """The feeds of a stored journal; it keeps the promise of `api.FeedJournal`."""
 
-    def __init__(self, reader: Reader, writer: Writer | None) -> None:
+    def __init__(self, codec: EventCodec, reader: Reader, writer: Writer | None) -> None:
         """Take what the opening has prepared; without a writer the log can only be read."""
+        self._codec = codec
         self._reader = reader
         self._writer = writer
 
@@ -170,11 +171,15 @@ class StoredFeeds:
         return list(map(self._row, self._reader.select(query, parameters)))
 
     def _row(self, cells: tuple[Any, ...]) -> FeedRow:
-        topic, first_cursor, segments, count = cells
-        with reading(f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"):
+        topic, first_cursor, recorded_at, count, events, feed = cells
+        what = f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"
+        with reading(what):
             if type(first_cursor) is not int:
                 raise TypeError("its cursor is no number")
-            return FeedRow(topic, first_cursor, _decode_segments(segments), has_events=count != 0)
+            part = unpack_feed(feed)
+            derived = self._codec.derived(part, topic, recorded_at, events, what) if part.version else ()
+            segments = (*part.segments, *derived)
+            return FeedRow(topic, first_cursor, segments, has_events=count != 0, derived=len(derived))
 
     def _mark(self, row: tuple[object, ...]) -> Mark:
         try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.chain import GENESIS, Row, part_digest
+from reenact.actors.journal.chain import GENESIS, Passed, Row, part_digest
 from reenact.actors.journal.ends import End, Places, Sealed
 from reenact.actors.journal.packed import unpack
 from reenact.domain.errors import LogUnusableError
@@ -45,15 +44,6 @@ class Finding(msgspec.Struct, frozen=True):
     position: int | None = None
 
 
-class Stretch(msgspec.Struct, frozen=True, gc=False):
-    """The announcements of a row, still encoded; they are sealed if they stand in place of others."""
-
-    first_cursor: int
-    count: int
-    segments: bytes
-    is_sealed: bool
-
-
 class StreamWalk:
     """A stream on its way past: its rows are checked while somebody takes what they hold, or passes over it."""
 
@@ -72,16 +62,11 @@ class StreamWalk:
         """Whether there are announcements."""
         self.end: End | None = None
         """Where the stream ends, once all of it has passed."""
-        self.events: Iterator[Recorded] = self._take_events()
-        """The events up to the first row that is not as it was written; none, if they are not decoded."""
-        self.feed: Iterator[Stretch] = self._take_feed()
-        """The announcements likewise; they are kept for whoever has asked for the first of them."""
+        self.passing: Iterator[Passed[Recorded]] = self._pass()
+        """The rows, up to the first that is not as it was written."""
         self._text = text
         self._decode = decode
         self._known: End | None = None
-        self._is_heard = False
-        self._events: deque[Recorded] = deque()
-        self._feed: deque[Stretch] = deque()
         self._rows = iter(rows)
         self._cursor = 0
         self._position = 0
@@ -96,42 +81,34 @@ class StreamWalk:
 
     def pass_by(self) -> Finding | None:
         """Let what is left of the stream pass; return what is wrong with it."""
-        self._is_heard = False
-        while self._step():
-            self._events.clear()
-            self._feed.clear()
-        self.events, self.feed = iter(()), iter(())  # they hold the walk, and it them
+        while self._step() is not None:
+            pass
+        self.passing = iter(())  # it holds the walk, and that it
         return self.finding
 
-    def _take_events(self) -> Iterator[Recorded]:
-        while self._events or self._step():
-            while self._events:
-                yield self._events.popleft()
+    def _pass(self) -> Iterator[Passed[Recorded]]:
+        while (row := self._step()) is not None:
+            yield row
 
-    def _take_feed(self) -> Iterator[Stretch]:
-        self._is_heard = True
-        while self._feed or self._step():
-            while self._feed:
-                yield self._feed.popleft()
-
-    def _step(self) -> bool:
-        """Take the next row in; return whether there was one, and it is as it was written."""
+    def _step(self) -> Passed[Recorded] | None:
+        """Take the next row in; return None if there is none, or it is not as it was written."""
         cells = None if self._is_over else next(self._rows, None)
         if cells is None:
             self._finish()
-            return False
+            return None
         _, number, *others = cells
         row = Row(number, self.name, *others)
         self.rows += 1
         self._count(row.count, row.cursor)
-        problem = self._problem_of(cells[0], row) or self._take_in(row) or self._unlike_checkpoint(row)
+        events: list[Recorded] = []
+        problem = self._problem_of(cells[0], row) or self._take_in(row, events) or self._unlike_checkpoint(row)
         if problem is None:
-            return True
+            return Passed(events, row.cursor, row.heard, row.feed, row.is_replaced)
         self._is_over, self.finding = True, self._found(row, problem)
         for _, _, _, _, _, count, cursor, *_ in self._rows:
             self.rows += 1
             self._count(count, cursor)
-        return False
+        return None
 
     def _problem_of(self, stream: object, row: Row) -> str | None:
         """Return what is wrong with a row behind those before it."""
@@ -152,12 +129,12 @@ class StreamWalk:
     def _is_key(self, key: object) -> bool:
         return key is None or (type(key) is self._text and key != self._text())
 
-    def _take_in(self, row: Row) -> str | None:
-        """Take in what the row holds, and return what is wrong with that."""
+    def _take_in(self, row: Row, events: list[Recorded]) -> str | None:
+        """Take in what the row holds, with its events if they are decoded, and return what is wrong with that."""
         self._previous = row.digest
         if row.version is not None and row.position is not None and row.events is not None:
             is_redacted = row.is_redacted
-            problem = self._take_in_events(row, row.version, row.position, row.events, is_redacted=is_redacted)
+            problem = self._decoded(row, row.version, row.position, row.events, events, is_redacted=is_redacted)
             if problem is not None:
                 return problem
             if self.last < 0:
@@ -171,13 +148,13 @@ class StreamWalk:
             self._cursor += row.heard
             if row.is_replaced:
                 self._sealed.add(row.cursor, self._cursor, part_digest(row.feed))
-            if self._is_heard:
-                self._feed.append(Stretch(row.cursor, row.heard, row.feed, row.is_replaced))
         return None
 
-    def _take_in_events(self, row: Row, version: int, position: int, events: bytes, *, is_redacted: bool) -> str | None:
+    def _decoded(
+        self, row: Row, version: int, position: int, packed: bytes, events: list[Recorded], *, is_redacted: bool
+    ) -> str | None:
         try:
-            pairs = unpack(events)
+            pairs = unpack(packed)
         except ValueError as error:
             return f"its events cannot be decoded ({error})"
         if len(pairs) != row.count:
@@ -188,8 +165,7 @@ class StreamWalk:
             except LogUnusableError as error:
                 return str(error).partition(";")[0]
             for index, (recorded_at, event) in enumerate(decoded):
-                recorded = Recorded(self.name, version + index, position + index, recorded_at, event, is_redacted)
-                self._events.append(recorded)
+                events.append(Recorded(self.name, version + index, position + index, recorded_at, event, is_redacted))
         return None
 
     def _unlike_checkpoint(self, row: Row) -> str | None:

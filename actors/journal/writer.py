@@ -70,11 +70,8 @@ class Writer:
             if self._is_asleep:
                 self._wake()
 
-    def submit_and_settle(self, request: Request) -> None:
-        """Hand a request over, and settle it on the current thread if the writer's sleeps.
-
-        So one who writes alone does not wait for two changes of threads at each commit. What others hand over
-        meanwhile is settled, too, for a few rounds. The caller must hold no lock that a `done` or a listener takes.
+    def submit_with_next(self, request: Request) -> None:
+        """Hand a request over as `submit` does, but wake nobody: `flush` or `settle` is to be called, or `submit`.
 
         Raises:
             RuntimeClosedError: the writer was told to end.
@@ -83,7 +80,21 @@ class Writer:
             if not self._is_open:
                 raise self._closed()
             self._handed_over.requests.append(request)
-            if not self._is_asleep:
+
+    def flush(self) -> None:
+        """Wake the writer if it sleeps although something was handed over."""
+        with self._gate:
+            if self._is_asleep and self._handed_over.requests:
+                self._wake()
+
+    def settle(self) -> None:
+        """Settle what was handed over on the current thread, if the writer sleeps.
+
+        So one who writes alone does not wait for two changes of threads at each commit. What others hand over
+        meanwhile is settled, too, for a few rounds. The caller must hold no lock that a `done` or a listener takes.
+        """
+        with self._gate:
+            if not (self._is_asleep and self._handed_over.requests):
                 return
             self._is_asleep = False
         try:
@@ -110,7 +121,7 @@ class Writer:
         with self._gate:
             if stream in self._refused:
                 return False
-            if self._is_asleep:
+            if self._is_asleep and not self._handed_over.requests:
                 return True
             return not (self._handed_over.concerns(stream) or self._settling.concerns(stream))
 

@@ -6,49 +6,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import msgspec
 import pykka
 
-from reenact.actors.kernel.context import ActorContext, Key, Surroundings
+from reenact.actors.kernel.classes import AnyActor
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.family import Key
 from reenact.actors.kernel.mailbox import Envelope, Mailbox
-from reenact.actors.kernel.persistent import EventSourcedActor, fail_all
+from reenact.actors.kernel.persistent import fail_all
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import Profile
+from reenact.actors.kernel.reference import Surroundings
 from reenact.actors.kernel.signals import SIGNALS, Due
 from reenact.actors.kernel.supervision import ActorFailedError, Backoff, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
 from reenact.domain.errors import ReenactError
 
-AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
-Factory: TypeAlias = Callable[[ActorContext], AnyActor]
-
 _log = logging.getLogger("reenact.kernel")
 
 
 class Directory(Surroundings, Protocol):
-    """Where cells stand; it knows how their actors are made, and whose children they are."""
+    """Where cells stand; it knows how their actors are made."""
 
     def _make(self, key: Key, context: ActorContext) -> AnyActor:
         """Return a new incarnation."""
-        ...
-
-    def _retire(self, key: Key, cell: Cell) -> bool:
-        """Strike the cell out if nothing waits in it, and return whether that is so."""
-        ...
-
-    def _orphan(self, key: Key) -> None:
-        """Stop the children of an actor that has ended."""
-        ...
-
-    def _child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
-        """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
-        ...
-
-    def _rests(self) -> bool:
-        """Return whether actors may still be started again by themselves, after a while."""
         ...
 
 
@@ -116,7 +99,7 @@ class Cell:
             elif care is not None and self._remembers(care):
                 self.mailbox.let_go()
                 return
-            elif self._directory._retire(self._key, self):
+            elif self._directory._retire(self._key, self.mailbox):
                 return
 
     def _is_left_alone_after(self, error: BaseException) -> bool:
@@ -148,7 +131,7 @@ class Cell:
             if care is not None:
                 care.restarts.forget()
         stays = self.mailbox.first() is not None or (care is not None and self._remembers(care))
-        if stays or not self._directory._retire(self._key, self):
+        if stays or not self._directory._retire(self._key, self.mailbox):
             self.mailbox.again()
 
     def _quit(self, reason: BaseException | None = None) -> pykka.ActorDeadError:
@@ -170,7 +153,7 @@ class Cell:
         # What waited is not to blame for what another message has brought about.
         error = verdict.error
         fail_all(self._context, error if isinstance(error, ReenactError) else ActorFailedError(stream, error))
-        directory._child_failed(self._key, error, escalates=verdict.escalates)
+        directory._failed(self._key, error, escalates=verdict.escalates)
         return False
 
     def _start_again(self) -> None:

@@ -6,78 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pykka
 
-from reenact.actors.journal.api import Append, Done, Journal
+from reenact.actors.journal.api import Journal
+from reenact.actors.kernel.family import Key
 from reenact.actors.kernel.mailbox import Mailbox
-from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import Profile
-from reenact.actors.kernel.residents import Residents
+from reenact.actors.kernel.reference import Reference, Surroundings
 from reenact.actors.kernel.supervision import Supervision
-from reenact.actors.kernel.timetable import Clock, Timetable
+from reenact.actors.kernel.timetable import Clock
 from reenact.domain.errors import MailboxFullError
 
 if TYPE_CHECKING:
-    from reenact.actors.kernel.alarms import Alarms
-    from reenact.actors.kernel.letters import DeadLetters
     from reenact.actors.kernel.persistent import EventSourcedActor
-    from reenact.actors.kernel.system import Reference
 
 Command = TypeVar("Command")
 PlainActor = TypeVar("PlainActor", bound=pykka.Actor)
-
-Key: TypeAlias = "tuple[type[EventSourcedActor[Any, Any, Any]], str]"
-"""An identity: a class of actors and an id."""
-
-
-class Surroundings(Protocol):
-    """What the actors of a system share."""
-
-    journal: Journal
-    clock: Clock
-    pool: WorkerPool
-    timetable: Timetable
-    residents: Residents
-    alarms: Alarms
-    letters: DeadLetters
-
-    def append(self, step: Append, done: Done) -> None:
-        """Have the step written; `done` hears what became of it, perhaps before this returns."""
-        ...
-
-    def actor(self, actor_class: type[EventSourcedActor[Any, Command, Any]], id: str) -> Reference[Command]:  # noqa: A002
-        """Return a reference to the actor."""
-        ...
-
-    def _child(
-        self,
-        parent: Key,
-        actor_class: type[EventSourcedActor[Any, Command, Any]],
-        id: str,  # noqa: A002
-        supervision: Supervision | None,
-    ) -> Reference[Command]:
-        """Return a reference to an actor that ends with its parent."""
-        ...
-
-    def _spawn(
-        self,
-        parent: Key,
-        actor_class: type[PlainActor],
-        *args: Any,  # noqa: ANN401 - the constructor's
-        **kwargs: Any,  # noqa: ANN401
-    ) -> pykka.ActorRef[PlainActor]:
-        """Start an actor without a log that ends with its parent."""
-        ...
-
-    def _parent(self, key: Key) -> Reference[Any] | None:
-        """Return a reference to the actor's parent, if it has one."""
-        ...
-
-    def _has_children(self, parent: Key) -> bool:
-        """Return whether a child of the actor lives."""
-        ...
 
 
 class Home(Protocol):
@@ -130,7 +76,8 @@ class ActorContext:
     @property
     def parent(self) -> Reference[Any] | None:
         """A reference to the actor whose child this one is, if it is one."""
-        return self.system._parent(self._key)
+        parent = self.system._family.parent(self._key)
+        return None if parent is None else Reference(self.system, parent)
 
     @property
     def has_children(self) -> bool:
@@ -149,7 +96,9 @@ class ActorContext:
         starts again calls this again, in `on_recovered` or when it needs them. None stands for the care that the class
         of the child declares.
         """
-        return self.system._child(self._key, actor_class, f"{self.id}/{name}", supervision)
+        child = self.system.actor(actor_class, f"{self.id}/{name}")
+        self.system._family.add(self._key, (actor_class, child.id), supervision)
+        return child
 
     def spawn(
         self,
@@ -158,7 +107,7 @@ class ActorContext:
         **kwargs: Any,  # noqa: ANN401
     ) -> pykka.ActorRef[PlainActor]:
         """Start an actor without a log that ends when this one does; the other arguments are the constructor's."""
-        return self.system._spawn(self._key, actor_class, *args, **kwargs)
+        return self.system._start(self._key, actor_class, *args, **kwargs)
 
     def schedule(self, seconds: float, command: Any) -> Callable[[], bool]:  # noqa: ANN401 - the actor's own
         """Tell this actor the command in so many seconds; what is returned calls that off, and returns False if late.

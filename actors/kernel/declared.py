@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FunctionType, MappingProxyType, NoneType
 from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
-from reenact.actors.journal.api import Journal, Recorded, Remembered, Segment
+from reenact.actors.journal.api import Journal, Kept, Recorded, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.lineage import Folding, OriginOf, fold, state_before
 from reenact.actors.kernel.pooled import PooledActor
@@ -27,7 +27,7 @@ State = TypeVar("State")
 Command = TypeVar("Command")
 Event = TypeVar("Event")
 
-Announcement: TypeAlias = tuple[tuple[Segment, ...], tuple[Segment, ...]]
+Announcement: TypeAlias = tuple[Kept, tuple[Segment, ...]]
 """What is to be heard of a step: the kept segments, and the passing ones."""
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import Any
 
 from reenact.actors.kernel.pool import Runnable, WorkerPool, blocking_on_loop, default_pool, here
@@ -34,9 +35,12 @@ class EventLoopThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._ident: int | None = None
         self._closed = False
         self._calls: deque[Callable[[], object]] = deque()
         self._is_woken = False
+        self._is_calling = False
+        self._after_round: list[Callable[[], object]] = []
         self.tasks = 0
         """How many coroutines run that were handed to `run`."""
 
@@ -50,6 +54,9 @@ class EventLoopThread:
             OSError: there are no descriptors left for the loop.
             RuntimeError: there can be no more threads.
         """
+        if self._is_woken and get_ident() == self._ident:  # the loop, which is busy here, will come to it
+            self._calls.append(function)
+            return
         with self._lock:
             loop = self._open()
             self._calls.append(function)
@@ -57,10 +64,20 @@ class EventLoopThread:
                 return
             self._is_woken = True
             # Within the lock: after `close` has taken it, nothing is scheduled on the loop any more.
-            if threading.current_thread() is self._thread:
+            if get_ident() == self._ident:
                 loop.call_soon(self._call_all)
             else:
                 loop.call_soon_threadsafe(self._call_all)
+
+    def after_round(self, function: Callable[[], object]) -> None:
+        """Call the function once, after what was handed over to the loop until now. Only for the loop's own thread."""
+        if self._closed:  # there may be no other round
+            function()
+            return
+        if function not in self._after_round:
+            self._after_round.append(function)
+        if not self._is_calling:
+            self.call(_nothing)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread.
@@ -80,7 +97,7 @@ class EventLoopThread:
 
     def run(self, work: Coroutine[Any, Any, None]) -> Future[None] | asyncio.Task[None]:
         """Do as `spawn`; on the loop's own thread, start the task without a detour."""
-        if threading.current_thread() is not self._thread:
+        if get_ident() != self._ident:
             return self.spawn(work)
         task = asyncio.get_running_loop().create_task(work)
         self.tasks += 1
@@ -116,23 +133,27 @@ class EventLoopThread:
     def _call_all(self) -> None:
         # What is handed over from here on wakes the loop again, so nothing is missed.
         self._is_woken = False
+        self._is_calling = True
         for _ in range(len(self._calls)):
-            function = self._calls.popleft()
-            try:
-                function()
-            except BaseException:  # noqa: BLE001 - the loop outlives it
-                _log.critical("a call on the event loop has failed", exc_info=True)
+            _call(self._calls.popleft())
+        self._is_calling = False
+        if self._after_round:
+            functions, self._after_round = self._after_round, []
+            for function in functions:
+                _call(function)
 
     def _task_is_done(self, _task: object) -> None:
         self.tasks -= 1
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ident = get_ident()
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
             loop.run_until_complete(self._end_tasks())
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
+            self._ident = None  # another thread may get the same one
             asyncio.set_event_loop(None)
             loop.close()
 
@@ -174,7 +195,7 @@ class LoopPlace:
             RuntimeClosedError: the workers are gone, too.
         """
         try:
-            self.loop.call(lambda: self._run(work))
+            self.loop.call(functools.partial(self._run, work))
         except (RuntimeClosedError, RuntimeError, OSError):
             self.workers.submit(work)
 
@@ -203,6 +224,17 @@ class LoopPlace:
 def default_place() -> LoopPlace:
     """Return the place for actors that are started outside of any system."""
     return LoopPlace(EventLoopThread(), default_pool())
+
+
+def _call(function: Callable[[], object]) -> None:
+    try:
+        function()
+    except BaseException:  # noqa: BLE001 - the loop outlives it
+        _log.critical("a call on the event loop has failed", exc_info=True)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _others() -> set[asyncio.Task[Any]]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pykka
 
-from reenact.actors.kernel.context import Key
 from reenact.actors.kernel.supervision import Supervision
 
+if TYPE_CHECKING:
+    from reenact.actors.kernel.persistent import EventSourcedActor
+
+Key: TypeAlias = "tuple[type[EventSourcedActor[Any, Any, Any]], str]"
+"""An identity: a class of actors and an id."""
 Child: TypeAlias = "Key | pykka.ActorRef[Any]"
 
 _LOOKS: Final = 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, takewhile
 from typing import Any, Literal, Protocol, TypeAlias
 
 from reenact.actors.journal.api import Recorded, Snapshot
@@ -15,6 +15,15 @@ Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, i
 """What it is about, the version or time, what is wrong, and the position in the log if it is about an event."""
 
 _AnyClass: TypeAlias = type[Declared[Any, Any, Any]]
+
+
+class Passed(Protocol):
+    """A row of a stream."""
+
+    @property
+    def events(self) -> Sequence[Recorded]:
+        """Its events."""
+        ...
 
 
 class Histories(Protocol):
@@ -55,8 +64,7 @@ class ActorsInspection:
     def inspect(
         self,
         stream: str,
-        events: Iterator[Recorded],
-        feed: Iterator[object],
+        rows: Iterator[Passed],
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
@@ -65,7 +73,7 @@ class ActorsInspection:
         state: Any = actor_class.folding().initial
         snapshot = next(snapshots, None)
         is_first = True
-        for recorded in events:
+        for recorded in chain.from_iterable(row.events for row in rows):
             if type(recorded.event) not in profile.events:
                 problem = f"{type(recorded.event).__name__} is no event of {actor_class.__name__}"
                 yield "stream", recorded.version, problem, recorded.position

@@ -6,34 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import pykka
 
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.pooled import PooledActor
+from reenact.actors.kernel.reference import Surroundings
 from reenact.actors.kernel.supervision import Backoff, Restarts, Supervision
-from reenact.actors.kernel.timetable import Timetable
-
-
-class Household(Protocol):
-    """Where keepers belong."""
-
-    timetable: Timetable
-
-    def _rests(self) -> bool:
-        """Return whether actors may still be started again by themselves, after a while."""
-        ...
-
-    def _gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
-        """Hear that an actor has ended for good."""
-        ...
 
 
 class Keeper:
     """Cares for one actor: starts it again with what it was made of, or lets it end."""
 
-    def __init__(self, household: Household, supervision: Supervision, make: Callable[[], PooledActor]) -> None:
+    def __init__(self, household: Surroundings, supervision: Supervision, make: Callable[[], PooledActor]) -> None:
         self.actor = make()
         self._household = household
         self._make = make
@@ -59,7 +44,7 @@ class Keeper:
                 backoff.hurry()
             return
         failed.perish()
-        household._gave_up(self, verdict.error, escalates=verdict.escalates)
+        household._failed(failed.actor_ref, verdict.error, escalates=verdict.escalates)
 
     def _start_again(self) -> None:
         self.actor.awaken(self)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Coroutine
-from typing import Any, Self
-
-import pykka
+from types import CoroutineType
+from typing import Any, TypeGuard
 
 from reenact.actors.kernel.event_loop import default_place
 from reenact.actors.kernel.mailbox import Envelope
+from reenact.actors.kernel.pool import Place
 from reenact.actors.kernel.pooled import PYKKAS_OWN, PooledActor
 from reenact.domain.errors import RuntimeClosedError
 
@@ -26,18 +25,9 @@ class EventLoopActor(PooledActor):
 
     _task: asyncio.Task[None] | None = None
 
-    @classmethod
-    def start(  # pyright: ignore[reportIncompatibleMethodOverride]  # it is pykka's own, to the letter
-        cls,
-        *args: Any,  # noqa: ANN401 - pykka's own signature
-        **kwargs: Any,  # noqa: ANN401
-    ) -> pykka.ActorRef[Self]:
-        """Start an actor on the event loop of the process, and enter it in pykka's registry."""
-        actor = cls(*args, **kwargs)
-        actor._registered = True
-        pykka.ActorRegistry.register(actor.actor_ref)
-        actor.go(default_place())
-        return actor.actor_ref
+    @staticmethod
+    def _default_place() -> Place:
+        return default_place()
 
     def _turn(self, envelope: Envelope | None) -> None:
         if envelope is None:
@@ -50,7 +40,7 @@ class EventLoopActor(PooledActor):
         try:
             message = envelope.message
             response = self._handle_receive(message) if type(message) in PYKKAS_OWN else self.on_receive(message)
-            if inspect.iscoroutine(response):
+            if _is_coroutine(response):
                 self._task = _running_loop(response).create_task(self._await(envelope, response))
                 return True
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the loop
@@ -70,6 +60,10 @@ class EventLoopActor(PooledActor):
                 envelope.reply_to.set(response)
         self._task = None
         self._mailbox.again()
+
+
+def _is_coroutine(response: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
+    return isinstance(response, CoroutineType)
 
 
 def _running_loop(work: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic
 import msgspec
 import pykka
 
-from reenact.actors.journal.api import Append, Committed, Outcome, Remembered, Segment
+from reenact.actors.journal.api import Append, Committed, Kept, Outcome, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.declared import Command, Declared, Event, State
@@ -326,7 +326,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC"
             )
         remembered = self._remembered(command, events, state, now) if profile.remembers else None
-        kept: tuple[Segment, ...] = ()
+        kept: Kept = ()
         passing: tuple[Segment, ...] = ()
         cause: bytes | None = None
         if events:

@@ -266,17 +266,21 @@ class PooledActor(pykka.Actor):
         """Set when this actor has stopped."""
         return self.actor_ref.actor_stopped
 
+    @staticmethod
+    def _default_place() -> Place:
+        return default_pool()
+
     @classmethod
     def start(  # pyright: ignore[reportIncompatibleMethodOverride]  # it is pykka's own, to the letter
         cls,
         *args: Any,  # noqa: ANN401 - pykka's own signature
         **kwargs: Any,  # noqa: ANN401
     ) -> pykka.ActorRef[Self]:
-        """Start an actor on the pool of the process, and enter it in pykka's registry."""
+        """Start an actor on the pool, or the event loop, of the process, and enter it in pykka's registry."""
         actor = cls(*args, **kwargs)
         actor._registered = True
         pykka.ActorRegistry.register(actor.actor_ref)
-        actor.go(default_pool())
+        actor.go(cls._default_place())
         return actor.actor_ref
 
     @classmethod

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.actors.journal.api import Journal, Recorded, Snapshot
+from reenact.actors.journal.api import Snapshot
 from reenact.actors.journal.codec import StoredForm, Upcast
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.lineage import OriginOf
 
 State = TypeVar("State")
-Replayed_co = TypeVar("Replayed_co", covariant=True)
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -120,14 +119,6 @@ class SnapshotForm(Generic[State]):
             return None
 
 
-class Replaying(Protocol[Replayed_co]):
-    """A class of actors."""
-
-    def replay(self, history: Iterable[Recorded], journal: Journal | None = None) -> Replayed_co:
-        """Return the state after the events; the journal has the history that they go on with, if they do."""
-        ...
-
-
 class Profile(Generic[State]):
     """A class of actors: its name in the log, what it stores, what it waits for, and where streams of it begin."""
 
@@ -152,21 +143,6 @@ class Profile(Generic[State]):
         self.snapshots = snapshots
         self.timers = timers
         self.origin = origin
-
-    def problem_of(self, snapshot: Snapshot, replaying: Replaying[State], journal: Journal) -> str | None:
-        """Return what is wrong with a snapshot when the events are replayed, or None.
-
-        Raises:
-            StorageError: the log cannot be read.
-        """
-        if self.snapshots is None or snapshot.topic != self.snapshots.topic:
-            return None
-        history = [
-            recorded for recorded in journal.read(snapshot.stream, after=-1) if recorded.version <= snapshot.version
-        ]
-        if not history or history[-1].version != snapshot.version:
-            return f"the stream has no version {snapshot.version}"
-        return self.difference(snapshot, replaying.replay(history, journal))
 
     def difference(self, snapshot: Snapshot, replayed: State) -> str | None:
         """Return in what a snapshot differs from the state that the events of its stream add up to, or None.

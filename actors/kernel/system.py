@@ -10,10 +10,9 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from weakref import WeakSet
 
-import msgspec
 import pykka
 from pykka.messages import ProxyGetAttr
 
@@ -31,149 +30,35 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory
 from reenact.actors.kernel.alarms import Alarms
 from reenact.actors.kernel.at_exit import AtExit
-from reenact.actors.kernel.cell import AnyActor, Cell, Factory
-from reenact.actors.kernel.context import ActorContext, Key
+from reenact.actors.kernel.cell import Cell
+from reenact.actors.kernel.classes import ActorClasses, AnyActor, Mismatch
+from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.event_loop import EventLoopThread, LoopPlace
-from reenact.actors.kernel.family import Family
+from reenact.actors.kernel.family import Child, Family, Key
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.keeper import Keeper
 from reenact.actors.kernel.letters import DeadLetters, Reader
 from reenact.actors.kernel.loop_actor import EventLoopActor
-from reenact.actors.kernel.mailbox import Envelope
+from reenact.actors.kernel.mailbox import Envelope, Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor
-from reenact.actors.kernel.pool import Place, WorkerPool, here, refuse_on_loop
+from reenact.actors.kernel.pool import Place, WorkerPool, here
 from reenact.actors.kernel.pooled import PooledActor
-from reenact.actors.kernel.profile import Profile
+from reenact.actors.kernel.reference import Reference
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.signals import DUE, STOP, ChildFailed, Escalated
-from reenact.actors.kernel.supervision import Supervision
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
-from reenact.domain.errors import InvalidInputError, MailboxFullError, RequestTimeoutError, RuntimeClosedError
+from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError
 
 ROUNDS: Final = 16
 """How often, while closing, actors that others have woken up again are heard out."""
 
 _NAMED: Final = 5
 """How many of the actors that have not ended in time are named."""
-_PAGE: Final = 256
 _LONGEST_ID: Final = 1024
 
 Command = TypeVar("Command")
-Command_contra = TypeVar("Command_contra", contravariant=True)
 Plain = TypeVar("Plain", bound=pykka.Actor)
 Sourced = TypeVar("Sourced", bound=EventSourcedActor[Any, Any, Any])
-
-
-class Mismatch(msgspec.Struct, frozen=True):
-    """A snapshot that is not what its stream adds up to at that version."""
-
-    stream: str
-    version: int
-    problem: str
-
-
-class Reference(Generic[Command_contra]):
-    """The way to an event-sourced actor, whether it is live at the moment or not. Equal if class and id are."""
-
-    __slots__ = ("_key", "_system")
-
-    def __init__(self, system: ActorSystem, key: Key) -> None:
-        self._system = system
-        self._key = key
-
-    @property
-    def id(self) -> str:
-        """The actor's id."""
-        return self._key[1]
-
-    def ask(self, command: Command_contra, timeout: float | None = None) -> Any:  # noqa: ANN401 - the actor's to say
-        """Send the command, and return the reply, after its events are durable.
-
-        Raises:
-            ReenactError: the actor refused, or its events could not be recorded.
-            RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
-            MailboxFullError: as many messages wait for the actor as may.
-            RuntimeClosedError: the system is closed.
-            DeadlockError: this is an event loop on which actors run; await `ask_async`.
-        """
-        refuse_on_loop()
-        future: PooledFuture[Any] = PooledFuture()
-        self._system._deliver(self._key, Envelope(command, future), here_and_now=timeout is None)
-        try:
-            return future.get(timeout=timeout)
-        except pykka.Timeout:
-            if future.done():
-                raise
-            raise self._late(timeout) from None
-
-    async def ask_async(self, command: Command_contra, timeout: float | None = None) -> Any:  # noqa: ANN401, ASYNC109 - as `ask`
-        """Send the command, and return the reply as `ask` does; the event loop goes on meanwhile.
-
-        Raises:
-            ReenactError: the actor refused, or its events could not be recorded.
-            RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
-            MailboxFullError: as many messages wait for the actor as may.
-            RuntimeClosedError: the system is closed.
-        """
-        import asyncio  # noqa: PLC0415 - whoever awaits has it
-
-        future = self.ask_future(command)
-        limit = asyncio.timeout(timeout)
-        try:
-            async with limit:
-                return await future
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise self._late(timeout) from None
-
-    def ask_future(self, command: Command_contra) -> PooledFuture[Any]:
-        """Send the command, and return the future of the reply, which may be awaited.
-
-        Raises:
-            MailboxFullError: as many messages wait for the actor as may.
-            RuntimeClosedError: the system is closed.
-        """
-        future: PooledFuture[Any] = PooledFuture()
-        self._system._deliver(self._key, Envelope(command, future))
-        return future
-
-    def tell(self, command: Command_contra, *, here_and_now: bool = False) -> None:
-        """Send the command. A refusal is a dead letter.
-
-        With `here_and_now`, an idle actor handles it on this thread if the thread runs actors; the caller must hold no
-        lock that the actor takes.
-
-        Raises:
-            MailboxFullError: as many messages wait for the actor as may.
-            RuntimeClosedError: the system is closed.
-        """
-        self._system._deliver(self._key, Envelope(command), here_and_now=here_and_now and here.pool is not None)
-
-    def stop(self, timeout: float | None = None) -> None:
-        """Have the actor leave memory once it has handled what was sent before; the next command brings it back.
-
-        Raises:
-            RequestTimeoutError: it had not ended within `timeout` seconds; it still will.
-        """
-        try:
-            self._system._dismiss(self._key).get(timeout=timeout)
-        except pykka.Timeout:
-            raise RequestTimeoutError(f"{self} has not stopped within {timeout} seconds") from None
-
-    def _late(self, timeout: float | None) -> RequestTimeoutError:
-        return RequestTimeoutError(f"{self} has not replied within {timeout} seconds")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Reference):
-            return NotImplemented
-        return self._system is other._system and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return f"<{self._key[0].__name__} {self.id!r}>"
 
 
 class ActorSystem:
@@ -211,7 +96,7 @@ class ActorSystem:
             ValueError: a number is out of range.
         """
         self.journal = journal
-        self._settles = journal.append_and_settle if isinstance(journal, SettlingJournal) else journal.append
+        self._settling = journal if isinstance(journal, SettlingJournal) else None
         self.clock = clock
         self.pool = WorkerPool(workers, daemons=True)
         self.event_loop = EventLoopThread() if event_loop is None else event_loop
@@ -220,10 +105,7 @@ class ActorSystem:
         self.residents = Residents(self.timetable, idle=passivate_after, limit=max_live)
         self.letters = DeadLetters()
         self.alarms = Alarms(journal, self.timetable, clock, self._wake)
-        self._codec = codec
-        self._factories: dict[type[AnyActor], Factory] = {}
-        self._profiles: dict[type[AnyActor], Profile[Any]] = {}
-        self._categories: dict[str, type[AnyActor]] = {}
+        self._classes = ActorClasses(codec)
         self._cells: dict[Key, Cell] = {}
         self._family = Family()
         self._threads: list[pykka.ActorRef[Any]] = []
@@ -319,9 +201,10 @@ class ActorSystem:
             TypeError: something that the class declares cannot work.
             ValueError: another class has the category, or a stored name, or an event type is not fit to be stored.
         """
-        if factory is not None:
-            self._factories[actor_class] = factory
-        self._profile(actor_class)
+        with self._lock:
+            is_new = self._classes.register(actor_class, factory)
+        if is_new and self._classes.profiles[actor_class].timers is not None:
+            self.alarms.begin()
 
     def actor(
         self,
@@ -334,8 +217,8 @@ class ActorSystem:
             InvalidInputError: the id cannot be one.
             TypeError, ValueError: as `register` does.
         """
-        if actor_class not in self._profiles:
-            self._profile(actor_class)
+        if actor_class not in self._classes.profiles:
+            self.register(actor_class)
         return Reference(self, (actor_class, _checked(id)))
 
     def start(self, actor_class: type[Plain], /, *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
@@ -372,17 +255,7 @@ class ActorSystem:
         Raises:
             StorageError: the log cannot be read.
         """
-        found: list[Mismatch] = []
-        after = ""
-        while page := self.journal.snapshots(after=after, limit=_PAGE):
-            for snapshot in page:
-                actor_class = self._categories.get(snapshot.stream.partition("/")[0])
-                if actor_class is not None:
-                    problem = self._profiles[actor_class].problem_of(snapshot, actor_class, self.journal)
-                    if problem is not None:
-                        found.append(Mismatch(snapshot.stream, snapshot.version, problem))
-            after = page[-1].stream
-        return found
+        return self._classes.mismatches(self.journal)
 
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if an actor has carried it out, as its `remember` said, and it has not been forgotten.
@@ -460,12 +333,30 @@ class ActorSystem:
     def append(self, step: Append, done: Done) -> None:
         """Have the step written, by the current thread if it may wait for the disk: actors hold no locks."""
         place = here.pool
-        if place is not None and not place.may_write:
+        if self._settling is None or not (place is None or place.may_write):
             self.journal.append(step, done)
-            return
+        else:
+            self._settling.append_with_next(step, done)
+            self._settle(self._settling)
+
+    def append_in_round(self, step: Append, done: Done) -> None:
+        """Have the step written; on the event loop, together with what else is appended in this round of the loop."""
+        if self._settling is None or here.pool is not self._on_loop:
+            self.journal.append(step, done)
+        else:
+            self._settling.append_with_next(step, done)
+            self.event_loop.after_round(self._write_round)
+
+    def _write_round(self) -> None:
+        if self._settling is not None and self._on_loop.may_write:
+            self._settle(self._settling)
+        elif self._settling is not None:
+            self._settling.flush()
+
+    def _settle(self, journal: SettlingJournal) -> None:
         runs_actors, here.runs_actors = here.runs_actors, False  # what hears of a commit must not wait for the next one
         try:
-            self._settles(step, done)
+            journal.settle()
         finally:
             here.runs_actors = runs_actors
 
@@ -501,27 +392,6 @@ class ActorSystem:
 
     # For actors.
 
-    def _child(
-        self,
-        parent: Key,
-        actor_class: type[EventSourcedActor[Any, Command, Any]],
-        id: str,  # noqa: A002 - the word users know it by
-        supervision: Supervision | None,
-    ) -> Reference[Command]:
-        """Return a reference to an actor that ends with its parent."""
-        reference = self.actor(actor_class, id)
-        self._family.add(parent, (actor_class, id), supervision)
-        return reference
-
-    def _spawn(self, parent: Key, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
-        """Start an actor without a log that ends with its parent."""
-        return self._start(parent, actor_class, *args, **kwargs)
-
-    def _parent(self, key: Key) -> Reference[Any] | None:
-        """Return a reference to the actor's parent, if it has one."""
-        parent = self._family.parent(key)
-        return None if parent is None else Reference(self, parent)
-
     def _has_children(self, parent: Key) -> bool:
         """Return whether a child of the actor lives."""
         return any(
@@ -539,16 +409,12 @@ class ActorSystem:
         """
         if self._closed:
             raise _closed()
-        actor_class = key[0]
-        actor = self._factories.get(actor_class, actor_class)(context)
-        if getattr(actor, "context", None) is not context:
-            raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
-        return actor
+        return self._classes.make(key[0], context)
 
-    def _retire(self, key: Key, cell: Cell) -> bool:
-        """Strike the cell out if nothing waits in it, and return whether that is so."""
+    def _retire(self, key: Key, mailbox: Mailbox) -> bool:
+        """Strike the actor's cell out if nothing waits in its mailbox, and return whether that is so."""
         with self._lock:
-            retired = cell.mailbox.shut_if_empty()
+            retired = mailbox.shut_if_empty()
             if retired:
                 del self._cells[key]
             return retired
@@ -565,23 +431,18 @@ class ActorSystem:
         """Return whether actors may still be started again by themselves, after a while."""
         return not self._closing
 
-    def _child_failed(self, key: Key, error: Exception, *, escalates: bool) -> None:
+    def _failed(self, child: Child, error: Exception, *, escalates: bool) -> None:
         """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
-        child: Reference[Any] = Reference(self, key)
-        self._report(self._family.parent(key), child, error, escalates=escalates)
-
-    def _gave_up(self, keeper: Keeper, error: Exception, *, escalates: bool) -> None:
-        """Hear that an actor without a log has ended for good."""
-        ref = keeper.actor.actor_ref
-        self._report(self._family.parent(ref), ref, error, escalates=escalates)
+        parent = self._family.parent(child)
+        cell = None if parent is None else self._cells.get(parent)
+        if cell is not None:
+            named: pykka.ActorRef[Any] | Reference[Any] = (
+                child if isinstance(child, pykka.ActorRef) else Reference(self, child)
+            )
+            cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(named, error)))
 
     def _is_ours(self, place: Place | None) -> bool:
         return place is not None and (place is self.pool or place is self._on_loop)
-
-    def _report(self, parent: Key | None, child: object, error: Exception, *, escalates: bool) -> None:
-        cell = None if parent is None else self._cells.get(parent)
-        if cell is not None:
-            cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(child, error)))
 
     def _start(self, parent: Key | None, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
         if self._closing and (self._closed or not self._is_ours(here.pool)):
@@ -614,39 +475,12 @@ class ActorSystem:
             actor.go(place, keeper, self.letters)
         return actor.actor_ref
 
-    def _profile(self, actor_class: type[AnyActor]) -> Profile[Any]:
-        with self._lock:
-            known = self._profiles.get(actor_class)
-            if known is not None:
-                return known
-            profile = actor_class.profile()
-            other = self._categories.get(profile.category)
-            if other is not None:
-                raise ValueError(
-                    f"{actor_class.__name__} and {other.__name__} both have the category {profile.category!r}; "
-                    "the streams of two classes must not mix"
-                )
-            if self._codec is not None:
-                if not profile.forms:
-                    raise TypeError(
-                        f"{actor_class.__name__}.events names no events; give each a name in the log, "
-                        'such as events = {"deposited": Deposited}'
-                    )
-                for form in profile.forms:
-                    self._codec.register(form)
-            self._categories[profile.category] = actor_class
-            self._profiles[actor_class] = profile
-        if profile.timers is not None:
-            self.alarms.begin()
-        return profile
-
     def _wake(self, stream: str) -> PooledFuture[Any] | None:
-        category, _, id_ = stream.partition("/")
-        actor_class = self._categories.get(category)
+        actor_class = self._classes.of_stream(stream)
         if actor_class is None:
             return None
         future: PooledFuture[Any] = PooledFuture()
-        self._deliver((actor_class, id_), Envelope(DUE, future))
+        self._deliver((actor_class, stream.partition("/")[2]), Envelope(DUE, future))
         return future
 
     def _cell(self, key: Key) -> Cell:
@@ -655,7 +489,7 @@ class ActorSystem:
             if self._closed:
                 raise _closed()
             supervision = self._family.supervision(key) or key[0].supervision
-            cell = self._cells[key] = Cell(key, self, self._profiles[key[0]], supervision, self.pool)
+            cell = self._cells[key] = Cell(key, self, self._classes.profiles[key[0]], supervision, self.pool)
         return cell
 
     def _stop_everyone(self) -> bool:

@@ -1,23 +1,22 @@
-"""Calling functions of others, async or not: what blocks gets a thread of its own, and a cancellation goes through."""
+"""Calls runners, executors, models and tools, async or not: a tool that blocks gets a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from functools import partial
+from typing import Any, TypeAlias, TypeGuard
 
-from reenact.actors.environment.tools.running import EscapedError
+import msgspec
+
+from reenact.actors.environment.tools.running import EscapedError, in_thread
+from reenact.actors.loop.config import Tool, cost_of, is_described
 from reenact.domain.errors import ReenactError
-from reenact.domain.loop.growing import is_iterable
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What a function raised."""
-
-    error: BaseException
+from reenact.domain.loop.calls import ToolCall
+from reenact.domain.loop.events import ToolResult
+from reenact.domain.loop.faults import ToolNotFoundError, ToolTimeoutError, info_of
+from reenact.domain.loop.values import frozen, is_iterable, thawed
 
 
 class AbortedError(ReenactError):
@@ -32,23 +31,24 @@ async def call(function: Callable[..., Any], *arguments: object) -> Any:  # noqa
     return await returned if inspect.isawaitable(returned) else returned
 
 
-async def outcome(call: Awaitable[Any]) -> Any:  # noqa: ANN401 - as it comes
-    """Return what this comes to, or its `Failure`; only the cancellation of the task itself is raised.
+async def guarded(call: Awaitable[Any]) -> Any:  # noqa: ANN401 - as it comes
+    """Return what this comes to; only a cancellation of the task itself, and no other end of it, gets through.
 
-    `SystemExit` is a failure too: a function does not decide whether the process goes on.
+    Raises:
+        Exception: what was raised, also in the place of `SystemExit`: a function does not decide whether the process
+            goes on.
     """
     try:
         return await call
     except asyncio.CancelledError as cancelled:
-        if _is_cancelled():
+        task = asyncio.current_task()
+        if task is not None and task.cancelling() > 0:
             raise
-        return Failure(_told(AbortedError("it cancelled itself"), cancelled))
+        raise AbortedError("it cancelled itself") from cancelled
     except EscapedError as escaped:
-        return _aborted(escaped.error)
+        raise _aborted(escaped.error) from escaped.error
     except SystemExit as exit_:
-        return _aborted(exit_)
-    except Exception as error:  # noqa: BLE001 - it may be anybody's
-        return Failure(error)
+        raise _aborted(exit_) from exit_
 
 
 async def chunks(answer: object) -> AsyncIterator[object]:
@@ -69,10 +69,6 @@ async def chunks(answer: object) -> AsyncIterator[object]:
         yield told
 
 
-def _is_async(value: object) -> TypeGuard[AsyncIterable[object]]:
-    return isinstance(value, AsyncIterable)
-
-
 def takes_context(runner: Callable[..., Any]) -> bool:
     """Return whether a runner takes `(context, state)`, and not `(state)` only."""
     try:
@@ -88,18 +84,54 @@ def takes_context(runner: Callable[..., Any]) -> bool:
     return second.default is inspect.Parameter.empty or second.name == "state"
 
 
-def _aborted(error: BaseException) -> Failure:
-    """Return the failure for what would have ended the loop, or could not even be raised in it."""
+Ran: TypeAlias = tuple[ToolResult, Exception | None]
+"""What the model is told of a call, and why it failed, if it did."""
+
+
+async def run(tools: Mapping[str, Tool], call: ToolCall) -> Ran:
+    """Return what the call came to; only a cancellation is raised."""
+    tool = tools.get(call.name)
+    if tool is None:
+        failure: Exception = ToolNotFoundError(call.name)
+        return ToolResult(id=call.id, name=call.name, result=str(failure), is_error=True, ran=False), failure
+    cost = cost_of(tool)
+    answer = ToolResult(id=call.id, name=call.name, cost=None if cost is None else float(cost))
+    try:
+        result = frozen(await guarded(_limited(tool, call)), what=f"what {call.name} returned", finite=True)
+    except Exception as error:  # noqa: BLE001 - a tool may raise anything
+        return msgspec.structs.replace(answer, result=info_of(error).message, is_error=True), error
+    return msgspec.structs.replace(answer, result=result), None
+
+
+def _is_async(value: object) -> TypeGuard[AsyncIterable[object]]:
+    return isinstance(value, AsyncIterable)
+
+
+def _aborted(error: BaseException) -> Exception:
+    """Return the error for what would have ended the loop, or could not even be raised in it."""
     if isinstance(error, SystemExit):
-        return Failure(_told(AbortedError(f"it called for the end of the process, with {error.code!r}"), error))
-    return Failure(_told(RuntimeError(f"the function raised {type(error).__name__}"), error))
+        return AbortedError(f"it called for the end of the process, with {error.code!r}")
+    return RuntimeError(f"the function raised {type(error).__name__}")
 
 
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+async def _limited(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the tool returns
+    seconds = tool.spec.timeout if is_described(tool) else None
+    if seconds is None:
+        return await _called(tool, call)
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await _called(tool, call)
+    except TimeoutError:
+        if limit.expired():
+            raise ToolTimeoutError(call.name, seconds) from None
+        raise
 
 
-def _told(error: BaseException, cause: BaseException) -> BaseException:
-    error.__cause__ = cause
-    return error
+async def _called(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the tool returns
+    arguments = thawed(call.input)
+    function = tool.run if is_described(tool) else tool
+    if inspect.iscoroutinefunction(function):
+        return await function(arguments)
+    returned = await in_thread(partial(function, arguments), "reenact-tool")
+    return await returned if inspect.isawaitable(returned) else returned

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 import msgspec
 
 from reenact.actors.ids import TimeOrderedIds
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.growing import is_list
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import Price, is_amount
-from reenact.domain.loop.policy import Policies, policies_of
-from reenact.domain.loop.policy_names import check_names
-from reenact.domain.loop.values import is_mapping
+from reenact.domain.loop.policy import Policies, check_names, policies_of
+from reenact.domain.loop.rules import Rules
+from reenact.domain.loop.values import is_list, is_mapping
 from reenact.domain.messages import EPOCH
+from reenact.domain.tools import ToolSpec
 
 Tool: TypeAlias = Any
 """A function of the decoded arguments, async or not, or a `DescribedTool`."""
 OnToolError: TypeAlias = Literal["fail", "feedback"]
-
-
-class ToolSpec(Protocol):
-    """What a tool says of itself: its name, what a call costs, its policy, and how many seconds it may take."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def cost(self) -> float | None: ...
-    @property
-    def intervention(self) -> object: ...
-    @property
-    def timeout(self) -> float | None: ...
 
 
 class DescribedTool(Protocol):
@@ -94,16 +83,14 @@ class AgentRuntimeConfig:
 
     def __post_init__(self) -> None:
         """Check what can be checked before the first step."""
-        _check_table("config", "executors", self.executors)
+        _check_table("config", self.executors)
         _check_callable("model_runtime", self.model_runtime)
         _check_callable("clock", self.clock)
         if self.on_tool_error not in ("fail", "feedback"):
-            msg = f"on_tool_error is 'fail' or 'feedback', not {self.on_tool_error!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"on_tool_error is 'fail' or 'feedback', not {self.on_tool_error!r}")
         appends: object = vars(self)["append_assistant_message"]
         if not isinstance(appends, bool):
-            msg = f"append_assistant_message is true or false, not {appends!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"append_assistant_message is true or false, not {appends!r}")
         object.__setattr__(self, "prices", _prices(self.prices))
 
 
@@ -118,14 +105,12 @@ def config_of(value: object) -> AgentRuntimeConfig:
     if value is None:
         return AgentRuntimeConfig()
     if not is_mapping(value):
-        msg = f"config is an `AgentRuntimeConfig` or a mapping, not {value!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"config is an `AgentRuntimeConfig` or a mapping, not {value!r}")
     known = [each.name for each in fields(AgentRuntimeConfig)]
     given: dict[str, Any] = {snake(str(name)): each for name, each in value.items() if each is not None}
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        msg = f"config has no option {unknown!r}; there are: {', '.join(known)}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"config has no option {unknown!r}; there are: {', '.join(known)}")
     return AgentRuntimeConfig(**given)
 
 
@@ -133,12 +118,21 @@ class AgentView:
     """An agent, as an object or a mapping, looked at anew each time: what it has may change between two steps.
 
     Raises:
-        ConfigurationError: it has no `runner`, or has under one of its names what cannot stand there.
+        ConfigurationError: it has no `runner`, or has under one of its names what cannot stand there; or the
+            configuration has a policy that is none, or is for a tool that the agent does not have.
     """
 
-    def __init__(self, agent: object) -> None:
+    def __init__(self, agent: object, config: AgentRuntimeConfig) -> None:
         self._agent = agent
-        _ = self.runner, self.executors, self.tools, self.model_runtime
+        given = policies_of(config.policies)
+        allow = given.allow if config.allow is None else config.allow
+        deny = given.deny if config.deny is None else config.deny
+        self._given = self._policies = policies_of({"tools": given.tools, "allow": allow, "deny": deny})
+        self._own: Mapping[str, object] = {}
+        _ = self.runner, self.executors, self.model_runtime
+        if self.tools:  # an agent without any may have executors that run what they know
+            check_names(self._given, self.tools)
+        _ = self.policies
 
     @property
     def runner(self) -> Callable[..., Any]:
@@ -146,13 +140,12 @@ class AgentView:
         runner: Callable[..., Any] | None = self._part("runner")
         if callable(runner):
             return runner
-        msg = f"an agent has a `runner(context, state)`; {self._agent!r} has {runner!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"an agent has a `runner(context, state)`; {self._agent!r} has {runner!r}")
 
     @property
     def executors(self) -> Mapping[str, Any]:
         """The agent's own executors, by the types of instructions."""
-        return _check_table("agent", "executors", self._part("executors") or {})
+        return _check_table("agent", self._part("executors") or {})
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -161,13 +154,11 @@ class AgentView:
         if is_list(tools) and all(is_described(tool) for tool in tools):
             tools = {tool.spec.name: tool for tool in tools}
         if not is_mapping(tools):
-            msg = f"the agent's tools are a mapping of names, not {tools!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"the agent's tools are a mapping of names, not {tools!r}")
         table: dict[str, Tool] = dict(tools)
         for name, tool in table.items():
             if not callable(tool) and not is_described(tool):
-                msg = f"tool {name!r} can be called, or has `run` and `spec`; {tool!r} has neither"
-                raise ConfigurationError(msg)
+                raise ConfigurationError(f"tool {name!r} can be called, or has `run` and `spec`; {tool!r} has neither")
             cost = cost_of(tool)
             if cost is not None and not is_amount(cost):
                 raise ConfigurationError(f"the cost of tool {name!r} is an amount of 0 or more, not {cost!r:.80}")
@@ -180,6 +171,19 @@ class AgentView:
         _check_callable("model_runtime", model)
         return model
 
+    @property
+    def policies(self) -> Policies:
+        """The policies that hold: the tools' own, and over them those of the configuration."""
+        own = {
+            name: tool.spec.intervention
+            for name, tool in self.tools.items()
+            if is_described(tool) and tool.spec.intervention is not None
+        }
+        if own != self._own:
+            self._policies = self._given.with_own(policies_of({"tools": own}).tools)
+            self._own = own
+        return self._policies
+
     def _part(self, *names: str) -> Any:  # noqa: ANN401 - an agent's parts differ in type
         for name in names:
             agent = self._agent
@@ -189,63 +193,39 @@ class AgentView:
         return None
 
 
-class PolicyBook:
-    """Knows which policies hold: the tools' own, and over them those of the configuration; reads them when they change.
-
-    Raises:
-        ConfigurationError: one of them is none, or is for a tool that the agent does not have.
-    """
-
-    def __init__(self, config: AgentRuntimeConfig, tools: Mapping[str, Tool]) -> None:
-        given = policies_of(config.policies)
-        allow = given.allow if config.allow is None else config.allow
-        deny = given.deny if config.deny is None else config.deny
-        self._given = self._policies = policies_of({"tools": given.tools, "allow": allow, "deny": deny})
-        self._own: Mapping[str, object] = {}
-        if tools:  # an agent without any may have executors that run what they know
-            check_names(self._given, tools)
-        self.policies(tools)
-
-    def policies(self, tools: Mapping[str, Tool]) -> Policies:
-        """Return the policies that hold for these tools, or raise `ConfigurationError`."""
-        own = {
-            name: tool.spec.intervention
-            for name, tool in tools.items()
-            if is_described(tool) and tool.spec.intervention is not None
-        }
-        if own != self._own:
-            self._policies = self._given.with_own(policies_of({"tools": own}).tools)
-            self._own = own
-        return self._policies
-
-
-def _check_table(whose: str, name: str, table: object) -> Mapping[str, Any]:
+def _check_table(whose: str, table: object) -> Mapping[str, Any]:
     if not is_mapping(table):
-        msg = f"{name} of the {whose} are a mapping of instruction types, not {table!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"executors of the {whose} are a mapping of instruction types, not {table!r}")
     functions: dict[str, Any] = dict(table)
     for kind, executor in functions.items():
         if not callable(executor):
-            msg = f"executor {kind!r} of the {whose} cannot be called: {executor!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"executor {kind!r} of the {whose} cannot be called: {executor!r}")
     return functions
 
 
 def _check_callable(name: str, value: object) -> None:
     if value is not None and not callable(value):
-        msg = f"{name} is a function, not {value!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{name} is a function, not {value!r}")
 
 
 def _prices(prices: object) -> Mapping[str, Price]:
     if not is_mapping(prices):
-        msg = f"prices are a mapping of models' names, not {prices!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"prices are a mapping of models' names, not {prices!r}")
     made: dict[str, Price] = {}
     for model, price in prices.items():
         try:
             made[model] = price if isinstance(price, Price) else msgspec.convert(price, Price)
         except msgspec.ValidationError as broken:
-            msg = f"the price of {model!r} is a `Price(input, output)` per million tokens: {broken}"
-            raise ConfigurationError(msg) from None
+            raise ConfigurationError(
+                f"the price of {model!r} is a `Price(input, output)` per million tokens: {broken}"
+            ) from None
     return made
+
+
+def here(rules: Rules, cwd: str | None = None) -> Rules:
+    """Return the rules as they hold in this process; relative paths go on from `cwd`, or its working directory."""
+    try:
+        where = cwd or str(Path.cwd())
+    except OSError:  # somebody has removed it
+        where = None
+    return msgspec.structs.replace(rules, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, assert_never
 
-from reenact.actors.loop import tooling
-from reenact.actors.loop.calling import chunks
-from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, Tool
+from reenact.actors.loop.calling import chunks, run
+from reenact.actors.loop.config import AgentRuntimeConfig, AgentView
 from reenact.domain.loop.assembling import Assembly, model_of
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.compressing import compressed, part_to_replace, request_for_summary
-from reenact.domain.loop.events import HumanPromptRequired, HumanSelectRequired, LoopEvent, Options
+from reenact.domain.loop.events import (
+    Done,
+    HumanPromptRequired,
+    HumanSelectRequired,
+    LLMResult,
+    LLMStart,
+    LLMStream,
+    LoopEvent,
+    Options,
+    ToolResult,
+)
 from reenact.domain.loop.faults import NoModelError
 from reenact.domain.loop.instructions import (
     CallLLM,
@@ -27,8 +37,7 @@ from reenact.domain.loop.instructions import (
     RequestHumanSelect,
 )
 from reenact.domain.loop.ledger import cost_of, price_of
-from reenact.domain.loop.planning import in_order, plan
-from reenact.domain.loop.progress import Done, LLMResult, LLMStart, LLMStream
+from reenact.domain.loop.people import in_order, plan
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentState
 from reenact.domain.loop.values import Frozen, portrayed
@@ -55,11 +64,6 @@ class Hands:
     executors: Mapping[str, Callable[..., Any]]
     now: Callable[[], datetime]
 
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """The agent's tools."""
-        return self.agent.tools
-
 
 async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> Happened:
     """Return what happens when a built-in executor does what the instruction asks for."""
@@ -71,12 +75,12 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
         case CallToolsBatch():
             return await _call_tools_batch(hands, instruction, state)
         case RequestHumanApprove():
-            asked = plan(state, instruction.pending_tool_calls, hands.rules, ask_always=True)
-            return [*asked.denied, *asked.asking]
+            asked, _ = plan(state, instruction.pending_tool_calls, hands.rules, ask_always=True)
+            return [*asked]
         case RequestHumanPrompt():
             return [
                 HumanPromptRequired(
-                    session_id=state.session_id, prompt=instruction.prompt, metadata=_plain(instruction.metadata)
+                    session_id=state.session_id, prompt=instruction.prompt, metadata=instruction["metadata"]
                 )
             ]
         case RequestHumanSelect():
@@ -86,7 +90,7 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
                     prompt=instruction.prompt,
                     options=Options(instruction.options),
                     multi=instruction.multi,
-                    metadata=_plain(instruction.metadata),
+                    metadata=instruction["metadata"],
                 )
             ]
         case Finish():
@@ -103,11 +107,11 @@ async def run_approved(hands: Hands, call: ToolCall) -> Happened:
     Raises:
         UsedError: it failed, and a failure is an error of the step.
     """
-    ran = await tooling.run(hands.tools, call)
-    if ran.failure is None or (hands.config.on_tool_error == "feedback"):
-        return [ran.answer]
-    used: dict[str, Any] = {"tool": call.name, "cost": ran.cost} if ran.ran else {}
-    raise UsedError(ran.failure, **used)
+    answer, failure = await run(hands.agent.tools, call)
+    if failure is None or hands.config.on_tool_error == "feedback":
+        return [answer]
+    used: dict[str, Any] = {"tool": call.name, "cost": answer.cost} if answer.ran else {}
+    raise UsedError(failure, **used)
 
 
 async def _call_llm(hands: Hands, instruction: CallLLM) -> Happened:
@@ -119,21 +123,21 @@ async def _call_llm(hands: Hands, instruction: CallLLM) -> Happened:
 
 
 async def _call_tool(hands: Hands, call: ToolCall, state: AgentState) -> Happened:
-    if call.name in hands.tools:
-        planned = plan(state, (call,), hands.rules)
-        if not planned.to_run:
-            return [*planned.denied, *planned.asking]
+    if call.name in hands.agent.tools:
+        held, to_run = plan(state, (call,), hands.rules)
+        if not to_run:
+            return [*held]
     return await run_approved(hands, call)
 
 
 async def _call_tools_batch(hands: Hands, instruction: CallToolsBatch, state: AgentState) -> Happened:
     calls: list[ToolCall] = list(instruction.tool_calls)
-    tools = hands.tools
-    planned = plan(state, [call for call in calls if call.name in tools], hands.rules)
-    asked = {call.id for call in planned.to_run}
-    to_run = [call for call in calls if call.id in asked or call.name not in tools]
-    ran = await tooling.run_all(tools, to_run)
-    return [*in_order(calls, [*planned.denied, *(each.answer for each in ran)]), *planned.asking]
+    tools = hands.agent.tools
+    held, planned = plan(state, [call for call in calls if call.name in tools], hands.rules)
+    ids = {call.id for call in planned}
+    ran = await asyncio.gather(*(run(tools, call) for call in calls if call.id in ids or call.name not in tools))
+    answers = [*(event for event in held if isinstance(event, ToolResult)), *(answer for answer, _ in ran)]
+    return [*in_order(calls, answers), *(event for event in held if not isinstance(event, ToolResult))]
 
 
 async def _compress_context(hands: Hands, instruction: CompressContext, state: AgentState) -> Happened:
@@ -167,7 +171,3 @@ def _used(hands: Hands, payload: object, assembly: Assembly) -> dict[str, Any]:
         "usage": assembly.usage or None,
         "cost": cost_of(assembly.usage, price_of(hands.config.prices, model)),
     }
-
-
-def _plain(metadata: Mapping[str, Any] | None) -> Frozen | None:
-    return None if metadata is None else Frozen(metadata)

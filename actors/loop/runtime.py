@@ -9,16 +9,14 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, overload
 
-from reenact.actors.loop.calling import Failure, call, outcome, takes_context
-from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, PolicyBook, config_of, new_id, utc_now
+from reenact.actors.loop.calling import call, guarded, takes_context
+from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, config_of, here, new_id, utc_now
 from reenact.actors.loop.executors import Hands, UsedError, execute, run_approved
-from reenact.actors.loop.place import here
 from reenact.actors.loop.stepping import Step, StepResult
 from reenact.domain.errors import CallNotPendingError, DeadlockError, ReenactError
 from reenact.domain.loop import people
 from reenact.domain.loop.calls import call_of
-from reenact.domain.loop.deciding import Consult, meaning_of
-from reenact.domain.loop.events import LoopEvent, Warning  # noqa: A004 - the word of the specification
+from reenact.domain.loop.events import Failed, LoopEvent, Warning  # noqa: A004 - the word of the specification
 from reenact.domain.loop.faults import ExecutorNotFoundError, InvalidInstructionError, InvalidStateError, info_of
 from reenact.domain.loop.instructions import (
     ASKING,
@@ -30,11 +28,17 @@ from reenact.domain.loop.instructions import (
     type_of,
 )
 from reenact.domain.loop.ledger import CostLimit
-from reenact.domain.loop.limits import checked_max_steps, cost_exceeded, cost_limit_of, steps_exceeded
-from reenact.domain.loop.people import Approval
+from reenact.domain.loop.people import Approval, Consult, meaning_of
 from reenact.domain.loop.rules import Rules
-from reenact.domain.loop.state import AgentContext, AgentState, context_of, messages_of, next_context
-from reenact.domain.loop.values import Frozen, FrozenList, frozen_object
+from reenact.domain.loop.state import (
+    AgentContext,
+    AgentState,
+    context_of,
+    cost_exceeded,
+    next_context,
+    steps_exceeded,
+)
+from reenact.domain.loop.values import FrozenList
 
 _log = logging.getLogger("reenact.loop")
 _OVER: Final = frozenset({"waiting_for_human_input", "interrupted", "done", "error"})
@@ -54,9 +58,8 @@ class AgentRuntime:
     def __init__(self, agent: object, config: AgentRuntimeConfig | Mapping[str, Any] | None = None) -> None:
         self.agent = agent
         self.config = config_of(config)
-        self._view = AgentView(agent)
+        self._view = AgentView(agent, self.config)
         self._built_in: dict[str, Any] = {name: self._built_in_executor(name) for name in KINDS}
-        self._book = PolicyBook(self.config, self._view.tools)
 
     @staticmethod
     def create_initial_state(
@@ -76,14 +79,12 @@ class AgentRuntime:
         Raises:
             InvalidInputError: a `ValueError`; one of these cannot be accepted.
         """
-        checked_max_steps(max_steps)
         now = utc_now() if created_at is None else created_at
-        return AgentState(
-            session_id=new_id("ses") if session_id is None else session_id,
-            messages=messages_of(messages),
+        return AgentState(new_id("ses") if session_id is None else session_id).replace(
+            messages=messages,
             max_steps=max_steps,
-            cost_limit=cost_limit_of(cost_limit),
-            metadata=Frozen() if metadata is None else frozen_object(metadata, what="metadata"),
+            cost_limit=cost_limit,
+            metadata=metadata,
             created_at=now,
             last_modified=now,
         )
@@ -106,19 +107,21 @@ class AgentRuntime:
         step = Step(_checked(state), state.step_count + 1, self._now(state))
         try:
             hands = self._hands(step)
-        except ReenactError as error:
-            return _failed(step, error)
-        try:
             meaning = meaning_of(state, input, hands.rules)
         except Exception as error:  # noqa: BLE001 - it may be anything that was given
-            return _refused(step, error) if _is_refusal(state, error) else _failed(step, error)
+            # The state stays what it is if something else is waited for, or if nothing is to be done.
+            if state.status in ("waiting_for_human_input", "interrupted") or isinstance(error, CallNotPendingError):
+                return _refused(step, error)
+            step.begin()
+            _fail(step, error)
+            return step.result()
         step.begin()
         try:
             if isinstance(meaning, Approval):
                 await self._approve(step, hands, meaning)
             else:
                 await self._consult(step, hands, meaning)
-        except Exception as error:  # noqa: BLE001 - what others return may break any rule
+        except Exception as error:  # noqa: BLE001 - what others do and return may break any rule
             _fail(step, error)
         return step.result()
 
@@ -132,8 +135,7 @@ class AgentRuntime:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(self.step(state, input))
-        msg = "run_step would block the event loop that runs in this thread; await step instead"
-        raise DeadlockError(msg)
+        raise DeadlockError("run_step would block the event loop that runs in this thread; await step instead")
 
     async def approve_tool_call(self, state: AgentState, call: Mapping[str, Any]) -> StepResult:
         """Return what the step comes to in which the call runs, since a person has approved it."""
@@ -191,56 +193,47 @@ class AgentRuntime:
         if approval.call is None:
             return
         instruction = CallTool(approval.call)
-        executor = hands.executors[instruction.type]
-        is_built_in = executor is self._built_in[instruction.type]
-        if is_built_in:
-            came = await outcome(run_approved(hands, approval.call))
-        else:
-            came = await outcome(call(executor, instruction, step.shown(), context_of(step.before)))
-        if _happens(step, came, is_built_in, call_id=approval.call.id if approval.was_pending else None):
-            _check_cost(step)
+        try:
+            if hands.executors[instruction.type] is self._built_in[instruction.type]:
+                step.take(await guarded(run_approved(hands, approval.call)))
+            else:
+                await self._execute(step, hands, instruction, context_of(step.before))
+        except Exception as error:  # noqa: BLE001 - likewise
+            _fail(step, error, call_id=approval.call.id if approval.was_pending else None)
+            return
+        _check_cost(step)
 
     async def _consult(self, step: Step, hands: Hands, meaning: Consult) -> None:
         step.take(meaning.events)
         state = step.shown() if meaning.events else step.before
         runner = hands.agent.runner
         arguments = (meaning.context, state) if takes_context(runner) else (state,)
-        returned = await outcome(call(runner, *arguments))
-        if isinstance(returned, Failure):
-            _fail(step, returned.error)
-            return
-        instructions = instructions_of(returned)
-        is_end = bool(instructions) and all(_is_end(instruction) for instruction in instructions)
+        instructions = instructions_of(await guarded(call(runner, *arguments)))
+        is_end = bool(instructions) and all(map(_is_end, instructions))
         exceeded = steps_exceeded(step.before)
         if exceeded is not None and not is_end:
             step.take([exceeded])
             return
         for instruction in instructions:
-            goes_on = await self._perform(step, hands, instruction, meaning.context)
-            if is_end and step.state.status != "error":
-                step.uncount()
-            if is_end or not goes_on:
+            await self._execute(step, hands, instruction, meaning.context)
+            if is_end:
+                if step.state.status != "error":
+                    step.uncount()
+                return
+            if type_of(instruction) not in {*ASKING, Finish.type}:
+                _check_cost(step)
+            if step.state.status in _OVER:
                 return
 
-    async def _perform(self, step: Step, hands: Hands, instruction: object, context: AgentContext) -> bool:
-        """Do what the instruction asks for; return whether the next one may follow."""
-        try:
-            kind = type_of(instruction)
-            executor = _executor(hands, kind)
-            is_built_in = executor is self._built_in.get(kind)
-            came = await outcome(
-                execute(hands, instruction_of(instruction), step.state)
-                if is_built_in
-                else call(executor, _regular(kind, instruction), step.shown(), context)
-            )
-        except Exception as error:  # noqa: BLE001 - an instruction may be anything
-            _fail(step, error)
-            return False
-        if not _happens(step, came, is_built_in):
-            return False
-        if kind not in ASKING and kind != Finish.type:
-            _check_cost(step)
-        return step.state.status not in _OVER
+    async def _execute(self, step: Step, hands: Hands, instruction: object, context: AgentContext) -> None:
+        kind = type_of(instruction)
+        executor = hands.executors.get(kind)
+        if executor is None:
+            raise ExecutorNotFoundError(kind)
+        if executor is self._built_in.get(kind):
+            step.take(await guarded(execute(hands, instruction_of(instruction), step.state)))
+        else:
+            step.adopt(await guarded(call(executor, _regular(kind, instruction), step.shown(), context)))
 
     def _built_in_executor(self, name: str) -> Callable[..., Any]:
         async def executor(
@@ -261,8 +254,7 @@ class AgentRuntime:
         return executor
 
     def _hands(self, step: Step) -> Hands:
-        rules = here(Rules(policies=self._book.policies(self._view.tools)))
-        return Hands(self._view, self.config, rules, self.executors, step.now)
+        return Hands(self._view, self.config, here(Rules(policies=self._view.policies)), self.executors, step.now)
 
     def _decide(self, state: AgentState, decide: Callable[[], Iterable[LoopEvent]]) -> StepResult:
         step = Step(_checked(state), state.step_count, self._now(state))
@@ -289,13 +281,9 @@ class AgentRuntime:
 def _checked(state: object) -> AgentState:
     if isinstance(state, AgentState):
         return state
-    msg = f"a step is made from an `AgentState`, such as `create_initial_state` returns; not from {state!r}"
-    raise InvalidStateError(msg)
-
-
-def _is_refusal(state: AgentState, error: Exception) -> bool:
-    """Return whether the state is to stay what it is, since something else is waited for, or nothing is to be done."""
-    return state.status in ("waiting_for_human_input", "interrupted") or isinstance(error, CallNotPendingError)
+    raise InvalidStateError(
+        f"a step is made from an `AgentState`, such as `create_initial_state` returns; not from {state!r}"
+    )
 
 
 def _refused(step: Step, error: Exception) -> StepResult:
@@ -304,33 +292,11 @@ def _refused(step: Step, error: Exception) -> StepResult:
     return step.result()
 
 
-def _failed(step: Step, error: Exception) -> StepResult:
-    step.begin()
-    _fail(step, error)
-    return step.result()
-
-
 def _fail(step: Step, error: BaseException, **told: Any) -> None:  # noqa: ANN401 - fields of the event
     cause, used = (error.cause, error.told) if isinstance(error, UsedError) else (error, {})
     info = info_of(cause)
     _log.info("step %d of %s: %s: %s", step.number, step.before.session_id, info.type, info.message)
-    step.fail(cause, **told, **used)
-
-
-def _happens(step: Step, came: Any, is_built_in: bool, **told: Any) -> bool:  # noqa: ANN401, FBT001 - as it comes
-    """Let happen what an executor has come to; return whether it was no failure."""
-    if isinstance(came, Failure):
-        _fail(step, came.error, **told)
-        return False
-    try:
-        if is_built_in:
-            step.take(came)
-        else:
-            step.adopt(came)
-    except Exception as error:  # noqa: BLE001 - an executor may return anything
-        _fail(step, error, **told)
-        return False
-    return True
+    step.take([Failed(error=info, **told, **used)])
 
 
 def _check_cost(step: Step) -> None:
@@ -340,13 +306,6 @@ def _check_cost(step: Step) -> None:
         step.take(events)
     elif events:
         step.put_first(events)
-
-
-def _executor(hands: Hands, kind: str) -> Callable[..., Any]:
-    executor = hands.executors.get(kind)
-    if executor is None:
-        raise ExecutorNotFoundError(kind)
-    return executor
 
 
 def _is_end(instruction: object) -> bool:

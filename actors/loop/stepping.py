@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from reenact.domain.loop.adopting import adopted, stamped, with_final_state
-from reenact.domain.loop.events import LoopEvent
-from reenact.domain.loop.faults import info_of
+from reenact.domain.loop.events import Done, LoopEvent, StepCompleted
 from reenact.domain.loop.folding import after, recorded
-from reenact.domain.loop.progress import Done, Failed, StepCompleted
 from reenact.domain.loop.rounds import Stage, given_up
 from reenact.domain.loop.state import AgentContext, AgentState, next_context
 from reenact.domain.loop.values import FrozenList, frozen
@@ -63,16 +60,9 @@ class Step:
         """Let happen what an executor of somebody's own has returned, or raise `InvalidOutcomeError`."""
         self._happen(adopted(self.state, returned, self.number, self.now(), shown=self._shown))
 
-    def fail(self, error: BaseException, **told: Any) -> None:  # noqa: ANN401 - fields of the event
-        """Let the step fail."""
-        self.take([Failed(error=info_of(error), **told)])
-
     def put_first(self, events: Sequence[LoopEvent]) -> None:
         """Let the events happen before all others of the step."""
-        happened = [*(self._stamp(event) for event in events), *self.events]
-        self.events = []
-        self.state = self.before
-        self._happen(happened)
+        self._happen_anew([*(self._stamp(event) for event in events), *self.events])
 
     def uncount(self) -> None:
         """Let the step not count against `max_steps`."""
@@ -82,10 +72,7 @@ class Step:
         else:
             free = self.before.free_steps + 1
             last = msgspec.structs.replace(last, changes=frozen({**(last.changes or {}), "free_steps": free}))
-        happened = [*self.events, last]
-        self.events = []
-        self.state = self.before
-        self._happen(happened)
+        self._happen_anew([*self.events, last])
 
     def result(self) -> StepResult:
         """Return what the step has come to. Calls that still wait when the conversation is done are answered so."""
@@ -100,6 +87,10 @@ class Step:
 
     def _stamp(self, event: LoopEvent) -> LoopEvent:
         return stamped(event, self.number, self.now())
+
+    def _happen_anew(self, events: list[LoopEvent]) -> None:
+        self.events, self.state = [], self.before
+        self._happen(events)
 
     def _happen(self, events: list[LoopEvent]) -> None:
         self.state = after(self.state, events)

@@ -1,4 +1,4 @@
-"""What executors of somebody's own return, made regular."""
+"""Makes events of what custom executors return."""
 
 from __future__ import annotations
 
@@ -8,22 +8,17 @@ from typing import Any, Final, get_args
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.loop.changes import difference
-from reenact.domain.loop.events import LoopEvent
+from reenact.domain.loop.events import AgentEvent, Custom, Done, LoopEvent, StepCompleted
 from reenact.domain.loop.faults import InvalidOutcomeError, info_of
 from reenact.domain.loop.folding import after
-from reenact.domain.loop.growing import is_list
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import is_amount
-from reenact.domain.loop.progress import AgentEvent, Custom, Done, StepCompleted
 from reenact.domain.loop.state import AgentContext, AgentState
-from reenact.domain.loop.storing import built_in, event_from, sealed
-from reenact.domain.loop.values import frozen_object, is_mapping
+from reenact.domain.loop.storing import built_in, difference, event_from, sealed
+from reenact.domain.loop.values import frozen_object, is_list, is_mapping
 
 KNOWN: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)) - {"custom"}
 """The types of the events that have a meaning here."""
-_PAIR: Final = 2
-_TRIPLE: Final = 3
 
 
 def stamped(event: LoopEvent, step: int, now: datetime) -> LoopEvent:
@@ -67,29 +62,36 @@ def context_given(value: object) -> AgentContext:
     try:
         return msgspec.convert(told, AgentContext)
     except msgspec.ValidationError as broken:
-        msg = f"this is no context: {broken}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(f"this is no context: {broken}") from None
+
+
+def with_final_state(events: list[LoopEvent], state: AgentState) -> list[LoopEvent]:
+    """Return the events, with the state that the conversation ends with in the one that ends it."""
+    final = state.snapshot()
+    return [
+        msgspec.structs.replace(event, final_state=final)
+        if isinstance(event, Done) and event.final_state is None
+        else event
+        for event in events
+    ]
 
 
 def _parts(returned: object) -> tuple[list[object], AgentState | None, AgentContext | None]:
-    told: Any
-    new_state: Any
-    context: Any = None
-    if is_mapping(returned) and "events" in returned:
-        told, new_state = returned["events"], returned.get("new_state", returned.get("newState"))
-        context = returned.get("next_context", returned.get("nextContext"))
-    elif is_list(returned) and len(returned) in (_PAIR, _TRIPLE):
-        told, new_state, context = (*returned, None)[:_TRIPLE]
-    elif hasattr(returned, "events") and hasattr(returned, "new_state"):
-        told, new_state = getattr(returned, "events", None), getattr(returned, "new_state", None)
-        context = getattr(returned, "next_context", None)
-    else:
-        msg = f"an executor returns `(events, new_state)`, not {returned!r}"
-        raise InvalidOutcomeError(msg)
+    names = ("events", "new_state", "next_context")
+    told, new_state, context = (
+        (*returned, None)[: len(names)]
+        if is_list(returned) and len(returned) in (len(names) - 1, len(names))
+        else (_part(returned, name) for name in names)
+    )
     if not is_list(told) or not isinstance(new_state, AgentState | None):
-        msg = f"an executor returns a list of events and an `AgentState`, not {told!r} and {new_state!r}"
-        raise InvalidOutcomeError(msg)
+        raise InvalidOutcomeError(f"an executor returns `(events, new_state)`, events and a state, not {returned!r}")
     return list(told), new_state, None if context is None else context_given(context)
+
+
+def _part(returned: object, name: str) -> Any:  # noqa: ANN401 - parts differ in type
+    if is_mapping(returned):
+        return {snake(str(key)): each for key, each in returned.items()}.get(name)
+    return getattr(returned, name, None)
 
 
 def _event(value: object, state: AgentState) -> LoopEvent:
@@ -97,8 +99,7 @@ def _event(value: object, state: AgentState) -> LoopEvent:
         return value
     kind = value.get("type") if is_mapping(value) else None
     if not is_mapping(value) or not isinstance(kind, str) or not kind:
-        msg = f"an event is a mapping with a `type`, or an event of `reenact.loop`; not {value!r}"
-        raise InvalidOutcomeError(msg)
+        raise InvalidOutcomeError(f"an event is a mapping with a `type`, or an event of `reenact.loop`; not {value!r}")
     told = {snake(str(name)): _value(each) for name, each in value.items()}
     if kind in KNOWN:
         try:
@@ -127,14 +128,3 @@ def _value(value: object) -> Any:  # noqa: ANN401 - any part of an event
             return value.snapshot()
         case _:
             return value
-
-
-def with_final_state(events: list[LoopEvent], state: AgentState) -> list[LoopEvent]:
-    """Return the events, with the state that the conversation ends with in the one that ends it."""
-    final = state.snapshot()
-    return [
-        msgspec.structs.replace(event, final_state=final)
-        if isinstance(event, Done) and event.final_state is None
-        else event
-        for event in events
-    ]

@@ -66,24 +66,24 @@ def question_of(arguments: Mapping[str, Any]) -> Question | str:
 
 
 def chosen(question: Question, value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the answer as it is recorded, or the `InvalidAnswerError` that says why it is none.
+    """Return the answer as it is recorded.
 
     Options are selected by their values, or, where no value fits, by their labels.
+
+    Raises:
+        InvalidAnswerError: the question does not take it.
     """
     if question.options is None:
         if isinstance(value, str) and value.strip():
             return value
-        return InvalidAnswerError(f"the question {question.prompt!r} is answered with text, not {value!r}")
+        raise InvalidAnswerError(f"the question {question.prompt!r} is answered with text, not {value!r}")
     if not question.multi:
         return _one(question.options, value)
     if not isinstance(value, list | tuple):
-        return InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
+        raise InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
     picked = [_one(question.options, one) for one in msgspec.convert(value, list[Any])]
-    refused = next((one for one in picked if isinstance(one, InvalidAnswerError)), None)
-    if refused is not None:
-        return refused
     if len({compact(one) for one in picked}) < len(picked):
-        return InvalidAnswerError(f"an option is selected twice in {value!r}")
+        raise InvalidAnswerError(f"an option is selected twice in {value!r}")
     return picked
 
 
@@ -104,4 +104,4 @@ def _one(options: Sequence[Option], value: object) -> Any:  # noqa: ANN401 - any
         if isinstance(value, str) and option.label == value:
             return option.value
     labels = ", ".join(repr(option.label) for option in options)
-    return InvalidAnswerError(f"{value!r} is none of the options: {labels}")
+    raise InvalidAnswerError(f"{value!r} is none of the options: {labels}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidChunkError
 from reenact.domain.loop.values import Frozen, FrozenList, frozen, frozen_object, is_mapping
+
+_Kind = TypeVar("_Kind")
 
 
 class Assembly:
@@ -29,15 +31,15 @@ class Assembly:
             InvalidChunkError: it is no mapping, or holds under one of these names what cannot stand there.
         """
         if not is_mapping(chunk) and not hasattr(chunk, "model_dump"):
-            msg = f"a model yields mappings with `content` or `tool_calls`, not {chunk!r}"
-            raise InvalidChunkError(msg)
+            raise InvalidChunkError(f"a model yields mappings with `content` or `tool_calls`, not {chunk!r}")
         try:
             taken = frozen_object(chunk, what="a chunk of the model's answer")
         except InvalidInputError as broken:
             raise InvalidChunkError(str(broken)) from None
-        self._take_text(taken.get("content"))
-        self._take_calls(taken.get("tool_calls"))
-        self._take_usage(taken.get("usage"))
+        self._texts.append(_part(taken, "content", str, "is text") or "")
+        self._take_calls(_part(taken, "tool_calls", FrozenList, "are a list of mappings"))
+        usage = _part(taken, "usage", Frozen, "is a mapping of token counts") or Frozen()
+        self.usage = Frozen({**self.usage, **{name: count for name, count in usage.items() if count is not None}})
         if isinstance(taken.get("model"), str):
             self.model = taken["model"]
         return taken
@@ -47,19 +49,11 @@ class Assembly:
         """The answer so far: `content` and `tool_calls`."""
         return Frozen(content="".join(self._texts), tool_calls=frozen(self._calls))
 
-    def _take_text(self, content: object) -> None:
-        if isinstance(content, str):
-            self._texts.append(content)
-        elif content is not None:
-            msg = f"`content` of a chunk is text, not {content!r}"
-            raise InvalidChunkError(msg)
-
-    def _take_calls(self, calls: object) -> None:
+    def _take_calls(self, calls: FrozenList | None) -> None:
         if calls is None:
             return
-        if not isinstance(calls, FrozenList) or not all(isinstance(call, Frozen) for call in calls):
-            msg = f"`tool_calls` of a chunk are a list of mappings, not {calls!r}"
-            raise InvalidChunkError(msg)
+        if not all(isinstance(call, Frozen) for call in calls):
+            raise InvalidChunkError(f"`tool_calls` of a chunk are a list of mappings, not {calls!r}")
         if calls and all(type(call.get("index")) is int for call in calls):
             for piece in calls:
                 self._take_piece(piece)
@@ -83,14 +77,12 @@ class Assembly:
         if isinstance(told.get("arguments"), str):
             call["function"]["arguments"] += told["arguments"]
 
-    def _take_usage(self, usage: object) -> None:
-        if usage is None:
-            return
-        if not isinstance(usage, Frozen):
-            msg = f"`usage` of a chunk is a mapping of token counts, not {usage!r}"
-            raise InvalidChunkError(msg)
-        told = {name: count for name, count in usage.items() if count is not None}
-        self.usage = Frozen({**self.usage, **told})
+
+def _part(chunk: Frozen, name: str, kind: type[_Kind], what: str) -> _Kind | None:
+    value = chunk.get(name)
+    if value is None or isinstance(value, kind):
+        return value
+    raise InvalidChunkError(f"`{name}` of a chunk {what}, not {value!r}")
 
 
 def model_of(payload: object) -> str:

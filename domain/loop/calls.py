@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidToolCallError
-from reenact.domain.loop.values import Frozen, check_numbers, compact, frozen, frozen_object, is_mapping, thawed
+from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping, thawed
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 _TOOL_USE: Final = "tool_use"
@@ -35,17 +35,29 @@ class ToolCall(Frozen):
         name: str | None = None,
         arguments: Arguments = "",
     ) -> None:
-        told: object = (
-            {"id": id, "type": "function", "function": {"name": name, "arguments": _as_json(arguments)}}
-            if call is None
-            else call
-        )
         try:
-            original = frozen_object(told, what="a call of a tool")
+            told: Mapping[str, Any] = (
+                {"id": id, "type": "function", "function": {"name": name, "arguments": _as_json(arguments)}}
+                if call is None
+                else call
+            )
+            super().__init__(frozen_object(told, what="a call of a tool", finite=True))
         except InvalidInputError as broken:
             raise InvalidToolCallError(str(broken)) from None
-        super().__init__(original)
-        _check(self)
+        id_, called = self.get("id"), self._function
+        if not isinstance(id_, str) or not id_:
+            raise InvalidToolCallError(f"a call of a tool needs an `id`, which its answer names: {dict(self)!r}")
+        if not isinstance(called, Frozen) or not isinstance(called.get("name"), str) or not called["name"]:
+            raise InvalidToolCallError(f"call {id_!r} needs the name of a tool: {dict(self)!r}")
+        _ = self.input
+
+    @property
+    def _function(self) -> Any:  # noqa: ANN401 - any JSON value, until it is checked
+        return self if self.get("type") == _TOOL_USE else self.get("function")
+
+    @property
+    def _given(self) -> Any:  # noqa: ANN401 - any JSON value
+        return self._function.get("input" if self.get("type") == _TOOL_USE else "arguments")
 
     @property
     def id(self) -> str:
@@ -55,19 +67,17 @@ class ToolCall(Frozen):
     @property
     def name(self) -> str:
         """The tool that is called."""
-        return str(self["name"] if self.get("type") == _TOOL_USE else self["function"]["name"])
+        return str(self._function["name"])
 
     @property
     def arguments(self) -> str:
         """The arguments as JSON, as the model wrote them."""
-        if self.get("type") == _TOOL_USE:
-            return compact(self["input"])
-        return _as_json(self["function"]["arguments"])
+        return _as_json(self._given)
 
     @property
     def input(self) -> Frozen:
         """The arguments, decoded."""
-        return decoded(self["input"] if self.get("type") == _TOOL_USE else self["function"]["arguments"], self.name)
+        return _decoded(self._given, self.name)
 
 
 def call_of(value: object) -> ToolCall:
@@ -75,13 +85,10 @@ def call_of(value: object) -> ToolCall:
     if isinstance(value, ToolCall):
         return value
     if is_mapping(value):
-        try:
-            check_numbers(value, what="a call of a tool")
-        except InvalidInputError as broken:
-            raise InvalidToolCallError(str(broken)) from None
         return ToolCall(value)
-    msg = f"a call of a tool is a mapping with an id and a function, or a `ToolCall`, not {value!r}"
-    raise InvalidToolCallError(msg)
+    raise InvalidToolCallError(
+        f"a call of a tool is a mapping with an id and a function, or a `ToolCall`, not {value!r}"
+    )
 
 
 def looks_like_a_call(value: object) -> bool:
@@ -99,42 +106,26 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     return ToolCall(plain)
 
 
-def decoded(arguments: object, name: str) -> Frozen:
+def _decoded(arguments: object, name: str) -> Frozen:
     """Return the arguments as an object, or raise `InvalidToolCallError` naming the tool."""
+    what = f"the arguments of {name}"
     value: Any = arguments
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments, parse_constant=_refuse_constant) if arguments else {}
         except (ValueError, RecursionError) as broken:
-            msg = f"the arguments of {name} are no JSON: {broken}"
-            raise InvalidToolCallError(msg) from None
+            raise InvalidToolCallError(f"{what} are no JSON: {broken}") from None
     if not is_mapping(value):
-        msg = f"the arguments of {name} are an object of JSON, not {value!r}"
-        raise InvalidToolCallError(msg)
-    what = f"the arguments of {name}"
+        raise InvalidToolCallError(f"{what} are an object of JSON, not {value!r}")
     try:
-        made = frozen_object(value, what=what)
-        check_numbers(value, what=what)
+        return frozen_object(value, what=what, finite=True)
     except InvalidInputError as broken:
         raise InvalidToolCallError(str(broken)) from None
-    return made
-
-
-def _check(call: ToolCall) -> None:
-    told: object = call if call.get("type") == _TOOL_USE else call.get("function")
-    if not isinstance(call.get("id"), str) or not call["id"]:
-        msg = f"a call of a tool needs an `id`, which its answer names: {dict(call)!r}"
-        raise InvalidToolCallError(msg)
-    if not isinstance(told, Frozen) or not isinstance(told.get("name"), str) or not told["name"]:
-        msg = f"call {call['id']!r} needs the name of a tool: {dict(call)!r}"
-        raise InvalidToolCallError(msg)
-    decoded(told.get("input" if call.get("type") == _TOOL_USE else "arguments"), told["name"])
 
 
 def _as_json(arguments: Arguments) -> str:
-    return arguments if isinstance(arguments, str) else compact(frozen(arguments))
+    return arguments if isinstance(arguments, str) else compact(frozen(arguments, finite=True))
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    msg = f"{name} is no number of JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is no number of JSON")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from reenact.domain.loop.growing import Growing
+from reenact.domain.loop.events import CompressionComplete
 from reenact.domain.loop.instructions import CompressContext
-from reenact.domain.loop.progress import CompressionComplete
-from reenact.domain.loop.values import Frozen, is_mapping
+from reenact.domain.loop.values import Frozen, Growing, is_mapping
 
 Part: TypeAlias = tuple[int, int]
 """The place of the first message of a part, and that of the first behind it."""

@@ -6,14 +6,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from reenact.domain.loop import ledger, rounds
-from reenact.domain.loop.changes import applied
 from reenact.domain.loop.compressing import shortened
 from reenact.domain.loop.events import (
+    CompressionComplete,
+    Done,
+    Failed,
     HumanApproveRequired,
     HumanPromptRequired,
     HumanResponded,
     HumanSelectRequired,
+    Interrupted,
+    LLMResult,
     LoopEvent,
+    MessageAdded,
+    Resumed,
     ToolApproved,
     ToolEdited,
     ToolPending,
@@ -23,17 +29,9 @@ from reenact.domain.loop.events import (
     Warning,  # noqa: A004 - the word of the specification
 )
 from reenact.domain.loop.policy import call_digest
-from reenact.domain.loop.progress import (
-    CompressionComplete,
-    Done,
-    Failed,
-    Interrupted,
-    LLMResult,
-    MessageAdded,
-    Resumed,
-)
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.state import AgentState, Interruption, PendingPrompt, PendingSelect
+from reenact.domain.loop.storing import applied
 from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen, is_mapping
 
 _Draft: TypeAlias = dict[str, Any]

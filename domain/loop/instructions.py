@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, get_args
 
 import msgspec
 
@@ -12,8 +12,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import ToolCall, call_of
 from reenact.domain.loop.events import Option, Options
 from reenact.domain.loop.faults import InvalidInstructionError
-from reenact.domain.loop.growing import is_list
-from reenact.domain.loop.values import Fields, Frozen, FrozenList, frozen, frozen_object, is_mapping
+from reenact.domain.loop.values import Fields, FrozenList, frozen, frozen_object, is_list, is_mapping
 
 SUMMARIZE: Final = (
     "Summarize the conversation so far for somebody who is to go on with it: what was asked, what was found out and "
@@ -24,11 +23,13 @@ SUMMARIZE: Final = (
 class _Instruction(Fields, frozen=True, eq=False):
     type: ClassVar[str]
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - fields differ in type
-        return self.type if name == "type" else super().__getitem__(_field(type(self), name))
+    def __post_init__(self) -> None:
+        """Take what people write for what it stands for, or raise `InvalidInputError`."""
+        for name in self.__struct_fields__:
+            msgspec.structs.force_setattr(self, name, _made(self.type, name, getattr(self, name)))
 
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - fields differ in type
-        return self.type if name == "type" else super().get(_field(type(self), name), default)
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - fields differ in type
+        return super().__getitem__(_field(type(self), name))
 
     def keys(self) -> tuple[str, ...]:
         return ("type", *super().keys())
@@ -47,10 +48,6 @@ class CallTool(_Instruction, frozen=True, eq=False):
     type: ClassVar[str] = "call_tool"
     tool_call: ToolCall
 
-    def __post_init__(self) -> None:
-        """Take a mapping for a call."""
-        _set(self, "tool_call", call_of(self.tool_call))
-
 
 class CallToolsBatch(_Instruction, frozen=True, eq=False):
     """Run several tools at once."""
@@ -58,23 +55,12 @@ class CallToolsBatch(_Instruction, frozen=True, eq=False):
     type: ClassVar[str] = "call_tools_batch"
     tool_calls: Sequence[ToolCall]
 
-    def __post_init__(self) -> None:
-        """Take mappings for calls."""
-        _set(self, "tool_calls", _calls(self.tool_calls))
-
 
 class RequestHumanApprove(_Instruction, frozen=True, eq=False):
-    """Ask a person whether these calls may run."""
+    """Ask a person whether these calls may run; at least one."""
 
     type: ClassVar[str] = "request_human_approve"
     pending_tool_calls: Sequence[ToolCall]
-
-    def __post_init__(self) -> None:
-        """Take mappings for calls; refuse to wait for nothing."""
-        _set(self, "pending_tool_calls", _calls(self.pending_tool_calls))
-        if not self.pending_tool_calls:
-            msg = "request_human_approve needs at least one call in `pending_tool_calls`"
-            raise InvalidInstructionError(msg)
 
 
 class RequestHumanPrompt(_Instruction, frozen=True, eq=False):
@@ -83,11 +69,6 @@ class RequestHumanPrompt(_Instruction, frozen=True, eq=False):
     type: ClassVar[str] = "request_human_prompt"
     prompt: str
     metadata: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a question without a text."""
-        _check_question(self.type, self.prompt)
-        _set(self, "metadata", _metadata(self.metadata))
 
 
 class RequestHumanSelect(_Instruction, frozen=True, eq=False):
@@ -99,15 +80,6 @@ class RequestHumanSelect(_Instruction, frozen=True, eq=False):
     multi: bool = False
     metadata: Mapping[str, Any] | None = None
 
-    def __post_init__(self) -> None:
-        """Take mappings and texts for options; refuse a question without any."""
-        _check_question(self.type, self.prompt)
-        _set(self, "options", _options(self.options))
-        _set(self, "metadata", _metadata(self.metadata))
-        if not isinstance(self["multi"], bool):
-            msg = f"`multi` of request_human_select is true or false, not {self['multi']!r}"
-            raise InvalidInstructionError(msg)
-
 
 class Finish(_Instruction, frozen=True, eq=False):
     """End the conversation."""
@@ -115,13 +87,6 @@ class Finish(_Instruction, frozen=True, eq=False):
     type: ClassVar[str] = "finish"
     reason: str = "completed"
     reason_detail: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is no text."""
-        for name, allowed in (("reason", str), ("reason_detail", str | None)):
-            if not isinstance(self[name], allowed):
-                msg = f"`{name}` of finish is text, not {self[name]!r}"
-                raise InvalidInstructionError(msg)
 
 
 class CompressContext(_Instruction, frozen=True, eq=False):
@@ -136,15 +101,6 @@ class CompressContext(_Instruction, frozen=True, eq=False):
     prompt: str = SUMMARIZE
     payload: Any = None
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be kept, and what is no text."""
-        if type(self.keep) is not int or self.keep < 0:
-            msg = f"`keep` of compress_context is a number of messages, not {self.keep!r}"
-            raise InvalidInstructionError(msg)
-        if not isinstance(self["summary"], str | None) or not isinstance(self["prompt"], str):
-            msg = "`summary` and `prompt` of compress_context are texts"
-            raise InvalidInstructionError(msg)
-
 
 Instruction: TypeAlias = (
     CallLLM
@@ -156,19 +112,7 @@ Instruction: TypeAlias = (
     | Finish
     | CompressContext
 )
-KINDS: Final[Mapping[str, type[Instruction]]] = {
-    kind.type: kind
-    for kind in (
-        CallLLM,
-        CallTool,
-        CallToolsBatch,
-        RequestHumanApprove,
-        RequestHumanPrompt,
-        RequestHumanSelect,
-        Finish,
-        CompressContext,
-    )
-}
+KINDS: Final[Mapping[str, type[Instruction]]] = {kind.type: kind for kind in get_args(Instruction)}
 """The built-in instructions by their types."""
 ASKING: Final = frozenset({"request_human_approve", "request_human_prompt", "request_human_select"})
 """The instructions that ask a person, and so cost nothing."""
@@ -185,9 +129,7 @@ _ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
 
 def instructions_of(returned: object) -> tuple[object, ...]:
     """Return the instructions that a runner has returned: one, or several in order."""
-    if is_list(returned):
-        return tuple(returned)
-    return (returned,)
+    return tuple(returned) if is_list(returned) else (returned,)
 
 
 def type_of(instruction: object) -> str:
@@ -195,25 +137,30 @@ def type_of(instruction: object) -> str:
     told = instruction.get("type") if is_mapping(instruction) else getattr(instruction, "type", None)
     if isinstance(told, str) and told:
         return told
-    msg = f"a runner returns instructions, which have a `type`, or a list of them; not {instruction!r}"
-    raise InvalidInstructionError(msg)
+    raise InvalidInstructionError(
+        f"a runner returns instructions, which have a `type`, or a list of them; not {instruction!r}"
+    )
 
 
 def instruction_of(value: object) -> Instruction:
     """Return the built-in instruction that the value asks for, or raise `InvalidInstructionError`."""
     kind = KINDS[type_of(value)]
-    if isinstance(value, kind):
+    if _is_of(value, kind):
         return value
     if not is_mapping(value):
-        msg = f"{kind.type} is asked for by a `{kind.__name__}` or a mapping, not by {value!r}"
-        raise InvalidInstructionError(msg)
+        raise InvalidInstructionError(f"{kind.type} is asked for by a `{kind.__name__}` or a mapping, not by {value!r}")
     told: dict[str, Any] = {_field(kind, str(name)): each for name, each in value.items()}
     given = {name: each for name, each in told.items() if name in kind.__struct_fields__}
     missing = [one.name for one in msgspec.structs.fields(kind) if one.required and one.name not in given]
     if missing:
-        msg = f"{kind.type} needs `{missing[0]}`, and has: {', '.join(sorted(told)) or 'nothing'}"
-        raise InvalidInstructionError(msg)
+        raise InvalidInstructionError(
+            f"{kind.type} needs `{missing[0]}`, and has: {', '.join(sorted(told)) or 'nothing'}"
+        )
     return kind(**given)
+
+
+def _is_of(value: object, kind: type[Instruction]) -> TypeGuard[Instruction]:
+    return isinstance(value, kind)
 
 
 def snake(name: str) -> str:
@@ -226,39 +173,45 @@ def _field(kind: type[_Instruction], name: str) -> str:
     return _ALIASES.get(kind.type, {}).get(ours, ours)
 
 
-def _set(instruction: _Instruction, name: str, value: object) -> None:
-    msgspec.structs.force_setattr(instruction, name, value)
+def _made(kind: str, name: str, told: Any) -> object:  # noqa: ANN401 - fields differ in type
+    """Return the value of a field that is meant by what people write, or raise `InvalidInputError`."""
+    made: Any = told
+    match name:
+        case "tool_call":
+            return call_of(told)
+        case "metadata":
+            return None if told is None else frozen_object(told, what=name)
+        case "tool_calls":
+            fits, wanted = is_list(told), "a list of calls"
+        case "pending_tool_calls":
+            fits, wanted = is_list(told) and bool(told), "a list with at least one call in it"
+        case "options":
+            fits, wanted = is_list(told) and bool(told), "a list with at least one option in it"
+        case "prompt":
+            fits, wanted = isinstance(told, str) and bool(told.strip()), "the text that is asked"
+        case "reason" | "reason_detail" | "summary":
+            fits, wanted = isinstance(told, str) or (told is None and name != "reason"), "text"
+        case "multi":
+            fits, wanted = isinstance(told, bool), "true or false"
+        case "keep":
+            fits, wanted = type(told) is int and told >= 0, "a number of messages"
+        case _:
+            return told
+    if not fits:
+        raise InvalidInstructionError(f"`{name}` of {kind} is {wanted}, not {told!r}")
+    if name == "options":
+        return Options(map(_option, made))
+    return _calls(made) if name.endswith("tool_calls") else made
 
 
-def _calls(calls: object) -> FrozenList:
-    if not is_list(calls):
-        msg = f"calls of tools come as a list, not as {calls!r}"
-        raise InvalidInstructionError(msg)
-    made = FrozenList(call_of(call) for call in calls)
+def _calls(calls: Iterable[object]) -> FrozenList:
+    made = FrozenList(map(call_of, calls))
     seen: set[str] = set()
     for call in made:
         if call.id in seen:
-            msg = f"two calls have the id {call.id!r}; each answer must find its own call"
-            raise InvalidInstructionError(msg)
+            raise InvalidInstructionError(f"two calls have the id {call.id!r}; each answer must find its own call")
         seen.add(call.id)
     return made
-
-
-def _check_question(kind: str, prompt: object) -> None:
-    if not isinstance(prompt, str) or not prompt.strip():
-        msg = f"`prompt` of {kind} is the text of the question, not {prompt!r}"
-        raise InvalidInstructionError(msg)
-
-
-def _metadata(metadata: object) -> Frozen | None:
-    return None if metadata is None else frozen_object(metadata, what="metadata")
-
-
-def _options(options: object) -> Options:
-    if not is_list(options) or not options:
-        msg = f"`options` of request_human_select is a list with at least one option in it, not {options!r}"
-        raise InvalidInstructionError(msg)
-    return Options(_option(option) for option in options)
 
 
 def _option(option: object) -> Option:
@@ -272,5 +225,4 @@ def _option(option: object) -> Option:
             return Option(label, frozen(option.get("value", label), what=f"the value of option {label!r}"))
         except InvalidInputError as broken:
             raise InvalidInstructionError(str(broken)) from None
-    msg = f"an option is a mapping with a `label` and a `value`, or a text; not {option!r}"
-    raise InvalidInstructionError(msg)
+    raise InvalidInstructionError(f"an option is a mapping with a `label` and a `value`, or a text; not {option!r}")

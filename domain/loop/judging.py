@@ -7,25 +7,26 @@ else a person is asked.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, TypeGuard
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
-from reenact.domain.loop.digests import call_digest
-from reenact.domain.loop.lists import AllowList, DenyList, built_in
-from reenact.domain.loop.matchers.findings import Found, Match, Sight, unknown
-from reenact.domain.loop.matchers.globs import Part, is_one
-from reenact.domain.loop.matchers.values import is_list, is_mapping, is_object
+from reenact.domain.loop.matchers.findings import Found, Match, Sight, Test, attempt, unknown
+from reenact.domain.loop.matchers.globs import ANY, Part, is_one
 from reenact.domain.loop.policy_rules import (
     MODES,
     RULE_MODES,
     Conditions,
+    Entry,
     Policy,
     Rule,
     Verdict,
     is_pattern,
     tool_parts,
 )
+from reenact.domain.loop.values import call_digest
+from reenact.domain.plain import is_mapping, is_sequence
 
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
 _STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
@@ -38,8 +39,8 @@ class Judge:
     """Policies, made ready."""
 
     def __init__(self, tools: object, allow: object, deny: object) -> None:
-        self._denied = built_in() if deny is BUILT_IN_DENY_LIST else DenyList(deny)
-        self._allowed = AllowList(allow)
+        self._denied = _built_in() if deny is BUILT_IN_DENY_LIST else _DenyList(deny)
+        self._allowed = [item for item in map(_item, allow if is_sequence(allow) else ()) if not item.problem]
         self._tools: dict[str, list[_ToolPolicy]] = {}
         self._patterns: list[tuple[Part, _ToolPolicy]] = []
         self._problem = "" if is_mapping(tools) else "they are no mapping"
@@ -48,7 +49,7 @@ class Judge:
 
     def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
         """Return what becomes of a call. Never raises."""
-        if not is_object(arguments):
+        if not _is_object(arguments):
             return Verdict("deny", f"its arguments are no object but {type(arguments).__name__}")
         try:
             if denied := self._denied.reason(name, arguments, sight):
@@ -83,6 +84,10 @@ class Judge:
         return self._tools.get(name) or [policy for wanted, policy in self._patterns if is_one(wanted, name)]
 
 
+def _is_object(value: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(value, Mapping)
+
+
 class _Call(NamedTuple):
     """A call, and what it is judged by but for the policy of its tool."""
 
@@ -90,11 +95,14 @@ class _Call(NamedTuple):
     arguments: Mapping[str, object]
     asked: Collection[str]
     sight: Sight
-    allowed: AllowList
+    allowed: Sequence[_Item]
 
     def is_allowed(self) -> bool:
         """Return whether the call is on the allow list."""
-        return self.allowed.has(self.name, self.arguments, self.sight)
+        return any(
+            item.concerns(self.name) and item.conditions.hold(self.arguments, self.sight).match is Match.YES
+            for item in self.allowed
+        )
 
     def is_approved(self) -> bool:
         """Return whether a person has approved the same call before."""
@@ -135,11 +143,11 @@ class _ToolPolicy:
     def __init__(self, policy: object) -> None:
         mode = policy.mode if isinstance(policy, Policy) else None
         given: object = policy.rules if isinstance(policy, Policy) else None
-        rules = [_ReadyRule(rule, f"rules[{index}]") for index, rule in enumerate(given if is_list(given) else ())]
+        rules = [_ReadyRule(rule, f"rules[{index}]") for index, rule in enumerate(given if is_sequence(given) else ())]
         self._denying = [rule for rule in rules if rule.mode == "deny"]
         self._others = [rule for rule in rules if rule.mode != "deny"]
         self._problem = next((rule.problem for rule in self._others if rule.problem), "")
-        if mode not in MODES or not is_list(given):
+        if mode not in MODES or not is_sequence(given):
             self._problem = f"its policy cannot be read: {policy!r:.80}"
         self._otherwise = max(_STRICTNESS.get(str(mode), _ALWAYS), _REQUIRED if rules else _RUN)
 
@@ -181,3 +189,88 @@ def _weighed(strictness: int, reason: str, call: _Call) -> Verdict:
     if strictness == _FIRST and call.is_approved():
         return Verdict("run", "a person has approved the same call before")
     return Verdict("ask", reason)
+
+
+class _DenyList:
+    """The calls that never run; an entry that cannot be read denies all of its tools. Parameters find their entries."""
+
+    def __init__(self, entries: object) -> None:
+        self._problem = "" if is_sequence(entries) else f"{entries!r:.80} is no list"
+        self._items: list[_Item] = []
+        self._by_parameter: dict[str, list[tuple[_Item, Test]]] = {}
+        for item in map(_item, entries if is_sequence(entries) else ()):
+            tests = item.conditions.tests
+            if item.problem or len(tests) != 1:
+                self._items.append(item)
+                continue
+            names, test = tests[0]
+            for parameter in names:
+                self._by_parameter.setdefault(parameter, []).append((item, test))
+
+    def reason(self, name: str, arguments: Mapping[str, object], sight: Sight) -> str:
+        """Return why the call is denied, or nothing if it is not."""
+        if self._problem:
+            return f"the deny list cannot be read: {self._problem}"
+        for parameter in arguments:
+            for item, test in self._by_parameter.get(parameter, ()):
+                found = attempt(test, arguments[parameter], sight)
+                if found.match is not Match.NO and _denies(item, found) and item.concerns(name):
+                    return _told(item, found, f"`{parameter}`")
+        for item in self._items:
+            if item.concerns(name):
+                if item.problem:
+                    return f"an entry of the deny list cannot be read: {item.problem}"
+                found = item.conditions.hold(arguments, sight)
+                if _denies(item, found):
+                    return _told(item, found, item.conditions.told)
+        return ""
+
+
+@cache
+def _built_in() -> _DenyList:
+    """Return the built-in list, made ready once."""
+    return _DenyList(BUILT_IN_DENY_LIST)
+
+
+class _Item:
+    """An entry, made ready; `problem` is why it could not be."""
+
+    def __init__(self, entry: object) -> None:
+        self.entry = Entry(entry) if isinstance(entry, str) else entry if isinstance(entry, Entry) else Entry("*")
+        self.problem = "" if isinstance(entry, Entry | str) else f"{entry!r:.80} is no entry"
+        self.conditions = Conditions({})
+        self._tools: tuple[Part, ...] = (ANY,)
+        try:
+            self._tools = tool_parts(self.entry.tool)
+            self.conditions = Conditions(self.entry.when, surely=self.entry.advisory)
+        except ConfigurationError as error:
+            self.problem = str(error)
+
+    def concerns(self, name: str) -> bool:
+        """Return whether the entry is about this tool."""
+        return any(is_one(wanted, name) for wanted in self._tools)
+
+
+@cache
+def _built_in_items() -> Mapping[str, Sequence[_Item]]:
+    """Return the entries of the built-in list by their reasons: to make them ready takes milliseconds."""
+    items: dict[str, list[_Item]] = {}
+    for entry in BUILT_IN_DENY_LIST:
+        items.setdefault(entry.reason, []).append(_Item(entry))
+    return items
+
+
+def _item(entry: object) -> _Item:
+    known = _built_in_items().get(entry.reason, ()) if isinstance(entry, Entry) else ()
+    return next((item for item in known if item.entry == entry), None) or _Item(entry)
+
+
+def _denies(item: _Item, found: Found) -> bool:
+    return found.match >= Match.PARTLY or (found.match is Match.UNKNOWN and not item.entry.advisory)
+
+
+def _told(item: _Item, found: Found, parameters: str) -> str:
+    reason = f"the deny list forbids it{f' for its {parameters}' if parameters else ''}"
+    if item.entry.reason:
+        reason += f": {item.entry.reason}"
+    return f"{reason}; nobody can tell whether it is meant: {found.why}" if found.match is Match.UNKNOWN else reason

@@ -60,11 +60,11 @@ class CostLimit(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Raise `ConfigurationError` unless the limit is an amount."""
         if not is_amount(self.max_total, MOST_COST) and self.max_total != math.inf:
-            msg = f"max_total of a cost limit is an amount of 0 or more, not {self.max_total!r:.80}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"max_total of a cost limit is an amount of 0 or more, not {self.max_total!r:.80}")
         if self.on_exceeded not in ("stop", "interrupt", "warn"):
-            msg = f"on_exceeded of a cost limit is 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(
+                f"on_exceeded of a cost limit is 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"
+            )
 
     def is_exceeded(self, cost: float) -> bool:
         """Return whether more was spent than may be; what sums of fractions are wrong by is not more."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -23,10 +22,10 @@ from reenact.domain.loop.matchers.findings import (
     Test,
     unknown,
 )
-from reenact.domain.loop.matchers.globs import Part, alternatives, is_one, part
+from reenact.domain.loop.matchers.globs import alternatives, is_one, part
 from reenact.domain.loop.matchers.linear import Expression
 from reenact.domain.loop.matchers.path_patterns import PathPattern
-from reenact.domain.loop.matchers.values import is_list, is_mapping
+from reenact.domain.plain import is_mapping, is_sequence
 
 
 class Exact(msgspec.Struct, frozen=True, tag="exact"):
@@ -123,23 +122,24 @@ def ready(wanted: object, *, surely: bool = False) -> Test:
         case Exact(value):
             return _equal_to(value)
         case Prefix(text):
-            return _given(_text(partial(_begins, _checked("prefix", text))))
+            start = _checked("prefix", text)
+            return _given(_text(lambda given: given.startswith(start)))
         case Glob(pattern):
             wild = [part(one) for one in alternatives(_checked("glob", pattern))]
-            return _given(_text(partial(_fits, wild)))
+            return _given(_text(lambda given: any(is_one(one, given) for one in wild)))
         case Regex(pattern):
-            return _given(_text(partial(_matches, Expression(_checked("regex", pattern)))))
+            expression = Expression(_checked("regex", pattern))
+            return _given(_text(expression.fullmatch, expression.takes))
         case Path(pattern, cwd):
             base = None if cwd is None else _checked("cwd", cwd)
             return _given(PathPattern(_checked("path", pattern), base, surely=surely).judge)
         case Command(pattern):
             return _given(CommandPattern(_checked("command", pattern)).judge)
-        case _ if wanted is None or isinstance(wanted, str | int | float) or is_list(wanted):
+        case _ if wanted is None or isinstance(wanted, str | int | float) or is_sequence(wanted):
             return _equal_to(wanted)
         case _:
             ways = ", ".join(f"{one.__name__.lower()}(…)" for one in MATCHERS)
-            msg = f"{wanted!r:.80} is no matcher: give {ways}, or a JSON value other than an object"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"{wanted!r:.80} is no matcher: give {ways}, or a JSON value other than an object")
 
 
 def equality(wanted: object, value: object) -> Match:
@@ -148,7 +148,7 @@ def equality(wanted: object, value: object) -> Match:
         return Match.YES if value is wanted else Match.NO
     if isinstance(wanted, int | float) and isinstance(value, int | float):
         return Match.NO if value != wanted else Match.YES if type(value) is type(wanted) else Match.PARTLY
-    if is_list(wanted) and is_list(value) and len(wanted) == len(value):
+    if is_sequence(wanted) and is_sequence(value) and len(wanted) == len(value):
         return min(map(equality, wanted, value), default=Match.YES)
     if is_mapping(wanted) and is_mapping(value) and wanted.keys() == value.keys():
         return min((equality(one, value[key]) for key, one in wanted.items()), default=Match.YES)
@@ -178,27 +178,17 @@ def _given(test: Test) -> Test:
     return lambda value, sight: _MISSING if value is None or value is ABSENT else test(value, sight)
 
 
-def _text(test: Callable[[str], Found]) -> Test:
+def _text(test: Callable[[str], bool], takes: Callable[[str], bool] = lambda _: True) -> Test:
     def judge(value: object, _: Sight) -> Found:
         if not isinstance(value, str):
             return unknown("it is no text")
-        return TOO_LONG if len(value) > MAX_TEXT else test(value)
+        if len(value) > MAX_TEXT:
+            return TOO_LONG
+        if not takes(value):
+            return unknown("it is too long for a regular expression of that size")
+        return YES if test(value) else NO
 
     return judge
-
-
-def _begins(start: str, text: str) -> Found:
-    return YES if text.startswith(start) else NO
-
-
-def _fits(wild: Sequence[Part], text: str) -> Found:
-    return YES if any(is_one(one, text) for one in wild) else NO
-
-
-def _matches(expression: Expression, text: str) -> Found:
-    if not expression.takes(text):
-        return unknown("it is too long for a regular expression of that size")
-    return YES if expression.fullmatch(text) else NO
 
 
 def _checked(what: str, text: object) -> str:

@@ -1,25 +1,38 @@
-"""What a person's word does to a conversation: approving, rejecting, answering, interrupting, resuming."""
+"""What people and runners ask of a conversation: approvals, answers, interruptions, and calls to be made."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
 
 from reenact.domain.errors import InvalidAnswerError, InvalidInputError
 from reenact.domain.loop import rounds
+from reenact.domain.loop.adopting import context_given
 from reenact.domain.loop.asking import chosen
-from reenact.domain.loop.calls import ToolCall, with_arguments
-from reenact.domain.loop.events import HumanResponded, LoopEvent, ToolEdited, ToolResult
+from reenact.domain.loop.calls import ToolCall, call_of, looks_like_a_call, with_arguments
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanResponded,
+    Interrupted,
+    LoopEvent,
+    MessageAdded,
+    Resumed,
+    ToolEdited,
+    ToolResult,
+)
 from reenact.domain.loop.faults import (
     InvalidToolCallError,
     NotResumableError,
     StillInterruptedError,
     WaitingForHumanError,
 )
-from reenact.domain.loop.progress import Interrupted, Resumed
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.rules import Rules
-from reenact.domain.loop.state import AgentState
-from reenact.domain.loop.values import frozen
+from reenact.domain.loop.state import AgentContext, AgentState, context_of, message_of
+from reenact.domain.loop.values import Frozen, frozen, is_mapping
 
 
 @dataclass(frozen=True)
@@ -39,20 +52,21 @@ def approval(state: AgentState, call: ToolCall, rules: Rules) -> Approval:
     """
     _not_interrupted(state)
     if state.pending_prompt or state.pending_select:
-        msg = "a question waits for its answer; answer it with `respond`"
-        raise WaitingForHumanError(msg)
+        raise WaitingForHumanError("a question waits for its answer; answer it with `respond`")
     if not state.pending_tool_calls and call.id not in state.decided:
-        return _unasked(call, rules)
-    now, denied = rounds.under(state.round, rules.policies, judging=rules.judging)
+        events, _ = plan(state, (call,), rules, ask_always=True)
+        denied = tuple(event for event in events if isinstance(event, ToolResult))
+        return Approval(denied, None if denied else call, was_pending=False)
     pending = next((each for each in state.pending_tool_calls if each.id == call.id), None)
     if pending is not None and pending.name != call.name:
-        msg = f"call {call.id!r} is one of {pending.name}; an edit keeps the tool, and changes the arguments only"
-        raise InvalidToolCallError(msg)
-    refused = next((event for event in denied if event.id == call.id), None)
-    if refused is not None:
-        return Approval((refused,), None, was_pending=True)
-    events = rounds.approved(now, call.id, rules.policies, arguments=call.input, judging=rules.judging)
-    told = tuple(event for event in events if isinstance(event, ToolEdited | ToolResult))
+        raise InvalidToolCallError(
+            f"call {call.id!r} is one of {pending.name}; an edit keeps the tool, and changes the arguments only"
+        )
+    told = _denied_by_now(state.round, call.id, rules)
+    if not told:
+        now = rounds.under(state.round, rules.policies)
+        events = rounds.approved(now, call.id, rules, arguments=call.input)
+        told = tuple(event for event in events if isinstance(event, ToolEdited | ToolResult))
     if any(isinstance(event, ToolResult) for event in told) or pending is None:
         return Approval(told, None, was_pending=True)
     return Approval(told, with_arguments(pending, call.input) if told else pending, was_pending=True)
@@ -78,12 +92,8 @@ def response(state: AgentState, value: object) -> tuple[LoopEvent, ...]:
     _not_interrupted(state)
     asked = state.pending_prompt or state.pending_select
     if asked is None:
-        msg = "no question waits for an answer"
-        raise InvalidAnswerError(msg)
-    answer = chosen(asked.question, frozen(value, what="an answer"))
-    if isinstance(answer, InvalidAnswerError):
-        raise answer
-    return (HumanResponded(value=answer),)
+        raise InvalidAnswerError("no question waits for an answer")
+    return (HumanResponded(value=chosen(asked.question, frozen(value, what="an answer"))),)
 
 
 def interruption(state: AgentState, reason: str, *, can_resume: bool) -> tuple[LoopEvent, ...]:
@@ -99,19 +109,16 @@ def resumption(state: AgentState, reason: str) -> tuple[LoopEvent, ...]:
         NotResumableError: it is not interrupted, or was interrupted for good.
     """
     if state.status != "interrupted":
-        msg = f"only an interrupted conversation can be resumed; this one is {state.status}"
-        raise NotResumableError(msg)
+        raise NotResumableError(f"only an interrupted conversation can be resumed; this one is {state.status}")
     if state.interruption is not None and not state.interruption.can_resume:
-        msg = f"the conversation was interrupted for good: {state.interruption.reason}"
-        raise NotResumableError(msg)
+        raise NotResumableError(f"the conversation was interrupted for good: {state.interruption.reason}")
     return (Resumed(reason=check_reason(reason), resumed_from=state.step_count),)
 
 
 def check_reason(reason: object) -> str:
     """Return the reason that somebody gives, or raise `InvalidInputError` if it is no text."""
     if not isinstance(reason, str):
-        msg = f"a reason is text, not {reason!r}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"a reason is text, not {reason!r}")
     return str(frozen(reason, what="a reason"))
 
 
@@ -119,21 +126,84 @@ def check_free(state: AgentState) -> None:
     """Raise a `ReenactError` if the next step is not the runner's, but a person's."""
     _not_interrupted(state)
     if state.status == "waiting_for_human_input":
-        msg = "the conversation waits for a person: approve or reject the pending calls, or answer the question"
-        raise WaitingForHumanError(msg)
+        raise WaitingForHumanError(
+            "the conversation waits for a person: approve or reject the pending calls, or answer the question"
+        )
 
 
-def _unasked(call: ToolCall, rules: Rules) -> Approval:
-    """Return the approval of a call that nobody has asked about; what is denied stays denied."""
-    told = Call(call.id, call.name, call.input)
+@dataclass(frozen=True)
+class Consult:
+    """The runner is asked, with this context, after these events."""
+
+    context: AgentContext
+    events: tuple[LoopEvent, ...] = ()
+
+
+Meaning: TypeAlias = Approval | Consult
+
+
+def meaning_of(state: AgentState, given: object, rules: Rules) -> Meaning:
+    """Return what is meant: nothing given, a call, a context, a message, or a text from the user.
+
+    Raises:
+        ReenactError: it means nothing, or is not possible now.
+    """
+    if looks_like_a_call(given):
+        return approval(state, call_of(given), rules)
+    if given is None:
+        check_free(state)
+        return Consult(context_of(state))
+    if isinstance(given, AgentContext) or (is_mapping(given) and "phase" in given):
+        check_free(state)
+        told = context_given(given)
+        return Consult(AgentContext(told.phase, told.payload, told.session or state.session))
+    if isinstance(given, str) or (is_mapping(given) and "role" in given):
+        check_free(state)
+        message = message_of({"role": "user", "content": given} if isinstance(given, str) else given)
+        session = Frozen({**state.session, "message_count": len(state.messages) + 1})
+        return Consult(AgentContext("user_input", Frozen(message=message), session), (MessageAdded(message=message),))
+    raise InvalidInputError(f"a step is given a call of a tool, a context, a message or nothing; not {given!r}")
+
+
+def plan(
+    state: AgentState, calls: Sequence[ToolCall], rules: Rules, *, ask_always: bool = False
+) -> tuple[tuple[LoopEvent, ...], tuple[ToolCall, ...]]:
+    """Return the answers to calls that are denied with what people are asked about the others, and the calls to run.
+
+    With `ask_always`, people are asked about all that are not denied.
+    """
+    wanted = Round(tuple(Call(call.id, call.name, call.input) for call in calls))
     events = rounds.judged(
-        Round((told,)), rules.policies, (), session_id="", questions=None, ask_always=True, judging=rules.judging
+        wanted, rules, state.approvals, session_id=state.session_id, questions=None, ask_always=ask_always
     )
-    denied = tuple(event for event in events if isinstance(event, ToolResult))
-    return Approval(denied, None if denied else call, was_pending=False)
+    originals = {call.id: call for call in calls}
+    to_run = {call.id for call in rounds.fold(wanted, events).at("ready")}
+    told = tuple(_with_originals(event, originals) for event in events)
+    return told, tuple(call for call in calls if call.id in to_run)
+
+
+def in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
+    """Return the results in the order of their calls, each marked as one of a batch."""
+    by_id = {result.id: msgspec.structs.replace(result, batch=True) for result in results}
+    return tuple(by_id[call.id] for call in calls if call.id in by_id)
+
+
+def _denied_by_now(round_: Round, call_id: str, rules: Rules) -> tuple[LoopEvent, ...]:
+    """Return the answer to a pending call that other policies than those it was asked under deny."""
+    call = round_.call(call_id)
+    if call is None or round_.revision == rules.policies.revision:
+        return ()
+    events = rounds.judged_anew(Round((call,)), rules, session_id="")
+    return tuple(event for event in events if isinstance(event, ToolResult))
 
 
 def _not_interrupted(state: AgentState) -> None:
     if state.status == "interrupted":
-        msg = "the conversation is interrupted; resume it first"
-        raise StillInterruptedError(msg)
+        raise StillInterruptedError("the conversation is interrupted; resume it first")
+
+
+def _with_originals(event: LoopEvent, originals: dict[str, ToolCall]) -> LoopEvent:
+    if not isinstance(event, HumanApproveRequired):
+        return event
+    calls = tuple(msgspec.structs.replace(call, original=originals[call.id]) for call in event.calls)
+    return msgspec.structs.replace(event, calls=calls)

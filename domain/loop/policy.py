@@ -1,4 +1,4 @@
-"""The intervention policy: whether a call of a tool runs, waits for a person, or is answered with an error.
+"""Intervention policies, and how they are read: whether a call runs, waits for a person, or is answered with an error.
 
 Decided before the call runs, from its name and its arguments alone. Deny beats everything; a tool without a policy
 runs; `required` asks unless the call is on the allow list; `first` asks unless it is there, or a person approved the
@@ -7,14 +7,73 @@ same call before; `always` asks; `never` does not. What cannot be read or cannot
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import Any, Final
 
+import msgspec
+
+from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
-from reenact.domain.loop.digests import call_digest
+from reenact.domain.loop.judging import Judge
 from reenact.domain.loop.matchers.findings import Sight
-from reenact.domain.loop.policies import Policies
-from reenact.domain.loop.policy_reading import policies_of
-from reenact.domain.loop.policy_rules import Entry, Mode, Policy, Rule, RuleMode, Verdict
+from reenact.domain.loop.matchers.globs import alternatives, is_one, is_wild, part
+from reenact.domain.loop.matching import MATCHERS, Wanted
+from reenact.domain.loop.policy_rules import (
+    MODES,
+    RULE_MODES,
+    Conditions,
+    Entry,
+    Mode,
+    Policy,
+    Rule,
+    RuleMode,
+    Verdict,
+    check_mode,
+    is_pattern,
+    tool_parts,
+)
+from reenact.domain.loop.values import call_digest, digest
+from reenact.domain.plain import is_mapping, is_sequence
+
+
+class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
+    """What is decided before a call runs.
+
+    `tools` has policies by the names of tools, with or without wildcards: an exact name goes before wildcards, and of
+    several wildcards that match the strictest decision holds. `allow` has the calls that need not be asked about,
+    `deny` those that never run; a text is the name of a tool, with or without wildcards. The built-in deny list is
+    advisory. Change no mapping: what they say is worked out once.
+    """
+
+    tools: dict[str, Policy] = {}
+    allow: tuple[Entry | str, ...] = ()
+    deny: tuple[Entry | str, ...] = BUILT_IN_DENY_LIST
+
+    @cached_property
+    def revision(self) -> str:
+        """The digest of all that the policies say, the same in every process.
+
+        Raises:
+            InvalidInputError: they hold what is no JSON value; `policies_of` refuses that.
+        """
+        try:
+            told: object = msgspec.to_builtins([self.tools, self.allow, self.deny])
+        except (TypeError, RecursionError) as error:
+            raise InvalidInputError(f"the policies have no revision, for they hold no JSON: {error}") from None
+        return digest(told)
+
+    def with_own(self, own: Mapping[str, Policy]) -> Policies:
+        """Return the policies with those that tools have of their own, where `tools` does not name the tool."""
+        more = {name: policy for name, policy in own.items() if not self.judge.has_policy(name)}
+        return msgspec.structs.replace(self, tools={**more, **self.tools})
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The policies, made ready to judge."""
+        return Judge(self.tools, self.allow, self.deny)
+
 
 __all__ = [
     "BUILT_IN_DENY_LIST",
@@ -51,3 +110,205 @@ def judge(
         return policies.judge.verdict(name, arguments, asked, Sight(cwd, home, resolve))
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
         return Verdict("deny", f"the policies cannot be read: {type(error).__name__}: {error!s:.200}")
+
+
+BUILT_IN: Final = "@built-in"
+"""Stands in a list of what is denied for the entries of `BUILT_IN_DENY_LIST`."""
+
+_KINDS: Final[dict[str, type[msgspec.Struct]]] = {str(one.__struct_config__.tag): one for one in MATCHERS}
+_WHOLE: Final = {"tools", "allow", "deny"}
+
+
+def policies_of(value: object) -> Policies:
+    """Return the policies that a value says.
+
+    The value is `Policies`, None, a mapping from tools, by name or wildcards, to policies, or a mapping with `tools`,
+    `allow` and `deny` and nothing else. A policy is a `Policy`, a mode, or a mapping with `mode` and `rules`. A rule is
+    a `Rule`, or a mapping with `when` and `mode`; a matcher is one, a JSON value, or a mapping with its `type`. An
+    entry of a list is an `Entry`, the name of a tool, or a mapping; in `deny`, "@built-in" stands for the built-in
+    deny list.
+
+    Raises:
+        ConfigurationError: something of it cannot work; the error names its place and says what to do.
+    """
+    if value is None:
+        return Policies()
+    told = msgspec.structs.asdict(value) if isinstance(value, Policies) else value
+    given = _mapping(told, "policies", "a mapping from tools to policies")
+    if not given.keys() <= _WHOLE:
+        given = {"tools": given}
+    tools = _mapping(given.get("tools", {}), "policies.tools", "a mapping from tools to policies")
+    return Policies(
+        tools={_name(name): _policy(policy, f"policies.{name}") for name, policy in tools.items()},
+        allow=_entries(_list(given.get("allow", ()), "policies.allow", "entries"), "policies.allow"),
+        deny=_denied(given.get("deny", BUILT_IN_DENY_LIST)),
+    )
+
+
+def check_names(policies: Policies, tools: Collection[str], prefixes: Collection[str] = ()) -> None:
+    """Raise `ConfigurationError`, with the nearest name, if policies are for a tool that is not among these.
+
+    A name without wildcards in the deny list must be a tool's as well. Wildcards in the lists may match nothing: they
+    also ban tools that are added later. The allow list is not checked: an entry for no tool lets nothing run. Names
+    that begin with one of the `prefixes` are of tools that are not known yet.
+    """
+    for name in unknown_names(names_in(policies), tools, prefixes):
+        raise ConfigurationError(f"policies: there is no tool {name!r}; {nearest(name, tools)}")
+
+
+def names_in(policies: Policies) -> list[str]:
+    """Return the names that must be those of tools: all in `tools`, and those without wildcards in the deny list."""
+    return [*policies.tools, *(name for name in map(_tool_of, policies.deny) if not is_pattern(name))]
+
+
+def restricted(policies: Policies, tools: Collection[str], prefixes: Collection[str] = ()) -> Policies:
+    """Return what the policies say of these tools, without the names that `check_names` would refuse."""
+
+    def is_known(name: str) -> bool:
+        return not unknown_names([name], tools, prefixes)
+
+    kept: dict[str, Policy] = {}
+    for name, policy in policies.tools.items():
+        for one in filter(is_known, alternatives(name)):
+            kept[f"{{{one},{one}}}" if one in kept else one] = policy
+    deny = tuple(entry for entry in policies.deny if is_pattern(_tool_of(entry)) or is_known(_tool_of(entry)))
+    return msgspec.structs.replace(policies, tools=kept, deny=deny)
+
+
+def unknown_names(names: Collection[str], tools: Collection[str], prefixes: Collection[str] = ()) -> list[str]:
+    """Return the names and wildcards that match none of the tools, and cannot be of a tool with such a prefix."""
+    every = [one for name in names for one in alternatives(name)]
+    return [one for one in every if not _is_one_of(one, tools) and not any(_may_begin(one, of) for of in prefixes)]
+
+
+def nearest(name: str, tools: Collection[str]) -> str:
+    """Return a hint at the tool that may be meant, or at all there are."""
+    folded = {tool.casefold(): tool for tool in tools}
+    meant = difflib.get_close_matches(name.casefold(), folded, 1)
+    return f"is {folded[meant[0]]!r} meant?" if meant else f"there are: {', '.join(sorted(tools)) or 'none'}"
+
+
+def _name(name: str) -> str:
+    return _tool(name, f"policies.{name}") if is_pattern(name) else name
+
+
+def _policy(value: object, place: str) -> Policy:
+    given = _fields({"mode": value} if isinstance(value, str) else value, place, Policy, "a mode, or ")
+    rules = _list(given.get("rules", ()), f"{place}.rules", "rules")
+    return Policy(
+        mode=check_mode(given.get("mode", "required"), MODES, f"{place}.mode"),
+        rules=tuple(_rule(rule, f"{place}.rules[{index}]") for index, rule in enumerate(rules)),
+    )
+
+
+def _rule(value: object, place: str) -> Rule:
+    given = _fields(value, place, Rule)
+    return Rule(when=_when(given["when"], place), mode=check_mode(given["mode"], RULE_MODES, f"{place}.mode"))
+
+
+def _denied(value: object) -> tuple[Entry | str, ...]:
+    if value is BUILT_IN_DENY_LIST:
+        return BUILT_IN_DENY_LIST
+    entries: list[object] = []
+    for entry in _list(value, "policies.deny", "entries"):
+        entries.extend(BUILT_IN_DENY_LIST if entry == BUILT_IN else [entry])
+    read = _entries(entries, "policies.deny")
+    return BUILT_IN_DENY_LIST if read == BUILT_IN_DENY_LIST else read
+
+
+def _entries(entries: list[Any], place: str) -> tuple[Entry | str, ...]:
+    return tuple(_entry(entry, f"{place}[{index}]") for index, entry in enumerate(entries))
+
+
+def _entry(value: object, place: str) -> Entry | str:
+    if isinstance(value, str):
+        _tool(value, place)
+        return value
+    given = _fields(value, place, Entry, "the name of a tool, or ")
+    reason, advisory = given.get("reason", ""), given.get("advisory", False)
+    if not isinstance(reason, str):
+        raise ConfigurationError(f"{place}.reason is text, not {reason!r:.80}")
+    if not isinstance(advisory, bool):
+        raise ConfigurationError(f"{place}.advisory is true or false, not {advisory!r:.80}")
+    return Entry(_tool(given["tool"], f"{place}.tool"), _when(given.get("when", {}), place), reason, advisory)
+
+
+def _tool(value: object, place: str) -> str:
+    try:
+        tool_parts(value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{place}: {error}") from None
+    return str(value)
+
+
+def _when(value: object, place: str) -> dict[str, Wanted]:
+    given = _mapping(value, f"{place}.when", "a mapping from parameters to matchers")
+    when = {parameter: _wanted(wanted, f"{place}.when.{parameter}") for parameter, wanted in given.items()}
+    try:
+        Conditions(when)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{place}.{error}") from None
+    return when
+
+
+def _wanted(value: object, place: str) -> Any:  # noqa: ANN401 - what `Wanted` says, once it is checked
+    if is_mapping(value):
+        return _matcher(_mapping(value, place, "a matcher"), place)
+    return list(value) if is_sequence(value) else value
+
+
+def _matcher(value: Mapping[str, Any], place: str) -> object:
+    name = value.get("type")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ConfigurationError(
+            f"{place}: a mapping is a matcher, its type one of {', '.join(_KINDS)}, not {name!r:.80}; to match an "
+            'object, give {"type": "exact", "value": {…}}'
+        )
+    given = {key: one for key, one in value.items() if key != "type"}
+    return kind(**_fields(given, place, kind))
+
+
+def _fields(value: object, place: str, kind: type[msgspec.Struct], instead: str = "") -> dict[str, Any]:
+    """Return what a struct, or a mapping that has what it needs and nothing else, says of its fields."""
+    fields = msgspec.structs.fields(kind)
+    names = ", ".join(field.name for field in fields)
+    told = msgspec.structs.asdict(value) if isinstance(value, kind) else value
+    given = _mapping(told, place, f"{instead}a mapping with {names}")
+    if unknown := [key for key in given if key not in kind.__struct_fields__]:
+        raise ConfigurationError(f"{place} has {unknown[0]!r:.80}, which means nothing here; it takes {names}")
+    if missing := [field.name for field in fields if field.required and field.name not in given]:
+        raise ConfigurationError(f"{place} has no {missing[0]}; it takes {names}")
+    return given
+
+
+def _mapping(value: object, place: str, what: str) -> dict[str, Any]:
+    if not is_mapping(value):
+        raise ConfigurationError(f"{place} is {what}, not {value!r:.80}")
+    given: dict[str, Any] = {}
+    for key, one in value.items():
+        if not isinstance(key, str):
+            raise ConfigurationError(f"{place} has the key {key!r:.80}; its keys are texts")
+        given[key] = one
+    return given
+
+
+def _list(value: object, place: str, what: str) -> list[Any]:
+    if is_sequence(value):
+        return list(value)
+    raise ConfigurationError(f"{place} is a list of {what}, not {value!r:.80}")
+
+
+def _tool_of(entry: Entry | str) -> str:
+    return entry.tool if isinstance(entry, Entry) else entry
+
+
+def _is_one_of(name: str, tools: Collection[str]) -> bool:
+    wanted = part(name)
+    return any(is_one(wanted, tool) for tool in tools)
+
+
+def _may_begin(name: str, prefix: str) -> bool:
+    """Return whether a text with this prefix could match the name, as far as its first wildcard."""
+    literal = name[: next((at for at, letter in enumerate(name) if letter in "*?[\\"), len(name))]
+    return literal.startswith(prefix) or (is_wild(name) and prefix.startswith(literal))

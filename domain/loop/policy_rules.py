@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import YES, Found, Sight, Test, any_of, attempt
 from reenact.domain.loop.matchers.globs import Part, alternatives, is_wild, part
-from reenact.domain.loop.matchers.values import is_mapping
 from reenact.domain.loop.matching import ABSENT, Wanted, ready
+from reenact.domain.plain import is_mapping
 
 Mode: TypeAlias = Literal["never", "required", "first", "always"]
 RuleMode: TypeAlias = Literal["never", "required", "first", "always", "allow", "deny"]
@@ -97,11 +97,12 @@ class Conditions:
         return found
 
 
-def check_mode(mode: object, modes: tuple[str, ...], what: str) -> None:
-    """Raise `ConfigurationError`, which begins with `what`, unless the mode is one of these."""
-    if not isinstance(mode, str) or mode not in modes:
-        more = "; a tool that never runs stands in policies.deny" if modes is MODES else ""
-        raise ConfigurationError(f"{what} is one of {', '.join(modes)}, not {mode!r:.80}{more}")
+def check_mode(mode: object, modes: tuple[str, ...], what: str) -> Any:  # noqa: ANN401 - one of the modes
+    """Return the mode, or raise `ConfigurationError`, which begins with `what`, unless it is one of these."""
+    if isinstance(mode, str) and mode in modes:
+        return mode
+    more = "; a tool that never runs stands in policies.deny" if modes is MODES else ""
+    raise ConfigurationError(f"{what} is one of {', '.join(modes)}, not {mode!r:.80}{more}")
 
 
 def is_pattern(name: str) -> bool:

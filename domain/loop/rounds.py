@@ -6,12 +6,12 @@ to the model, in the order of the calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
+from reenact.domain.errors import CallNotPendingError, StaleApprovalError
 from reenact.domain.loop.answers import content_of
 from reenact.domain.loop.asking import ASK_USER, Question, chosen, question_of
 from reenact.domain.loop.events import (
@@ -20,7 +20,6 @@ from reenact.domain.loop.events import (
     HumanPromptRequired,
     HumanResponded,
     HumanSelectRequired,
-    LoopEvent,
     ToolApproved,
     ToolEdited,
     ToolPending,
@@ -28,13 +27,12 @@ from reenact.domain.loop.events import (
     ToolResult,
     ToolStarted,
 )
-from reenact.domain.loop.policy import Policies, Verdict, call_digest, judge
+from reenact.domain.loop.policy import Policies, Verdict, call_digest
+from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
 from reenact.domain.messages import ToolResultBlock
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
-Judge: TypeAlias = Callable[[Policies, str, Mapping[str, Any], Collection[str]], Verdict]
-"""`judge`, or the same with what it is to know of the world: the working directory, and where links lead."""
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
 RoundEvent: TypeAlias = (
     HumanApproveRequired
@@ -84,11 +82,6 @@ class Round(msgspec.Struct, frozen=True):
         return tuple(call for call in self.calls if call.stage == stage)
 
     @property
-    def waits(self) -> bool:
-        """Whether a person has yet to decide about one of the calls."""
-        return any(call.stage == "waiting" for call in self.calls)
-
-    @property
     def runs(self) -> bool:
         """Whether one of the calls is running."""
         return any(call.stage == "running" for call in self.calls)
@@ -120,9 +113,12 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
     """Return the round as it is once the event has happened."""
     match event:
         case HumanApproveRequired():
-            return _asked(round_, event)
-        case HumanPromptRequired() | HumanSelectRequired():
-            return _with(round_, event.id, kind=_kind(event), question=_question(event))
+            asked = {one.id: {"kind": "approval", "digest": one.digest, "reason": one.reason} for one in event.calls}
+            return msgspec.structs.replace(_with_each(round_, asked), revision=event.revision)
+        case HumanPromptRequired():
+            return _with(round_, event.id, kind="prompt", question=Question(event.prompt))
+        case HumanSelectRequired():
+            return _with(round_, event.id, kind="select", question=Question(event.prompt, event.options, event.multi))
         case ToolPending():
             return _with_each(round_, {id_: {"stage": "waiting"} for id_ in event.ids})
         case ToolApproved():
@@ -141,13 +137,12 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
 
 def judged(
     round_: Round,
-    policies: Policies,
+    rules: Rules,
     asked: Collection[str],
     *,
     session_id: str,
     questions: str | None = ASK_USER,
     ask_always: bool = False,
-    judging: Judge = judge,
 ) -> tuple[RoundEvent, ...]:
     """Return what the policies say of the calls that are ready: which are denied, which a person is asked about.
 
@@ -156,39 +151,31 @@ def judged(
     all that is not denied.
     """
     denied: list[RoundEvent] = []
-    asking: list[RoundEvent] = []
+    put: list[HumanPromptRequired | HumanSelectRequired] = []
     to_approve: list[AskedCall] = []
-    waiting: list[str] = []
     for call in round_.at("ready"):
-        verdict = judging(policies, call.name, call.arguments, asked)
+        verdict = rules.verdict(call.name, call.arguments, asked)
         if verdict.decision == "deny":
-            denied.append(_denied(call, verdict.reason))
+            denied.append(_not_run(call, verdict.reason))
         elif call.name == questions:
             question = question_of(call.arguments)
             if isinstance(question, str):
                 denied.append(ToolResult(id=call.id, name=call.name, result=question, is_error=True, ran=False))
             else:
-                asking.append(_put(question, call.id, session_id))
-                waiting.append(call.id)
+                put.append(_put(question, call.id, session_id))
         elif verdict.decision == "ask" or ask_always:
-            digest = call_digest(call.name, call.arguments, policies.revision)
-            to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
-            waiting.append(call.id)
-    required = (
-        (HumanApproveRequired(session_id=session_id, calls=tuple(to_approve), revision=policies.revision),)
-        if to_approve
-        else ()
-    )
+            to_approve.append(_to_approve(call, rules, verdict))
+    waiting = {*(event.id for event in put), *(call.id for call in to_approve)}
     return (
         *denied,
-        *required,
-        *asking,
-        *((ToolPending(ids=tuple(waiting)),) if waiting else ()),
+        *_required(to_approve, rules, session_id),
+        *put,
+        *_pending_for(call.id for call in round_.calls if call.id in waiting),
     )
 
 
 def judged_anew(
-    round_: Round, policies: Policies, *, session_id: str, also: Sequence[AskedCall] = (), judging: Judge = judge
+    round_: Round, rules: Rules, *, session_id: str, also: Sequence[AskedCall] = ()
 ) -> tuple[RoundEvent, ...]:
     """Return what other policies say of the calls that wait for approval: denied, or asked about once more.
 
@@ -199,24 +186,16 @@ def judged_anew(
     to_approve = [*also]
     for call in round_.at("waiting"):
         if call.kind == "approval":
-            verdict = judging(policies, call.name, call.arguments, ())
+            verdict = rules.verdict(call.name, call.arguments)
             if verdict.decision == "deny":
-                denied.append(_denied(call, verdict.reason))
+                denied.append(_not_run(call, verdict.reason))
             else:
-                digest = call_digest(call.name, call.arguments, policies.revision)
-                to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
-    required = HumanApproveRequired(session_id=session_id, calls=tuple(to_approve), revision=policies.revision)
-    return (*denied, required) if to_approve else tuple(denied)
+                to_approve.append(_to_approve(call, rules, verdict))
+    return (*denied, *_required(to_approve, rules, session_id))
 
 
 def resumed(
-    round_: Round,
-    policies: Policies,
-    asked: Collection[str],
-    idempotent: Collection[str],
-    *,
-    session_id: str,
-    judging: Judge = judge,
+    round_: Round, rules: Rules, asked: Collection[str], idempotent: Collection[str], *, session_id: str
 ) -> tuple[RoundEvent, ...]:
     """Return what becomes of the calls after the process has ended under them.
 
@@ -224,36 +203,34 @@ def resumed(
     person to approve it; of all others that were running it is not known whether they took effect. Calls that wait
     for approval are asked about once more if the policies have changed.
     """
+    ended = "the process ended while it ran"
     lost: list[RoundEvent] = []
     again: list[RoundEvent] = []
     to_approve: list[AskedCall] = []
-    waiting: list[str] = []
     for call in round_.at("running"):
-        digest = call_digest(call.name, call.arguments, policies.revision)
-        verdict = Verdict("run") if call.digest == digest else judging(policies, call.name, call.arguments, asked)
+        is_same = call.digest == call_digest(call.name, call.arguments, rules.policies.revision)
+        verdict = Verdict("run") if is_same else rules.verdict(call.name, call.arguments, asked)
         if call.name not in idempotent or is_marked(call.arguments):  # what was taken out of it cannot be run again
-            lost.append(_given_up(call, "the process ended while it ran"))
+            lost.append(_given_up(call, ended))
         elif verdict.decision == "deny":
-            lost.append(_given_up(call, f"the process ended while it ran, and it was not run again: {verdict.reason}"))
+            lost.append(_given_up(call, f"{ended}, and it was not run again: {verdict.reason}"))
         elif verdict.decision == "ask":
-            to_approve.append(AskedCall(call.id, call.name, call.arguments, digest, verdict.reason))
-            waiting.append(call.id)
+            to_approve.append(_to_approve(call, rules, verdict))
         else:
-            again.append(ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1))
-    if to_approve or round_.revision not in ("", policies.revision):
-        lost += judged_anew(round_, policies, session_id=session_id, also=to_approve, judging=judging)
-    return (*lost, *((ToolPending(ids=tuple(waiting)),) if waiting else ()), *again)
+            again.append(_started(call))
+    if to_approve or round_.revision not in ("", rules.policies.revision):
+        lost += judged_anew(round_, rules, session_id=session_id, also=to_approve)
+    return (*lost, *_pending_for(call.id for call in to_approve), *again)
 
 
 def approved(
     round_: Round,
     call_id: str,
-    policies: Policies,
+    rules: Rules,
     *,
     arguments: Mapping[str, Any] | None = None,
     digest: str | None = None,
     by: str | None = None,
-    judging: Judge = judge,
 ) -> tuple[RoundEvent, ...]:
     """Return what follows when a person approves the call, with other arguments if some are given.
 
@@ -267,19 +244,18 @@ def approved(
     call = _pending(round_, call_id, "approval")
     if digest is not None and digest != call.digest:
         raise StaleApprovalError(call_id, "the call, or the policies it was asked under, are not what they were")
-    if round_.revision != policies.revision:
+    if round_.revision != rules.policies.revision:
         raise StaleApprovalError(call_id, "the policies have changed since it was asked for")
     if _has_changed(round_, call):
         raise StaleApprovalError(call_id, "its arguments are not those that it was asked for with: they were redacted")
     edited = dict(arguments) if arguments is not None else call.arguments
     events: list[RoundEvent] = []
-    if arguments is not None and not _same(edited, call.arguments):
+    if arguments is not None and call_digest("", edited) != call_digest("", call.arguments):  # true is not 1
         events.append(ToolEdited(id=call_id, original=call.arguments, edited=edited, by=by))
-        verdict = judging(policies, call.name, edited, ())
+        verdict = rules.verdict(call.name, edited)
         if verdict.decision == "deny":
-            text = f"{call.name} was not run with the edited arguments: {verdict.reason}"
-            return (*events, ToolResult(id=call_id, name=call.name, result=text, is_error=True, ran=False))
-    now = call_digest(call.name, edited, policies.revision)
+            return (*events, _not_run(call, verdict.reason, how=" with the edited arguments"))
+    now = call_digest(call.name, edited, rules.policies.revision)
     return (*events, ToolApproved(id=call_id, digest=now, by=by))
 
 
@@ -291,11 +267,7 @@ def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None)
     """
     call = _pending(round_, call_id, None)
     said = f": {reason}" if reason else ""
-    text = f"{call.name} was not run: it was rejected{said}"
-    return (
-        ToolRejected(id=call_id, reason=reason, by=by),
-        ToolResult(id=call_id, name=call.name, result=text, is_error=True, ran=False),
-    )
+    return (ToolRejected(id=call_id, reason=reason, by=by), _not_run(call, f"it was rejected{said}"))
 
 
 def responded(round_: Round, call_id: str, value: Any, *, by: str | None = None) -> tuple[RoundEvent, ...]:  # noqa: ANN401 - any JSON value
@@ -308,8 +280,6 @@ def responded(round_: Round, call_id: str, value: Any, *, by: str | None = None)
     call = _pending(round_, call_id, "answer")
     assert call.question is not None  # what waits for an answer has asked for one
     answer = chosen(call.question, value)
-    if isinstance(answer, InvalidAnswerError):
-        raise answer
     return (
         HumanResponded(id=call_id, value=answer, by=by),
         ToolResult(id=call_id, name=call.name, result=answer, ran=False),
@@ -318,7 +288,7 @@ def responded(round_: Round, call_id: str, value: Any, *, by: str | None = None)
 
 def started(round_: Round) -> tuple[ToolStarted, ...]:
     """Return the start of every call that is ready."""
-    return tuple(ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1) for call in round_.at("ready"))
+    return tuple(map(_started, round_.at("ready")))
 
 
 def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
@@ -326,26 +296,15 @@ def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[Too
     return tuple(_given_up(call, why) for call in round_.calls if call.stage in stages)
 
 
-def under(round_: Round, policies: Policies, *, judging: Judge = judge) -> tuple[Round, tuple[ToolResult, ...]]:
-    """Return the round as if people had been asked under these policies, and the answers to what they deny by now."""
-    if round_.revision == policies.revision:
-        return round_, ()
-    calls: list[Call] = []
-    denied: list[ToolResult] = []
-    for call in round_.calls:
-        digest = call.digest
-        if not _has_changed(round_, call):
-            digest = call_digest(call.name, call.arguments, policies.revision)
-        calls.append(msgspec.structs.replace(call, digest=digest))
-        verdict = judging(policies, call.name, call.arguments, ())
-        if call.stage == "waiting" and call.kind == "approval" and verdict.decision == "deny":
-            denied.append(_denied(call, verdict.reason))
-    return Round(tuple(calls), policies.revision), tuple(denied)
-
-
-def is_round_event(event: LoopEvent) -> bool:
-    """Return whether a round takes note of the event."""
-    return isinstance(event, RoundEvent)
+def under(round_: Round, policies: Policies) -> Round:
+    """Return the round as if people had been asked under these policies."""
+    calls = (
+        call
+        if _has_changed(round_, call)
+        else msgspec.structs.replace(call, digest=call_digest(call.name, call.arguments, policies.revision))
+        for call in round_.calls
+    )
+    return Round(tuple(calls), policies.revision)
 
 
 def fold(round_: Round, events: Iterable[RoundEvent]) -> Round:
@@ -360,22 +319,36 @@ def _has_changed(round_: Round, call: Call) -> bool:
     return call.digest not in ("", call_digest(call.name, call.arguments, round_.revision))
 
 
-def _denied(call: Call, reason: str) -> ToolResult:
-    text = f"{call.name} was not run: {reason}"
+def _to_approve(call: Call, rules: Rules, verdict: Verdict) -> AskedCall:
+    digest = call_digest(call.name, call.arguments, rules.policies.revision)
+    return AskedCall(call.id, call.name, call.arguments, digest, verdict.reason)
+
+
+def _required(calls: Sequence[AskedCall], rules: Rules, session_id: str) -> Iterator[HumanApproveRequired]:
+    if calls:
+        yield HumanApproveRequired(session_id=session_id, calls=tuple(calls), revision=rules.policies.revision)
+
+
+def _pending_for(ids: Iterable[str]) -> Iterator[ToolPending]:
+    waiting = tuple(ids)
+    if waiting:
+        yield ToolPending(ids=waiting)
+
+
+def _started(call: Call) -> ToolStarted:
+    return ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1)
+
+
+def _not_run(call: Call, why: str, *, how: str = "") -> ToolResult:
+    text = f"{call.name} was not run{how}: {why}"
     return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False)
 
 
 def _given_up(call: Call, why: str) -> ToolResult:
-    ran = call.stage == "running"
-    text = f"{call.name}: {why}; it is not known whether it took effect" if ran else f"{call.name} was not run: {why}"
-    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=ran)
-
-
-def _asked(round_: Round, event: HumanApproveRequired) -> Round:
-    asked: dict[str | None, dict[str, str]] = {
-        one.id: {"kind": "approval", "digest": one.digest, "reason": one.reason} for one in event.calls
-    }
-    return msgspec.structs.replace(_with_each(round_, asked), revision=event.revision)
+    if call.stage != "running":
+        return _not_run(call, why)
+    text = f"{call.name}: {why}; it is not known whether it took effect"
+    return ToolResult(id=call.id, name=call.name, result=text, is_error=True)
 
 
 def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequired | HumanSelectRequired:
@@ -384,16 +357,6 @@ def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequir
     return HumanSelectRequired(
         session_id=session_id, prompt=question.prompt, options=question.options, multi=question.multi, id=call_id
     )
-
-
-def _kind(event: HumanPromptRequired | HumanSelectRequired) -> Kind:
-    return "prompt" if isinstance(event, HumanPromptRequired) else "select"
-
-
-def _question(event: HumanPromptRequired | HumanSelectRequired) -> Question:
-    if isinstance(event, HumanPromptRequired):
-        return Question(event.prompt)
-    return Question(event.prompt, event.options, event.multi)
 
 
 def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] | None) -> Call:
@@ -407,15 +370,11 @@ def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] 
     return call
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return call_digest("", one) == call_digest("", other)  # true is not 1
-
-
 def _with(round_: Round, id_: str | None, **changes: Any) -> Round:  # noqa: ANN401 - fields differ in type
     return _with_each(round_, {id_: changes})
 
 
-def _with_each(round_: Round, changes: Mapping[str | None, Mapping[str, Any]]) -> Round:
+def _with_each(round_: Round, changes: Mapping[Any, Mapping[str, Any]]) -> Round:
     """Return the round with the changes of each call, by its id."""
     calls = (msgspec.structs.replace(call, **changes[call.id]) if call.id in changes else call for call in round_.calls)
     return msgspec.structs.replace(round_, calls=tuple(calls))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies, judge
-from reenact.domain.loop.rounds import Judge
+from reenact.domain.loop.policy import Policies, Verdict, judge
 
 MAX_STEPS: Final = 100
 MAX_REPEATS: Final = 3
@@ -32,25 +31,18 @@ BY_DEFAULT: Final = Held()
 """What holds where nobody has said anything."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Rules(Held, frozen=True, kw_only=True, dict=True):
     """What decisions about a turn depend on besides the session's state.
 
     `max_steps` bounds how often the model is asked in one turn, and those that continue it after a person has decided;
-    None: it does not. `max_repeats` is how often in a row
-    the same calls may have the same results before they are not run again. `cost_limit` is for the whole session.
-    `idempotent` names the tools that may be run again after a crash, `costs` what a call of a tool costs. Beyond
-    `compress_at` tokens the conversation is summarised before the model is asked again. `runs_tools` is whether the
-    environment runs tools at all; an answer that asks for some ends the turn if it does not. The policies judge paths
-    from `cwd` and `home`, absolute paths, and follow links by `resolve`, as `judge` says. Change no mapping.
+    None: it does not. `max_repeats` is how often in a row the same calls may have the same results before they are not
+    run again. `cost_limit` is for the whole session. `idempotent` are the names, sorted, of the tools that may be run
+    again after a crash, `costs` what a call of a tool costs. Beyond `compress_at` tokens the conversation is summarised
+    before the model is asked again. `runs_tools` is whether the environment runs tools at all; an answer that asks for
+    some ends the turn if it does not. The policies judge paths from `cwd` and `home`, absolute paths, and follow links
+    by `resolve`, as `judge` says. Change no mapping.
     """
 
-    policies: Policies = Policies()
-    prices: dict[str, Price] = {}
-    costs: dict[str, float] = {}
-    idempotent: frozenset[str] = frozenset()
-    max_steps: int | None = MAX_STEPS
-    max_repeats: int | None = MAX_REPEATS
-    cost_limit: CostLimit | None = None
     compress_at: int | None = None
     runs_tools: bool = True
     cwd: str | None = None
@@ -60,34 +52,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def held(self) -> Held:
         """The part of the rules that is recorded: the same object each time; one look tells if it changed."""
-        held = Held(
-            self.policies,
-            self.prices,
-            self.costs,
-            tuple(sorted(self.idempotent)),
-            self.max_steps,
-            self.max_repeats,
-            self.cost_limit,
-        )
+        held = Held(*(getattr(self, name) for name in Held.__struct_fields__))
         return BY_DEFAULT if held == BY_DEFAULT else held
 
-    @property
-    def judging(self) -> Judge:
-        """What applies the policies here."""
-        return partial(judge, cwd=self.cwd, home=self.home, resolve=self.resolve)
+    def verdict(self, name: str, arguments: Mapping[str, object], asked: Collection[str] = ()) -> Verdict:
+        """Return what the policies say of a call here; `asked` as `judge` says. Never raises."""
+        return judge(self.policies, name, arguments, asked, cwd=self.cwd, home=self.home, resolve=self.resolve)
 
 
 def rules_held(held: Held, *, cwd: str | None = None, home: str | None = None, runs_tools: bool = True) -> Rules:
     """Return the rules that were recorded so, in an environment that runs tools or does not; links lead nowhere."""
-    return Rules(
-        policies=held.policies,
-        prices=held.prices,
-        costs=held.costs,
-        idempotent=frozenset(held.idempotent),
-        max_steps=held.max_steps,
-        max_repeats=held.max_repeats,
-        cost_limit=held.cost_limit,
-        runs_tools=runs_tools,
-        cwd=cwd,
-        home=home,
-    )
+    return Rules(**msgspec.structs.asdict(held), runs_tools=runs_tools, cwd=cwd, home=home)

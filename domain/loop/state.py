@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, assert_never, get_args
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.calls import call_of
-from reenact.domain.loop.events import LoopEvent, Options
+from reenact.domain.loop.events import Done, Interrupted, LoopEvent, Options, Warning  # noqa: A004 - the word of the specification
 from reenact.domain.loop.faults import ErrorInfo, info_of
-from reenact.domain.loop.growing import Growing, is_growing, is_iterable
+from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import MOST_COST, CostLimit, Ledger, is_amount
-from reenact.domain.loop.limits import checked_max_steps, cost_limit_of
 from reenact.domain.loop.rounds import Round
-from reenact.domain.loop.values import Fields, Frozen, FrozenList, frozen, frozen_object
+from reenact.domain.loop.values import (
+    Fields,
+    Frozen,
+    FrozenList,
+    Growing,
+    frozen,
+    frozen_object,
+    is_growing,
+    is_iterable,
+    is_mapping,
+)
 from reenact.domain.messages import EPOCH, check_text
 
 Status: TypeAlias = Literal["idle", "running", "waiting_for_human_input", "done", "error", "interrupted"]
 Phase: TypeAlias = Literal[
     "init", "user_input", "llm_result", "tool_result", "tools_batch_result", "human_response", "error"
 ]
-STATUSES: Final = frozenset[str](get_args(Status))
-PHASES: Final = frozenset[str](get_args(Phase))
+MAX_STEPS_EXCEEDED: Final = "max_steps_exceeded"
+COST_LIMIT_EXCEEDED: Final = "cost_limit_exceeded"
 
 
 class PendingPrompt(Fields, frozen=True, eq=False):
@@ -118,9 +128,8 @@ class AgentState:
 
     def __post_init__(self) -> None:
         """Take what people write for what it stands for."""
-        _check(self)
-        for name, made in _normal(self):
-            object.__setattr__(self, name, made)
+        for name, told in tuple(vars(self).items()):
+            object.__setattr__(self, name, _made(name, told))
 
     @property
     def session(self) -> Frozen:
@@ -159,8 +168,7 @@ def message_of(value: object) -> Frozen:
     message = value if isinstance(value, Frozen) else frozen_object(value, what="a message")
     if isinstance(message.get("role"), str) and message["role"]:
         return message
-    msg = f"a message is a mapping with a `role`, not {value!r}"
-    raise InvalidInputError(msg)
+    raise InvalidInputError(f"a message is a mapping with a `role`, not {value!r}")
 
 
 def messages_of(values: object) -> Growing[Frozen]:
@@ -168,67 +176,111 @@ def messages_of(values: object) -> Growing[Frozen]:
     if is_growing(values):
         return values
     if isinstance(values, str | bytes | Mapping) or not is_iterable(values):
-        msg = f"messages come as a list of mappings, not as {values!r}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"messages come as a list of mappings, not as {values!r}")
     return Growing(message_of(each) for each in values)
 
 
-def _check(state: AgentState) -> None:
-    check_text("session_id", state.session_id)
-    checked_max_steps(state.max_steps)
-    if state.status not in STATUSES:
-        msg = f"status is one of {', '.join(sorted(STATUSES))}; not {state.status!r}"
-        raise InvalidInputError(msg)
-    if state.phase not in PHASES:
-        msg = f"phase is one of {', '.join(sorted(PHASES))}; not {state.phase!r}"
-        raise InvalidInputError(msg)
-    for name in ("created_at", "last_modified"):
-        told: object = getattr(state, name)
-        if not isinstance(told, datetime) or told.tzinfo is None:
-            msg = f"{name} is a time with a time zone, not {told!r}"
-            raise InvalidInputError(msg)
-    cost: object = vars(state)["cost"]
-    if not is_amount(cost, MOST_COST):
-        msg = f"cost is an amount of 0 or more, not {cost!r:.80}"
-        raise InvalidInputError(msg)
+def steps_exceeded(state: AgentState) -> Done | None:
+    """Return the end of the conversation, if one more step is one too many."""
+    if state.max_steps is None or state.step_count + 1 - state.free_steps <= state.max_steps:
+        return None
+    detail = f"the conversation has had its {state.max_steps} steps"
+    return Done(reason=MAX_STEPS_EXCEEDED, reason_detail=detail, counted=False)
 
 
-def _normal(state: AgentState) -> Iterable[tuple[str, object]]:
-    """Yield the fields that hold what stands for something else, and what it stands for."""
-    given: dict[str, Any] = vars(state)
-    if not isinstance(given["messages"], Growing):
-        yield "messages", messages_of(given["messages"])
-    if not isinstance(given["events"], Growing):
-        yield "events", Growing[LoopEvent](given["events"])
-    if not isinstance(given["pending_tool_calls"], FrozenList):
-        yield "pending_tool_calls", FrozenList(call_of(call) for call in given["pending_tool_calls"])
-    for name in ("usage", "metadata"):
-        if not isinstance(given[name], Frozen):
-            yield name, frozen_object(given[name] or {}, what=name)
-    if type(given["cost"]) is not float:
-        yield "cost", float(given["cost"])
-    if not isinstance(given["cost_limit"], CostLimit | None):
-        yield "cost_limit", cost_limit_of(given["cost_limit"])
-    for name, kind in _KINDS:
-        told = given[name]
-        if isinstance(told, BaseException):
-            yield name, info_of(told)
-        elif not isinstance(told, kind | None):
-            yield name, _converted(name, told, kind)
-    yield "payload", frozen(state.payload, what="payload")
+def cost_exceeded(state: AgentState) -> tuple[LoopEvent, ...]:
+    """Return what follows from what the conversation has cost until now."""
+    limit = state.cost_limit
+    if limit is None or not limit.is_exceeded(state.cost):
+        return ()
+    detail = f"the conversation has cost {state.cost:g}, and may cost {limit.max_total:g}"
+    match limit.on_exceeded:
+        case "stop":
+            return (Done(reason=COST_LIMIT_EXCEEDED, reason_detail=detail),)
+        case "interrupt":
+            return (Interrupted(reason=f"{COST_LIMIT_EXCEEDED}: {detail}"),)
+        case "warn":
+            return () if state.warned else (Warning(reason=COST_LIMIT_EXCEEDED, message=detail),)
+        case _:
+            assert_never(limit.on_exceeded)
 
 
-_KINDS: Final = (
-    ("pending_prompt", PendingPrompt),
-    ("pending_select", PendingSelect),
-    ("interruption", Interruption),
-    ("error", ErrorInfo),
-)
+_KINDS: Final[Mapping[str, type[Fields]]] = {
+    "pending_prompt": PendingPrompt,
+    "pending_select": PendingSelect,
+    "interruption": Interruption,
+    "error": ErrorInfo,
+}
 
 
-def _converted(name: str, told: object, kind: type[Fields]) -> Fields:
+def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fields differ in type
+    """Return the value of that field which is meant by what people write, or raise `InvalidInputError`."""
+    match name:
+        case "session_id":
+            return check_text(name, told)
+        case "status" | "phase":
+            known = get_args(Status if name == "status" else Phase)
+            if told in known:
+                return told
+            raise InvalidInputError(f"{name} is one of {', '.join(sorted(known))}; not {told!r}")
+        case "messages":
+            return messages_of(told)
+        case "events":
+            return told if is_growing(told) else Growing[LoopEvent](told)
+        case "max_steps":
+            if told is None or (type(told) is int and 0 < told < 1 << 63):
+                return told
+            raise InvalidInputError(
+                f"max_steps is a number of 1 or more, with at most 63 bits, or None for no limit; not {told!r:.80}"
+            )
+        case "pending_tool_calls":
+            return FrozenList(map(call_of, told))
+        case "error" if isinstance(told, BaseException):
+            return info_of(told)
+        case "pending_prompt" | "pending_select" | "interruption" | "error":
+            return None if told is None else _converted(name, told)
+        case "usage" | "metadata":
+            return Frozen() if told is None else frozen_object(told, what=name)
+        case "cost":
+            if is_amount(told, MOST_COST):
+                return float(told)
+            raise InvalidInputError(f"cost is an amount of 0 or more, not {told!r:.80}")
+        case "cost_limit":
+            return _cost_limit(told)
+        case "created_at" | "last_modified":
+            if isinstance(told, datetime) and told.tzinfo is not None:
+                return told
+            raise InvalidInputError(f"{name} is a time with a time zone, not {told!r}")
+        case "payload":
+            return frozen(told, what=name)
+        case _:
+            return told
+
+
+def _converted(name: str, told: object) -> Fields:
+    kind = _KINDS[name]
+    if isinstance(told, kind):
+        return told
     try:
         return msgspec.convert(told, kind, from_attributes=False)
     except msgspec.ValidationError as broken:
-        msg = f"{name} is a {kind.__name__}, not {told!r}: {broken}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(f"{name} is a {kind.__name__}, not {told!r}: {broken}") from None
+
+
+def _cost_limit(value: object) -> CostLimit | None:
+    """Return the limit that a mapping or an amount stands for, or raise `InvalidInputError`."""
+    match value:
+        case CostLimit(max_total=math.inf):
+            return None  # which JSON has, unlike infinity
+        case None | CostLimit():
+            return value
+        case int() | float():
+            return _cost_limit(CostLimit(value))
+        case _ if is_mapping(value):
+            told: dict[str, Any] = {snake(str(name)): each for name, each in value.items()}
+            most = told.get("max_total", told.get("max_total_cost", -1))
+            return _cost_limit(CostLimit(most, told.get("on_exceeded", "stop")))
+        case _:
+            raise InvalidInputError(
+                f"a cost limit is a `CostLimit`, a mapping with `max_total`, or an amount; not {value!r}"
+            )

@@ -1,22 +1,25 @@
-"""States and events as JSON, and back."""
+"""Writes states, events and changes of states as JSON, and reads them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from itertools import takewhile
+from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
+from reenact.domain.loop import rounds
 from reenact.domain.loop.calls import call_of
-from reenact.domain.loop.events import LoopEvent
-from reenact.domain.loop.growing import Growing, is_growing, is_list
-from reenact.domain.loop.progress import AgentEvent, Done
+from reenact.domain.loop.events import AgentEvent, Done, LoopEvent, ToolPending
+from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.state import AgentState, message_of
-from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen, is_mapping
+from reenact.domain.loop.values import Frozen, FrozenList, Growing, compact, frozen, is_growing, is_list, is_mapping
 
 _TYPES = get_type_hints(AgentState)
+_Kind = TypeVar("_Kind")
 
 
 def to_json(value: AgentState | LoopEvent | Sequence[LoopEvent]) -> str:
@@ -29,8 +32,7 @@ def to_json(value: AgentState | LoopEvent | Sequence[LoopEvent]) -> str:
         return compact(built_in(value))
     if (is_growing(value) or is_list(value)) and all(isinstance(each, LoopEvent) for each in value):
         return compact([built_in(each) for each in value])
-    msg = f"only a state or events can be written as JSON, not {value!r}"
-    raise InvalidInputError(msg)
+    raise InvalidInputError(f"only a state or events can be written as JSON, not {value!r}")
 
 
 def from_json(text: str | bytes) -> Any:  # noqa: ANN401 - what it is stands in the text
@@ -42,8 +44,7 @@ def from_json(text: str | bytes) -> Any:  # noqa: ANN401 - what it is stands in 
     try:
         value: object = json.loads(text)
     except (ValueError, TypeError, RecursionError) as broken:
-        msg = f"this is no JSON: {broken}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(f"this is no JSON: {broken}") from None
     if is_list(value):
         return FrozenList(event_from(each) for each in value)
     is_state = is_mapping(value) and {"session_id", "status"} <= value.keys()
@@ -52,14 +53,12 @@ def from_json(text: str | bytes) -> Any:  # noqa: ANN401 - what it is stands in 
 
 def state_from_json(text: str | bytes) -> AgentState:
     """Return the state that `to_json` has written, or raise `InvalidInputError`."""
-    state: AgentState = _expected(from_json(text), AgentState)
-    return state
+    return _expected(from_json(text), AgentState)
 
 
 def event_from_json(text: str | bytes) -> LoopEvent:
     """Return the event that `to_json` has written, or raise `InvalidInputError`."""
-    event: LoopEvent = _expected(from_json(text), LoopEvent)
-    return event
+    return _expected(from_json(text), LoopEvent)
 
 
 def built_in(value: object) -> Any:  # noqa: ANN401 - any JSON value
@@ -71,26 +70,13 @@ def state_from(value: object) -> AgentState:
     """Return the state that this was made of, or raise `InvalidInputError`."""
     state: AgentState = _converted(value, AgentState, "state")
     calls = tuple(msgspec.structs.replace(call, arguments=frozen(call.arguments)) for call in state.round.calls)
-    return state.replace(
-        pending_tool_calls=calls_from(state.pending_tool_calls),
-        round=msgspec.structs.replace(state.round, calls=calls),
-    )
+    return state.replace(round=msgspec.structs.replace(state.round, calls=calls))
 
 
 def event_from(value: object) -> LoopEvent:
     """Return the event that this was made of, or raise `InvalidInputError`."""
     event: LoopEvent = _converted(value, AgentEvent, "event")
     return sealed(event)
-
-
-def field_from(name: str, value: object) -> Any:  # noqa: ANN401 - fields differ in type
-    """Return the value of that field of a state, which this was made of."""
-    return _converted(value, _TYPES[name], name)
-
-
-def calls_from(values: Iterable[object]) -> FrozenList:
-    """Return the calls of tools that these were made of, or raise `InvalidToolCallError`."""
-    return FrozenList(call_of(each) for each in values)
 
 
 def sealed(event: LoopEvent) -> LoopEvent:
@@ -103,6 +89,39 @@ def sealed(event: LoopEvent) -> LoopEvent:
         event = msgspec.structs.replace(event, final_state=state_from(event.final_state))
     sealed_event: LoopEvent = _sealed(event)
     return sealed_event
+
+
+_OWN: Final = frozenset({"events", "messages", "step_count", "last_modified", "round"})
+"""What is not compared field by field: the loop keeps it itself, or it is told in another way."""
+_COMPARED: Final = tuple(each.name for each in fields(AgentState) if each.name not in _OWN)
+
+
+def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
+    """Return by which changes the expected state becomes the actual one, or None if it is that already.
+
+    Raises:
+        InvalidInputError: a field of the actual one holds what is no JSON.
+    """
+    changed = {name: _built_in(actual, name) for name in _COMPARED if getattr(expected, name) != getattr(actual, name)}
+    if expected.messages != actual.messages:
+        same = (one == other for one, other in zip(expected.messages, actual.messages, strict=False))
+        keep = sum(1 for _ in takewhile(bool, same))
+        changed["messages"] = {"keep": keep, "add": actual.messages[keep:]}
+    return Frozen(frozen(changed)) if changed else None
+
+
+def applied(draft: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that the changes are about, as they are after them."""
+    made = {name: _converted(value, _TYPES[name], name) for name, value in changes.items() if name in _COMPARED}
+    if "messages" in changes:
+        told = changes["messages"]
+        kept = draft["messages"][: told["keep"]]
+        grown = draft["messages"] if len(kept) == len(draft["messages"]) else type(draft["messages"])(kept)
+        made["messages"] = grown.plus(message_of(each) for each in told["add"])
+    if "pending_tool_calls" in made:
+        made["pending_tool_calls"] = FrozenList(map(call_of, made["pending_tool_calls"]))
+        made["round"] = _round_of(draft["round"], made["pending_tool_calls"])
+    return made
 
 
 def _sealed(value: Any) -> Any:  # noqa: ANN401 - any part of an event
@@ -121,15 +140,13 @@ def _converted(value: object, kind: Any, what: str) -> Any:  # noqa: ANN401 - as
     try:
         return msgspec.convert(value, kind, dec_hook=_made)
     except msgspec.ValidationError as broken:
-        msg = f"this is no {what} of a conversation: {broken}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(f"this is no {what} of a conversation: {broken}") from None
 
 
 def _plain(value: object) -> object:
     if is_growing(value):
         return list(value)
-    msg = f"{type(value).__name__} is no JSON"
-    raise TypeError(msg)
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def _made(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a hook of msgspec's
@@ -139,8 +156,20 @@ def _made(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a hook of msgspec's
     return (FrozenList if kind is FrozenList else Frozen)(frozen(value))
 
 
-def _expected(value: object, kind: type[Any]) -> Any:  # noqa: ANN401 - as the kind is
+def _expected(value: object, kind: type[_Kind]) -> _Kind:
     if isinstance(value, kind):
         return value
-    msg = f"this is no {kind.__name__}, but a {type(value).__name__}"
-    raise InvalidInputError(msg)
+    raise InvalidInputError(f"this is no {kind.__name__}, but a {type(value).__name__}")
+
+
+def _built_in(state: AgentState, name: str) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return built_in(getattr(state, name))
+    except (TypeError, ValueError) as broken:
+        raise InvalidInputError(f"the new state's {name} cannot be recorded: {broken}") from None
+
+
+def _round_of(round_: Round, pending: FrozenList) -> Round:
+    """Return the round in which exactly the pending calls wait for approval."""
+    calls = tuple(round_.call(call.id) or Call(call.id, call.name, call.input) for call in pending)
+    return rounds.evolve(Round(calls, round_.revision), ToolPending(ids=tuple(call.id for call in calls)))

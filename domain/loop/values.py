@@ -5,31 +5,72 @@ They are dicts and lists to whoever reads them, compare equal to their plain for
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import Any, Final, NoReturn, SupportsIndex, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeGuard, TypeVar, overload
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.loop.growing import Growing, is_growing, is_list
 
 DEEPEST: Final = 100
 """How deep JSON values may be nested; deeper ones would exhaust the stack of whoever compares or writes them."""
 MOST_BITS: Final = 2126
 """Bits of an integer: those of 640 digits, which Python reads and writes under any settings."""
-_Any = Any
+T = TypeVar("T")
 
 
-class Frozen(dict[str, Any]):
-    """An object of JSON that cannot be changed; its members are also its attributes (`message.role`)."""
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Return whether the value is a mapping."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """Return whether the value is a list or a tuple."""
+    return isinstance(value, list | tuple)
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Return whether the value can be iterated over."""
+    return isinstance(value, Iterable)
+
+
+def is_growing(value: object) -> TypeGuard[Growing[Any]]:
+    """Return whether the value is a `Growing`."""
+    return isinstance(value, Growing)
+
+
+class _Unchangeable:
+    """A value that refuses every change, and is its own copy."""
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> _Any:
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+def _refuse(value: object, *_args: object, **_named: object) -> NoReturn:
+    kind = type(value)
+    plain = "dict" if issubclass(kind, dict) else "list"
+    raise TypeError(f"a {kind.__name__} cannot be changed; copy it into a {plain} first")
+
+
+class Frozen(_Unchangeable, dict[str, Any]):
+    """An object of JSON that cannot be changed; its members are also its attributes (`message.role`)."""
+
+    __slots__ = ()
+    if not TYPE_CHECKING:  # a type checker takes it for any other dict
+        __setitem__ = __delitem__ = __ior__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
         try:
             return self[name]
         except KeyError:
@@ -38,44 +79,17 @@ class Frozen(dict[str, Any]):
     def __hash__(self) -> int:  # type: ignore[override]  # a dict has none  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash(frozenset(self))
 
-    def __copy__(self) -> Frozen:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Frozen:
-        return self
-
     def __reduce__(self) -> tuple[type[Frozen], tuple[dict[str, Any]]]:
         return type(self), (dict(self),)
 
-    def __setitem__(self, *args: _Any) -> NoReturn:
-        _refuse(self)
 
-    def __delitem__(self, *args: _Any) -> NoReturn:
-        _refuse(self)
-
-    def __ior__(self, *args: _Any) -> NoReturn:  # type: ignore[misc]  # it takes what `|` takes, and more
-        _refuse(self)
-
-    def clear(self, *args: _Any) -> NoReturn:
-        _refuse(self)
-
-    def pop(self, *args: _Any, **kwargs: _Any) -> NoReturn:
-        _refuse(self)
-
-    def popitem(self, *args: _Any) -> NoReturn:
-        _refuse(self)
-
-    def setdefault(self, *args: _Any, **kwargs: _Any) -> NoReturn:
-        _refuse(self)
-
-    def update(self, *args: _Any, **kwargs: _Any) -> NoReturn:
-        _refuse(self)
-
-
-class FrozenList(list[_Any]):
+class FrozenList(_Unchangeable, list[Any]):
     """An array of JSON that cannot be changed; it also equals a tuple of the same."""
 
     __slots__ = ()
+    if not TYPE_CHECKING:  # likewise
+        __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(list(other) if is_list(other) else other)
@@ -86,50 +100,64 @@ class FrozenList(list[_Any]):
     def __hash__(self) -> int:  # type: ignore[override]  # a list has none  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash(tuple(self))
 
-    def __copy__(self) -> FrozenList:
-        return self
-
-    def __deepcopy__(self, memo: object) -> FrozenList:
-        return self
-
     def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Any]]]:
         return type(self), (list(self),)
 
-    def __setitem__(self, *args: _Any) -> NoReturn:
-        _refuse(self)
 
-    def __delitem__(self, *args: _Any) -> NoReturn:
-        _refuse(self)
+class Growing(_Unchangeable, Sequence[T], Generic[T]):
+    """A sequence that grows at its end: a value like a tuple, but to add to it costs the same at any length.
 
-    def __iadd__(self, *args: _Any) -> NoReturn:  # type: ignore[misc]  # it takes what `+` takes, and more
-        _refuse(self)
+    All that grew out of one another share their items, by place, and differ in how many of them they see. Whoever adds
+    an item where another has added a different one goes on with a copy. It equals any list or tuple of the same.
+    """
 
-    def __imul__(self, *args: _Any) -> NoReturn:  # type: ignore[misc]  # it takes what `*` takes, and more
-        _refuse(self)
+    __slots__ = ("_length", "_shared")
 
-    def append(self, *args: _Any) -> NoReturn:
-        _refuse(self)
+    _length: int
+    _shared: dict[int, T]
 
-    def clear(self, *args: _Any) -> NoReturn:
-        _refuse(self)
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        self._shared = dict(enumerate(items))
+        self._length = len(self._shared)
 
-    def extend(self, *args: _Any) -> NoReturn:
-        _refuse(self)
+    def plus(self, items: Iterable[T]) -> Growing[T]:
+        """Return the sequence that goes on with the items; this one stays what it is."""
+        shared, length = self._shared, self._length
+        for item in items:
+            if shared.setdefault(length, item) is not item:  # one step, also between threads
+                shared = {place: shared[place] for place in range(length)}
+                shared[length] = item
+            length += 1
+        grown: Growing[T] = Growing()
+        grown._shared, grown._length = shared, length
+        return grown
 
-    def insert(self, *args: _Any) -> NoReturn:
-        _refuse(self)
+    def __len__(self) -> int:
+        return self._length
 
-    def pop(self, index: SupportsIndex = -1) -> NoReturn:
-        _refuse(self)
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        found = range(self._length)[index]
+        return self._shared[found] if isinstance(found, int) else [self._shared[place] for place in found]
 
-    def remove(self, *args: _Any) -> NoReturn:
-        _refuse(self)
+    def __iter__(self) -> Iterator[T]:
+        for place in range(self._length):
+            yield self._shared[place]
 
-    def reverse(self, *args: _Any) -> NoReturn:
-        _refuse(self)
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if is_growing(other) or is_list(other) else NotImplemented
 
-    def sort(self, *args: _Any, **kwargs: _Any) -> NoReturn:
-        _refuse(self)
+    def __hash__(self) -> int:
+        return hash(self._length)
+
+    def __reduce__(self) -> tuple[type[Growing[T]], tuple[list[T]]]:
+        return Growing, (list(self),)
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 class Fields(msgspec.Struct, frozen=True, eq=False):
@@ -139,13 +167,16 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
     """
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - fields differ in type
-        if name in self.__struct_fields__:
+        if name in self.keys():
             return getattr(self, name)
         raise KeyError(name)
 
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - fields differ in type
         """Return the field of that name, or the default."""
-        return getattr(self, name) if name in self.__struct_fields__ else default
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the fields."""
@@ -156,7 +187,7 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
         if type(other) is type(self):
             return all(each == other[name] for name, each in mine.items())
         if is_mapping(other):
-            return all(name in mine for name in other) and all(other.get(name) == mine[name] for name in mine)
+            return other.keys() <= mine.keys() and all(other.get(name) == mine[name] for name in mine)
         return NotImplemented
 
     def __ne__(self, other: object) -> bool:
@@ -166,46 +197,20 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
         return hash(self.__struct_fields__)
 
 
-def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    """Return whether the value is a mapping."""
-    return isinstance(value, Mapping)
-
-
-def frozen(value: object, *, what: str = "the value") -> Any:  # noqa: ANN401 - any JSON value
+def frozen(value: object, *, what: str = "the value", finite: bool = False) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value as JSON that cannot be changed: the same object, if it is that already.
 
-    Numbers that are not finite become None, as JSON has none; dates, sets, dataclasses and the like become what they
-    are in JSON.
+    Numbers that are not finite become None, as JSON has none, or are refused if all must be `finite`; dates, sets,
+    dataclasses and the like become what they are in JSON.
 
     Raises:
         InvalidInputError: it is no JSON value, is not valid Unicode, holds an integer of more than `MOST_BITS`,
             or is nested deeper than `DEEPEST`.
     """
     try:
-        return _frozen(value, 0, _built_in)
+        return _frozen(value, 0, _built_in, finite=finite)
     except (ValueError, TypeError, RecursionError) as broken:
-        msg = f"{what} is no JSON value: {broken}"
-        raise InvalidInputError(msg) from None
-
-
-def check_numbers(value: object, *, what: str) -> None:
-    """Raise `InvalidInputError` if the value, JSON as it is frozen from, holds a number that is not finite."""
-    try:
-        _check_numbers(value, what)
-    except RecursionError:
-        raise InvalidInputError(f"{what} is nested too deeply") from None
-
-
-def _check_numbers(value: object, what: str) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        msg = f"{what} holds {value}, which is no number of JSON"
-        raise InvalidInputError(msg)
-    if is_mapping(value):
-        for _, each in _pairs(value):
-            _check_numbers(each, what)
-    elif isinstance(value, list | tuple | FrozenList):
-        for each in _items(value):
-            _check_numbers(each, what)
+        raise InvalidInputError(f"{what} is no JSON value: {broken}") from None
 
 
 def portrayed(value: object) -> Any:  # noqa: ANN401 - any JSON value
@@ -216,22 +221,19 @@ def portrayed(value: object) -> Any:  # noqa: ANN401 - any JSON value
         return _named(value)
 
 
-def frozen_object(value: object, *, what: str) -> Frozen:
+def frozen_object(value: object, *, what: str, finite: bool = False) -> Frozen:
     """Return the mapping as an object of JSON that cannot be changed, or raise `InvalidInputError`."""
-    made = frozen(value, what=what)
+    made = frozen(value, what=what, finite=finite)
     if isinstance(made, Frozen):
         return made
-    msg = f"{what} is a mapping, not {value!r}"
-    raise InvalidInputError(msg)
+    raise InvalidInputError(f"{what} is a mapping, not {value!r}")
 
 
 def thawed(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """Return a copy of the JSON value that can be changed: dicts and lists, to any depth."""
     if is_mapping(value):
-        return {name: thawed(each) for name, each in _pairs(value)}
-    if isinstance(value, list | Growing):
-        return [thawed(each) for each in _items(value)]
-    return value
+        return {name: thawed(each) for name, each in value.items()}
+    return [thawed(each) for each in value] if is_list(value) or is_growing(value) else value
 
 
 def compact(value: object) -> str:
@@ -239,31 +241,55 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=list)
 
 
-def _frozen(value: object, depth: int, other: Callable[[object], object]) -> Any:  # noqa: ANN401 - any JSON value
+def digest(value: object) -> str:
+    """Return the SHA-256 of a JSON value in hexadecimal; the order of keys is no matter, and `1`, `1.0`, `true` differ.
+
+    Raises:
+        InvalidInputError: it is no JSON value, or is nested too deeply.
+    """
+    try:
+        told = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{type(value).__name__} has no digest, for it is no JSON value: {error}") from None
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def call_digest(name: str, arguments: Mapping[str, object], revision: str = "") -> str:
+    """Return what is the same for the same call, under the same revision of the policies if one is given.
+
+    Raises:
+        InvalidInputError: the arguments are no JSON object, or are nested too deeply.
+    """
+    return digest([name, dict(arguments), revision])
+
+
+def _frozen(value: object, depth: int, other: Callable[[object], object], *, finite: bool = False) -> Any:  # noqa: ANN401 - any JSON value
     if is_growing(value):
         return value
     match value:
         case None | bool() | Frozen() | FrozenList():
             return value
         case Enum():
-            return _frozen(value.value, depth, other)
+            return _frozen(value.value, depth, other, finite=finite)
         case str():
-            return _text(value)
+            value.encode()  # a lone surrogate cannot be written down
+            return str.__str__(value)
         case int():
             if value.bit_length() > MOST_BITS:
                 raise ValueError(f"it holds an integer of more than {MOST_BITS} bits")
             return int(value)
         case float():
+            if finite and not math.isfinite(value):
+                raise ValueError(f"it holds {value}, which is no number of JSON")
             return float(value) if math.isfinite(value) else None
         case _ if depth >= DEEPEST:
-            msg = f"it is nested deeper than {DEEPEST}"
-            raise ValueError(msg)
+            raise ValueError(f"it is nested deeper than {DEEPEST}")
         case _ if is_mapping(value):
-            return Frozen({_name(name): _frozen(each, depth + 1, other) for name, each in _pairs(value)})
+            return Frozen({_name(name): _frozen(each, depth + 1, other, finite=finite) for name, each in value.items()})
         case _ if isinstance(value, AbstractSet):
             return FrozenList(sorted((_frozen(each, depth + 1, other) for each in _items(value)), key=compact))
         case _ if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-            return FrozenList([_frozen(each, depth + 1, other) for each in _items(value)])
+            return FrozenList(_frozen(each, depth + 1, other, finite=finite) for each in _items(value))
         case _:
             return _frozen(other(value), depth + 1, other)
 
@@ -284,10 +310,6 @@ def _named(value: object) -> str:
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
 
-def _pairs(value: object) -> Iterable[tuple[Any, object]]:
-    return value.items() if is_mapping(value) else ()
-
-
 def _items(value: Any) -> list[object]:  # noqa: ANN401 - a collection of anything
     return list(value)
 
@@ -295,19 +317,8 @@ def _items(value: Any) -> list[object]:  # noqa: ANN401 - a collection of anythi
 def _name(name: object) -> str:
     match name:
         case str():
-            return _text(name)
+            return str(_frozen(name, 0, _built_in))
         case None | bool() | int() | float():
             return compact(name)
         case _:
-            msg = f"{name!r} is no name of a member"
-            raise TypeError(msg)
-
-
-def _text(text: str) -> str:
-    text.encode()  # a lone surrogate cannot be written down
-    return str.__str__(text)
-
-
-def _refuse(value: object) -> NoReturn:
-    msg = f"a {type(value).__name__} cannot be changed; copy it into a {type(value).__mro__[1].__name__} first"
-    raise TypeError(msg)
+            raise TypeError(f"{name!r} is no name of a member")

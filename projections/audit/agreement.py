@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import Final, Protocol, TypeGuard
+
+import msgspec
 
 from reenact.domain.agent import (
     AnswerRecorded,
@@ -17,15 +19,25 @@ from reenact.domain.agent import (
     TurnFailed,
     TurnStarted,
 )
-from reenact.domain.announce import told
+from reenact.domain.announce import TODAY, version_of
+from reenact.domain.chain import Passed
 from reenact.domain.container import ContainerCreated
-from reenact.domain.errors import LogUnusableError
+from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
 from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
-from reenact.projections.audit.heard import DeviatesError, Deviation, Stretch, Told, in_stream
+from reenact.projections.audit.heard import (
+    Answers,
+    DeviatesError,
+    Deviation,
+    Part,
+    decode_part,
+    in_feed,
+    in_stream,
+)
 from reenact.projections.audit.history import SESSION_EVENTS, believe, stream_of
+from reenact.projections.audit.marked import agree
 from reenact.projections.log import Row
 
 _KINDS: Final = {
@@ -96,8 +108,7 @@ class Conversations:
     def inspect(
         self,
         stream: str,
-        events: Iterator[Walked],
-        feed: Iterator[Stretch],
+        rows: Iterator[Passed[Walked]],
         snapshots: Iterator[Kept],
         due: int | None,
     ) -> Iterator[Deviation]:
@@ -111,7 +122,7 @@ class Conversations:
         if not stream.startswith("session/"):
             wrong = dict.fromkeys(kept, "nothing of this kind takes snapshots")
         try:
-            self._compare(stream, events, Told(feed), kept, wrong)
+            self._compare(stream, rows, kept, wrong)
         except DeviatesError as error:
             yield error.deviation
         for version, problem in wrong.items():
@@ -122,59 +133,42 @@ class Conversations:
     def _compare(
         self,
         stream: str,
-        events: Iterator[Walked],
-        kept: Told,
+        rows: Iterator[Passed[Walked]],
         snapshots: Mapping[int, Kept],
         wrong: dict[int, str],
     ) -> None:
-        category, _, name = stream.partition("/")
-        kinds = _KINDS.get(category, frozenset())
-        state = Session()
-        is_open = begins_later = False
-        for row in events:
-            event = row.event
-            kept.is_redacted = kept.is_redacted or row.is_redacted
-            if type(event) not in kinds:
-                raise in_stream(row, f"a stream of this name holds no {type(event).__name__}")
-            if not _is_of_session(event):
-                continue
-            if row.version == 1:
-                state = self._beginning(row, name)
-            try:
-                after = evolve(state, event)
-                heard = list(told(state, after, event))
-            except Exception as error:
-                raise in_stream(row, f"it does not follow from what precedes it: {error!r:.200}") from error
-            if heard:
-                if is_open:
-                    kept.pass_by(state, row.recorded_at, heard[0])
-                if kept.has_begun or kept.is_next(row.recorded_at, *heard[0]):
-                    kept.must_be(row, heard)
-                else:
-                    begins_later = True
-            self._hold(kept, state, row)
-            is_open = isinstance(event, _BEGIN) or (is_open and isinstance(event, _GO_ON))
-            state = after
-            if row.version in snapshots:
-                problem = _problem_of(snapshots[row.version], state)
-                if problem is not None:
-                    wrong[row.version] = problem
-        if is_open:
-            kept.pass_by(state, 0, None)
-        kept.must_end()
+        answers, state, begins_later = Answers(), Session(), False
+        kinds = _KINDS.get(stream.partition("/")[0], frozenset())
+        for passed in rows:
+            for row in passed.events:
+                if type(row.event) not in kinds:
+                    raise in_stream(row, f"a stream of this name holds no {type(row.event).__name__}")
+            step = [row for row in passed.events if _is_of_session(row.event)]
+            if step and step[0].version == 1:
+                state = self._beginning(step[0], stream.partition("/")[2])
+            states = list(accumulate(step, _evolved, initial=state))
+            begins_later = _is_unheard(stream, state, step, passed, answers) or begins_later
+            for row, before, after in zip(step, states, states[1:], strict=False):
+                self._hold(answers, before, row)
+                answers.is_open = isinstance(row.event, _BEGIN) or (answers.is_open and isinstance(row.event, _GO_ON))
+                if row.version in snapshots:
+                    problem = _problem_of(snapshots[row.version], after)
+                    if problem is not None:
+                        wrong[row.version] = problem
+            state = states[-1]
         self.begun_later += begins_later
 
-    def _hold(self, kept: Told, state: Session, row: Row) -> None:
+    def _hold(self, answers: Answers, state: Session, row: Row) -> None:
         """Hold what the environment has said to what the event says; `state` is as it was before."""
         match row.event:
             case TurnStarted() | StepStarted():
-                kept.begin()
+                answers.begin()
             case TurnFailed():
-                kept.is_cut = True
+                answers.is_cut = True
             case AnswerRecorded() as answer:
-                kept.must_be_answered(state, row, answer)
+                answers.must_be_answered(state, row, answer)
             case TurnCompleted() as completed if state.turn is not None and state.turn.id == completed.turn_id:
-                kept.must_be_completed(row, completed)
+                answers.must_be_completed(row, completed)
             case _:
                 pass
 
@@ -204,6 +198,48 @@ class Conversations:
             branch = first.event if first is not None and isinstance(first.event, SessionBranched) else None
         for stream, until in reversed(lineage):
             yield from takewhile(lambda one: one.version <= until, self._records.records(stream))  # noqa: B023 - taken at once
+
+
+def _evolved(session: Session, row: Walked) -> Session:
+    try:
+        return evolve(session, row.event) if _is_of_session(row.event) else session
+    except Exception as error:
+        raise in_stream(row, f"it does not follow from what precedes it: {error!r:.200}") from error
+
+
+def _is_unheard(stream: str, state: Session, step: Sequence[Walked], passed: Passed[Walked], answers: Answers) -> bool:
+    """Hold what a row says in the feed to the state before it; return whether nothing announces its events.
+
+    Raises:
+        DeviatesError: it says what does not follow.
+    """
+    answers.is_redacted = answers.is_redacted or any(row.is_redacted for row in step)
+    cursor, events = answers.cursor, [row.event for row in step]
+    try:
+        part = Part([]) if passed.feed is None else decode_part(passed.feed)
+        if passed.cursor is not None:
+            answers.take(state, part, is_sealed=passed.is_sealed)
+        version = version_of(part.version or TODAY, f"row {cursor} of the feed of {stream!r}")
+        needs = version.needed(state, events)
+        announced = len(tuple(version.announce(stream.partition("/")[2], needs, events)))
+        stored = version.read(part.needs) if part.version else None
+    except LogTooNewError as error:
+        raise in_feed(cursor, str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise in_feed(cursor, f"the row cannot be decoded: {error}") from error
+    if stored is None:
+        is_unheard = announced > 0
+        if is_unheard and answers.has_begun:
+            raise in_feed(cursor, f"nothing announces version {step[0].version}", step[0])
+    else:
+        is_unheard = False
+        is_changed = answers.is_redacted or passed.is_sealed
+        if stored != needs and not (is_changed and agree(*map(msgspec.to_builtins, (stored, needs)))):
+            raise in_feed(cursor, "what it announces is not what follows from the events before it")
+        answers.cursor += announced
+    if answers.cursor != cursor + passed.heard:
+        raise in_feed(cursor, f"the row holds {answers.cursor - cursor} cursors, not {passed.heard}")
+    return is_unheard
 
 
 def _is_of_session(event: object) -> TypeGuard[SessionEvent]:

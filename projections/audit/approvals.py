@@ -9,14 +9,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from reenact.domain import events as heard
 from reenact.domain.loop import events as loop
 from reenact.domain.marks import mark
 from reenact.projections.audit.taking import FIELD
 
 _NO_DIGEST: Final = mark(FIELD)  # without the key: nobody has to recognise a digest
-_ASKING: Final = (loop.HumanApproveRequired, heard.HumanApproveRequired)
-_EDITED: Final = (loop.ToolEdited, heard.ToolEdited)
 
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
@@ -34,16 +31,16 @@ class Approvals:
             self._changed[stream] = set(self._changed[origin])
 
     def without_digests(self, stream: str, before: msgspec.Struct, left: msgspec.Struct) -> msgspec.Struct:
-        """Return what is left of an event, or of what was heard of it, without digests of calls that have changed."""
+        """Return what is left of an event without digests of calls that have changed."""
         match left:
-            case loop.HumanApproveRequired() | heard.HumanApproveRequired() if isinstance(before, _ASKING):
+            case loop.HumanApproveRequired() if isinstance(before, loop.HumanApproveRequired):
                 if before is not left:
                     calls = [self._asked(stream, *pair) for pair in zip(before.calls, left.calls, strict=True)]
                     return msgspec.structs.replace(left, calls=tuple(calls))
-            case loop.ToolEdited() | heard.ToolEdited() if isinstance(before, _EDITED):
+            case loop.ToolEdited() if isinstance(before, loop.ToolEdited):
                 if before.edited is not left.edited:
                     self._changed.setdefault(stream, set()).add(left.id)
-            case loop.ToolApproved() | heard.ToolApproved() if left.id in self._changed.get(stream, ()):
+            case loop.ToolApproved() if left.id in self._changed.get(stream, ()):
                 return msgspec.structs.replace(left, digest=_NO_DIGEST)
             case _:
                 pass

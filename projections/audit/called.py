@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from reenact.domain import events as heard
+from reenact.domain.announce import Call
 from reenact.domain.loop import events as loop
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.projections.audit.copies import Path
@@ -23,29 +24,21 @@ class Called:
         self._tools = [(tool, [tuple(path.split(".")) for path in tool.arguments]) for tool in tools]
         self._streams: dict[str, dict[str, str]] = {}
         self._names: dict[str, str] = {}
-        self._feeds: dict[str, dict[str, str]] = {}
 
     def enter(self, stream: str) -> None:
-        """Take note that what comes are events of this stream."""
+        """Take note that what comes is a row of this stream."""
         if self._tools:
             self._names = self._streams.setdefault(stream, {})
 
-    def branch(self, stream: str, origin: str) -> None:
-        """Take note that the stream goes on with the calls of another one."""
+    def branch(self, origin: str) -> None:
+        """Take note that the row's stream goes on with the calls of another one."""
         if self._tools:
             self._names.update(self._streams.get(origin, {}))
-            self._feeds[stream] = dict(self._names)
-
-    def enter_feed(self, stream: str) -> None:
-        """Take note that what comes are announcements of this stream, which know only what was announced before."""
-        if self._tools:
-            self._names = self._feeds.setdefault(stream, {})
 
     def forget(self, stream: str, ids: Iterable[str]) -> None:
         """Take note that these calls are answered."""
         for each in ids:
             self._streams.get(stream, {}).pop(each, None)
-            self._feeds.get(stream, {}).pop(each, None)
 
     def paths(self, value: msgspec.Struct) -> Paths:
         """Return what is to be taken out of the value."""
@@ -59,8 +52,6 @@ class Called:
                 if call_id is not None:
                     self._names[call_id] = name
                 return self._arguments(name, "input")
-            case heard.ToolStarted(name=name):
-                return self._arguments(name, "input")
             case loop.AskedCall(name=name):
                 return self._arguments(name, "arguments", and_whole=("original", "reason"))
             case _:
@@ -69,17 +60,19 @@ class Called:
     def _of_known(self, value: msgspec.Struct) -> Paths:
         """Return the same for what names a call by its id."""
         match value:
-            case loop.ToolEdited(id=call_id) | heard.ToolEdited(id=call_id):
+            case Call(id=call_id):
+                return self._arguments(self._names.get(call_id), "arguments")
+            case loop.ToolEdited(id=call_id):
                 return self._arguments(self._names.get(call_id), "original", "edited")
-            case loop.HumanPromptRequired(id=known) | heard.HumanPromptRequired(id=known):
+            case loop.HumanPromptRequired(id=known):
                 return self._arguments(self._name_of(known), and_whole=("prompt", "metadata"))
-            case loop.HumanSelectRequired(id=known) | heard.HumanSelectRequired(id=known):
+            case loop.HumanSelectRequired(id=known):
                 return self._arguments(self._name_of(known), and_whole=("prompt", "options", "metadata"))
             case loop.ToolResult(id=call_id, name=name):
                 return self._result(name or self._names.get(call_id), "result")
             case heard.ToolResult(id=known, name=called):
                 return self._result(called or self._name_of(known), "result")
-            case loop.HumanResponded(id=known) | heard.HumanResponded(id=known):
+            case loop.HumanResponded(id=known):
                 return self._result(self._name_of(known), "value")
             case ToolResultBlock(tool_use_id=call_id):
                 return self._result(self._names.get(call_id), "content")

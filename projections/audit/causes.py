@@ -12,12 +12,11 @@ from reenact.domain.causality import Cause, Outside, causes_of
 from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.errors import reading
 from reenact.domain.legible import shortened
-from reenact.domain.messages import instant
 from reenact.domain.sentences import AnyEvent, sentence, told
 from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
 from reenact.projections.audit.api import STRETCH, AuditedLog, stretches
-from reenact.projections.audit.entries import name_of, row_at, session_of
+from reenact.projections.audit.entries import name_of, place_of, row_at, session_of
 from reenact.projections.audit.history import event_of, history_of, steps_of
 from reenact.projections.log import Row
 
@@ -145,11 +144,7 @@ def _kind(row: Row) -> type[AnyCommand] | None:
 
 def _link(row: Row, cause: Cause, causes: Iterable[int] = ()) -> Link:
     return Link(
-        position=row.position,
-        time=instant(row.recorded_at),
-        type=name_of(row.event),
-        stream=row.stream,
-        version=row.version,
+        **place_of(row),
         session_id=session_of(row.stream),
         says=_says(row.event),
         causes=tuple(causes),

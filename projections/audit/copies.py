@@ -1,6 +1,7 @@
 """What says the same in several places: which other fields a field of an event has to be taken out of with it.
 
-A path is the name of an event, or of an entry of a feed with `@` before it, and then the names of fields.
+A path is the name of an event, or of an entry of a feed with `@` before it, and then the names of fields. What is
+announced of events is derived from them, so that it says no more than they do.
 """
 
 from __future__ import annotations
@@ -14,73 +15,36 @@ from reenact.domain.stored import STORED
 Path: TypeAlias = tuple[str, ...]
 
 ANY: Final = "*"
+NEEDS: Final = "@needs"
+"""Begins the paths of what a row needs, beside its events, to announce them."""
 
 # Each group is one content. Where the second is false, the copy has another form inside, and goes as a whole.
 _GROUPS: Final = (
-    (("message-accepted.content", True), ("@user_message.message.content", True)),
-    (("turn-interrupted.reason", True), ("@interrupted.reason", True), ("tool-result.result", False)),
-    (
-        ("turn-failed.failure.message", True),
-        ("turn-completed.failure.message", True),
-        ("@error.message", True),
-        ("@error_message.message", True),
-    ),
-    (
-        ("turn-failed.failure.type", True),
-        ("turn-completed.failure.type", True),
-        ("@error.type", True),
-        ("@error_message.type", True),
-    ),
-    (("answer-recorded.content", True), ("@assistant_message.message.content", True)),
+    (("turn-interrupted.reason", True), ("tool-result.result", False)),
+    (("turn-failed.failure.message", True), ("turn-completed.failure.message", True), ("@error.message", True)),
+    (("turn-failed.failure.type", True), ("turn-completed.failure.type", True), ("@error.type", True)),
     *(
-        (
-            (f"answer-recorded.{field}", True),
-            (f"turn-completed.{field}", True),
-            (f"@message_stop.{field}", True),
-            (f"@assistant_message.message.{field}", True),
-            (f"@turn_completed.{field}", True),
-        )
+        ((f"answer-recorded.{field}", True), (f"turn-completed.{field}", True), (f"@message_stop.{field}", True))
         for field in ("stop_sequence", "stop_details")
     ),
     (("answer-recorded.content.signature", True), ("@thinking_end.signature", True)),
     (
         ("answer-recorded.content.input", True),
-        ("@assistant_message.message.content.input", True),
         ("@tool_call.input", True),
-        ("@tool_started.input", True),
+        (f"{NEEDS}.calls.arguments", True),
         ("human-approve-required.calls.arguments", True),
         ("human-approve-required.calls.original", False),
-        ("@human_approve_required.calls.arguments", True),
-        ("@human_approve_required.calls.original", False),
         ("tool-edited.original", True),
         ("tool-edited.edited", True),
-        ("@tool_edited.original", True),
-        ("@tool_edited.edited", True),
         ("human-prompt-required.prompt", False),
         ("human-prompt-required.metadata", False),
-        ("@human_prompt_required.prompt", False),
-        ("@human_prompt_required.metadata", False),
         ("human-select-required.prompt", False),
         ("human-select-required.options", False),
         ("human-select-required.metadata", False),
-        ("@human_select_required.prompt", False),
-        ("@human_select_required.options", False),
     ),
-    (("human-approve-required.calls.reason", True), ("@human_approve_required.calls.reason", True)),
-    (
-        ("tool-result.result", True),
-        ("@tool_result.result", True),
-        ("results-recorded.content.content", False),
-        ("@tool_result_message.message.content.content", False),
-    ),
-    (("human-responded.value", True), ("@human_responded.value", True), ("tool-result.result", False)),
-    (("tool-rejected.reason", True), ("@tool_rejected.reason", True), ("tool-result.result", False)),
-    (("tool-rejected.by", True), ("@tool_rejected.by", True)),
-    (("tool-approved.by", True), ("@tool_approved.by", True)),
-    (("tool-edited.by", True), ("@tool_edited.by", True)),
-    (("human-responded.by", True), ("@human_responded.by", True)),
-    (("context-compressed.summary", True), ("@context_compressed.summary", True)),
-    (("warning.message", True), ("@warning.message", True)),
+    (("tool-result.result", True), ("@tool_result.result", True), ("results-recorded.content.content", False)),
+    (("human-responded.value", True), ("tool-result.result", False)),
+    (("tool-rejected.reason", True), ("tool-result.result", False)),
 )
 _CONTENTS: Final = tuple(tuple((tuple(name.split(".")), keeps) for name, keeps in group) for group in _GROUPS)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -11,12 +13,14 @@ import msgspec
 from reenact.domain.errors import reading
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
-from reenact.projections.audit.aligning import aligned
 from reenact.projections.audit.api import AuditedLog
 from reenact.projections.audit.showing import LastEvent, Shown, last_of, past_of, shown_of
 from reenact.projections.log import Row
 
 Document: TypeAlias = dict[str, Any]
+
+Pair: TypeAlias = tuple[int, int]
+"""The places of an item in the left and in the right list."""
 
 _SIDES: Final = frozenset({"session_id", "origin", "created_at", "last", "events"})
 """Fields that say which session it is, and when: those of the two sides, not what is different in them."""
@@ -199,3 +203,40 @@ def _of_block(block: Mapping[str, Any]) -> list[str]:
             return f"<- call {id_}: {content}".splitlines()
         case _:
             return [msgspec.json.encode(block).decode()]
+
+
+def aligned(left: Sequence[str], right: Sequence[str]) -> list[Pair]:
+    """Return the places of the items that both lists have in the same order: as many as can be.
+
+    Items are the same if their names are, the first of a name with the first, the second with the second, and so on.
+    """
+    names = _numbered(left)
+    places = {name: place for place, name in enumerate(_numbered(right))}
+    pairs = [(here, places[name]) for here, name in enumerate(names) if name in places]
+    return _longest_rising(pairs, names)
+
+
+def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    seen: Counter[str] = Counter()
+    numbered: list[tuple[str, int]] = []
+    for name in names:
+        numbered.append((name, seen[name]))
+        seen[name] += 1
+    return numbered
+
+
+def _longest_rising(pairs: Sequence[Pair], names: Sequence[tuple[str, int]]) -> list[Pair]:
+    """Return the most pairs that rise on both sides; of several such choices one that does not depend on the side."""
+    ranks: defaultdict[int, list[Pair]] = defaultdict(list)
+    ends: list[int] = []  # where, negated, the rising pairs of each length begin that leave most room before them
+    for here, there in reversed(pairs):
+        rank = bisect_left(ends, -there)
+        ends[rank : rank + 1] = [-there]
+        ranks[rank].append((here, there))
+    chosen: list[Pair] = []
+    last = (-1, -1)
+    for rank in range(len(ends) - 1, -1, -1):
+        fitting = [pair for pair in ranks[rank] if pair[0] > last[0] and pair[1] > last[1]]
+        last = min(fitting, key=lambda pair: (max(pair), min(pair), names[pair[0]]))
+        chosen.append(last)
+    return chosen

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -102,7 +103,8 @@ def follow(log: AuditedLog, wanted: Filter, *, pause: Callable[[], object]) -> I
     after = wanted.after
     while True:
         head = log.head()
-        yield from entries_of(log, msgspec.structs.replace(wanted, after=after, before=_least(wanted.before, head + 1)))
+        end = head + 1 if wanted.before is None else min(wanted.before, head + 1)
+        yield from entries_of(log, msgspec.structs.replace(wanted, after=after, before=end))
         after = max(after, head)
         pause()
 
@@ -110,16 +112,6 @@ def follow(log: AuditedLog, wanted: Filter, *, pause: Callable[[], object]) -> I
 def last_entries(log: AuditedLog, wanted: Filter, count: int) -> list[LogEntry]:
     """Return the last `count` events that fit, in the order of the log."""
     return list(islice(entries_of(log, wanted, backwards=True), count))[::-1]
-
-
-def entry_at(log: AuditedLog, position: int) -> LogEntry:
-    """Return the event at the position.
-
-    Raises:
-        InvalidInputError: there is none.
-    """
-    row = row_at(log, position)
-    return _entry(row, _Agents(log).at(row))
 
 
 def row_at(log: AuditedLog, position: int) -> Row:
@@ -138,6 +130,17 @@ def row_at(log: AuditedLog, position: int) -> Row:
 def name_of(event: object) -> str:
     """Return the name under which the event is stored, or that of its class if it is none of a log of ours."""
     return _NAMES.get(type(event), type(event).__name__)
+
+
+def place_of(row: Row) -> Fields:
+    """Return what is said of any event: where it stands, when it was recorded, and what it is called."""
+    return {
+        "position": row.position,
+        "time": instant(row.recorded_at),
+        "type": name_of(row.event),
+        "stream": row.stream,
+        "version": row.version,
+    }
 
 
 def is_session(stream: str) -> bool:
@@ -163,6 +166,7 @@ class _Look:
         self._log = log
         self._wanted = wanted
         self._backwards = backwards
+        self._find = partial(log.find, backwards=backwards, limit=_PAGE)
         head = log.head()
         self._until = head if wanted.before is None else min(head, wanted.before - 1)
         self._since = None if wanted.since is None else _microseconds(wanted.since)
@@ -196,25 +200,11 @@ class _Look:
     def _stretches(
         self, *, names: frozenset[str], after: int = 0, since: int | None = None, before: int | None = None
     ) -> Iterator[Row]:
+        find = partial(self._find, names=names, since=since, before=before)
         for lower, upper in stretches(self._log, after, self._until, backwards=self._backwards):
-            first, last = lower, upper
-            while first < last:
-                rows = self._log.find(
-                    after=first,
-                    until=last,
-                    names=names,
-                    since=since,
-                    before=before,
-                    backwards=self._backwards,
-                    limit=_PAGE,
-                )
-                yield from rows
-                if len(rows) < _PAGE:
-                    break
-                if self._backwards:
-                    last = rows[-1].position - 1
-                else:
-                    first = rows[-1].position
+            yield from self._pages(
+                lambda low, high: find(after=low, until=high), lower, upper, lambda row: row.position
+            )
 
     def _of_streams(self, session_id: str) -> Iterator[Row]:
         streams = self._streams(session_id)
@@ -222,27 +212,37 @@ class _Look:
             yield from self._of_stream(stream, last=last)
 
     def _of_stream(self, stream: str, *, first: int = 0, last: int | None = None) -> Iterator[Row]:
-        """Yield the stream's rows with versions above `first`, `last` included."""
+        """Return the stream's rows with versions above `first`, `last` included."""
+        find = partial(
+            self._find,
+            after=self._wanted.after,
+            until=self._until,
+            stream=stream,
+            names=self._wanted.types,
+            since=self._since,
+            before=self._before,
+        )
+        return self._pages(
+            lambda low, high: find(after_version=low, until_version=high), first, last, lambda row: row.version
+        )
+
+    def _pages(
+        self,
+        find: Callable[[int, int | None], Sequence[Row]],
+        first: int,
+        last: int | None,
+        place: Callable[[Row], int],
+    ) -> Iterator[Row]:
+        """Yield what is found at places above `first`, `last` included, page by page."""
         while True:
-            rows = self._log.find(
-                after=self._wanted.after,
-                until=self._until,
-                stream=stream,
-                after_version=first,
-                until_version=last,
-                names=self._wanted.types,
-                since=self._since,
-                before=self._before,
-                backwards=self._backwards,
-                limit=_PAGE,
-            )
+            rows = find(first, last)
             yield from rows
             if len(rows) < _PAGE:
                 return
             if self._backwards:
-                last = rows[-1].version - 1
+                last = place(rows[-1]) - 1
             else:
-                first = rows[-1].version
+                first = place(rows[-1])
 
     def _of_agent(self, agent_id: str) -> Iterator[Row]:
         """Yield the rows of the agent's life."""
@@ -310,19 +310,8 @@ class _Agents:
 def _entry(row: Row, agent_id: str | None) -> LogEntry:
     with reading(f"event {row.version} of {row.stream!r}"):
         return LogEntry(
-            position=row.position,
-            time=instant(row.recorded_at),
-            type=name_of(row.event),
-            stream=row.stream,
-            version=row.version,
-            session_id=session_of(row.stream),
-            agent_id=agent_id,
-            data=fields_of(row.event),
+            **place_of(row), session_id=session_of(row.stream), agent_id=agent_id, data=fields_of(row.event)
         )
-
-
-def _least(before: int | None, end: int) -> int:
-    return end if before is None else min(before, end)
 
 
 def _says(text: str | None) -> Callable[[object], bool]:
@@ -348,8 +337,7 @@ def _holds(value: object, folded: str) -> bool:
 
 
 def _microseconds(time: datetime) -> int:
-    since = time - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return (time - EPOCH) // timedelta(microseconds=1)
 
 
 def _plain(value: object) -> object:
@@ -357,12 +345,8 @@ def _plain(value: object) -> object:
         return value
     if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
         return fields_of(value)
-    if _is_tuple(value):
+    if is_sequence(value):
         return [_plain(one) for one in value]
     if isinstance(value, MCPServer):
         return dict(value.__rich_repr__())
     return msgspec.to_builtins(value)
-
-
-def _is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
-    return isinstance(value, tuple)

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final, NoReturn, Protocol, TypeAlias
 
-import msgspec
 from msgspec import UNSET
 
+from reenact.domain.announce import TODAY, version_of
 from reenact.domain.chain import DIGEST_SIZE, Row, Timer
-from reenact.domain.errors import ExportUnusableError, LogUnusableError
+from reenact.domain.errors import ExportUnusableError, LogTooNewError, LogUnusableError
+from reenact.domain.feed import pack_feed
 from reenact.projections.audit.api import OnProgress, Progress
 from reenact.projections.audit.exporting import TOLD_EVERY, Ends, events_of
 from reenact.projections.audit.forms import Forms, agree, named
+from reenact.projections.audit.heard import decode_part
 from reenact.projections.audit.lines import (
     FORMAT,
     MOST_BYTES,
@@ -28,10 +30,8 @@ from reenact.projections.audit.lines import (
 
 Item: TypeAlias = Row | Timer
 _NO_EXPORT: Final = "the file is no export; name one that `reenact export` has written"
+_NO_FEED: Final = pack_feed(())
 _CUT: Final = "the file is cut off here; export again, or copy it again"
-
-_NO_SEGMENTS: Final = b"\x90"
-_decode_segments = msgspec.msgpack.Decoder(list[tuple[dict[str, str], list[tuple[str, int, msgspec.Raw]]]]).decode
 
 
 class Source(Protocol):
@@ -134,7 +134,10 @@ class ExportReader:
         if problem is not None:
             self._refuse(f"{problem}; export again")
         try:
-            _decode_segments(row.feed or _NO_SEGMENTS)
+            part = decode_part(row.feed or _NO_FEED)
+            version_of(part.version or TODAY, f"row {row.cursor} of the feed of {row.stream!r}")
+        except LogTooNewError as error:
+            self._refuse(str(error))
         except (ValueError, RecursionError) as error:
             self._refuse(f"the row says what no feed does ({error}); export again")
         for event, (topic, state) in zip(line.events, events_of(row), strict=True):

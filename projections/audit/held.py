@@ -28,47 +28,17 @@ class HeldEvent(msgspec.Struct, frozen=True, gc=False):
     cause: bytes | None
 
 
-class HeldEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One thing that subscribers have seen. `at` is microseconds since 1970-01-01 UTC; `data` is plain builtins."""
-
-    type: str
-    at: int
-    data: Any
-
-
-class HeldSegment(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Entries that follow each other and share a context."""
-
-    context: dict[str, str]
-    entries: tuple[HeldEntry, ...]
-
-
-class HeldRow(msgspec.Struct, frozen=True, gc=False):
-    """One packed row of a topic's feed."""
-
-    topic: str
-    first_cursor: int
-    count: int
-    segments: tuple[HeldSegment, ...]
-
-
-_decode_segments = msgspec.msgpack.Decoder(tuple[HeldSegment, ...]).decode
-
-
 class HeldLog:
     """A log that is held in memory, at the positions that its events had; it keeps the promise of `AuditedLog`."""
 
-    def __init__(self, events: Sequence[HeldEvent], rows: Sequence[HeldRow], head: int) -> None:
-        """Take the events in the order of their positions, and the rows by topic and cursor."""
+    def __init__(self, events: Sequence[HeldEvent], head: int) -> None:
+        """Take the events in the order of their positions."""
         self._events = events
         self._positions = [event.position for event in events]
         self._head = head
         self._streams: dict[str, list[HeldEvent]] = {}
-        self._topics: dict[str, list[HeldRow]] = {}
         for event in events:
             self._streams.setdefault(event.stream, []).append(event)
-        for row in rows:
-            self._topics.setdefault(row.topic, []).append(row)
 
     def read(self, stream: str, *, after: int = 0) -> Sequence[HeldEvent]:
         """Return the stream's events with a version above `after`."""
@@ -113,11 +83,6 @@ class HeldLog:
             return self._positions[above - 1] if above else None
         return self._positions[above] if above < len(self._positions) else None
 
-    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[HeldRow]:
-        """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
-        rows = self._topics.get(topic, ())
-        return [row for row in rows if row.first_cursor + row.count > after + 1][:limit]
-
     def head(self) -> int:
         """Return the position of the log's last event when it was exported."""
         return self._head
@@ -136,7 +101,6 @@ def hold(reader: ExportReader, forms: Forms) -> HeldLog:
         OSError: it cannot be read.
     """
     events: list[HeldEvent] = []
-    rows: list[HeldRow] = []
     for item in reader.items():
         if not isinstance(item, Row):
             continue
@@ -146,6 +110,4 @@ def hold(reader: ExportReader, forms: Forms) -> HeldLog:
             name = topic.rpartition(":")[0]
             cause = None if index else item.cause
             events.append(HeldEvent(item.stream, version, position, recorded_at, event, name, cause))
-        if item.cursor is not None and item.feed is not None:
-            rows.append(HeldRow(item.stream, item.cursor, item.heard, _decode_segments(item.feed)))
-    return HeldLog(events, rows, reader.header.head)
+    return HeldLog(events, reader.header.head)

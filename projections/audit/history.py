@@ -40,7 +40,8 @@ def lineage_of(log: Log, session_id: str) -> list[tuple[str, int | None]]:
         SessionNotFoundError: there is no such session in the log.
         LogUnusableError: the log has lost what the session branches off from.
     """
-    return [(stream, until) for stream, until, _ in _lineage(log, session_id)]
+    *shared, own = _lineage(log, session_id)
+    return [*((part[0].stream, part[-1].version) for part in shared), (own[0].stream, None)]
 
 
 def history_of(log: Log, session_id: str, *, until: int | None = None) -> History:
@@ -53,7 +54,7 @@ def history_of(log: Log, session_id: str, *, until: int | None = None) -> Histor
         InvalidInputError: the session begins behind the position, or the log ends before it.
         LogUnusableError: the log has lost what the session branches off from.
     """
-    rows = [row for _, _, shared in _lineage(log, session_id) for row in shared]
+    rows = [row for part in _lineage(log, session_id) for row in part]
     if until is None:
         return rows
     head = log.head()
@@ -118,9 +119,8 @@ def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
     return type(event) in SESSION_EVENTS
 
 
-def _lineage(log: Log, session_id: str) -> list[tuple[str, int | None, History]]:
-    stream = stream_of(session_id)
-    rows = log.read(stream)
+def _lineage(log: Log, session_id: str) -> list[History]:
+    rows = log.read(stream_of(session_id))
     if not rows:
         raise SessionNotFoundError(session_id)
-    return [*((part.stream, part.version, part.rows) for part in shared_before(log, rows[0])), (stream, None, rows)]
+    return [*shared_before(log, rows[0]), rows]

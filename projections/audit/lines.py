@@ -83,9 +83,11 @@ class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unkno
     """A row of the log, in the order of their writing.
 
     `recorded_at` is microseconds since 1970-01-01 UTC. It has events from `version` and `position` on, or announcements
-    from `cursor` on, `heard` of them, or both. The announcements (`feed`) are a list of
-    [context, [[type, time in microseconds, data], …]]. `digest`, `original` and `seal` are hexadecimal digits; a row
-    of which a part stands in the place of another one has the last two. With a `key` its contents are encrypted.
+    from `cursor` on, `heard` of them, or both. `feed` is a list of what was said before the events, as
+    [context, [[type, time in microseconds, data], …]] each; behind it come, if the events are announced, the version
+    of what derives their announcements, and what it needs beside the events. `digest`, `original` and `seal` are
+    hexadecimal digits; a row of which a part stands in the place of another one has the last two. With a `key` its
+    contents are encrypted.
     """
 
     stream: str

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import UNSET
 
 from reenact.domain import events as heard
 from reenact.domain.agent import ResultsRecorded
+from reenact.domain.announce import version_of
 from reenact.domain.causes import read_cause
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError, RedactionError
+from reenact.domain.feed import FeedPart, pack_feed
 from reenact.domain.marks import REDACTED
 from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
 from reenact.projections.audit.approvals import Approvals
 from reenact.projections.audit.called import Called
-from reenact.projections.audit.copies import Path, with_causes, with_copies
+from reenact.projections.audit.copies import NEEDS, Path, with_causes, with_copies
 from reenact.projections.audit.exporting import events_of
 from reenact.projections.audit.forms import Forms
 from reenact.projections.audit.history import stream_of
 from reenact.projections.audit.paths import paths_of
 from reenact.projections.audit.redaction import Redaction, check_redaction
+from reenact.projections.audit.saying import COMPACTED, DELTAS
 from reenact.projections.audit.secrets import Finder, KnownSecrets, Patterns, Texts, Values
 from reenact.projections.audit.taking import Taking
 
-_DELTAS: Final = frozenset(kind.event_type for kind in (heard.TextDelta, heard.ThinkingDelta, heard.InputJsonDelta))
-_COMPACTED: Final = heard.DeltasCompacted.event_type
+_HEARD: Final = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
 _OF_CALLS: Final[tuple[Path, ...]] = (("arguments",), ("value",), ("result",))
 """What of a command may be a call's own, and stands in none of its events."""
-_HEARD: Final = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):
@@ -40,7 +41,8 @@ class _Entry(msgspec.Struct, array_like=True, gc=False):
     data: Any
 
 
-_decode = msgspec.msgpack.Decoder(list[tuple[dict[str, str], list[_Entry]]]).decode
+_Segment: TypeAlias = tuple[dict[str, str], list[_Entry]]
+_decode = msgspec.msgpack.Decoder(FeedPart[_Segment]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -92,7 +94,6 @@ class Redactor:
         events = [self._event(row, index, *pair) for index, pair in enumerate(events_of(row))]
         encoded = _encode(events) if events else None
         cause = None if row.cause is None else self._cause(row, row.cause)
-        self._called.enter_feed(row.stream)
         feed = None if row.feed is None else self._feed(row, row.feed)
         self._called.forget(row.stream, self._answered)
         self._answered.clear()
@@ -105,7 +106,7 @@ class Redactor:
         recorded_at, event = self._forms.decode(topic, state)
         name = topic.rpartition(":")[0]
         if isinstance(event, SessionBranched):
-            self._called.branch(row.stream, stream_of(event.origin))
+            self._called.branch(stream_of(event.origin))
             self._approvals.branch(row.stream, stream_of(event.origin))
         try:
             left = self._approvals.without_digests(
@@ -136,45 +137,54 @@ class Redactor:
     def _feed(self, row: Row, feed: bytes) -> bytes:
         what = f"row {row.cursor} of the feed of {row.stream!r}"
         try:
-            segments = _decode(feed)
+            part = _decode(feed)
         except (ValueError, RecursionError) as error:
             message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
         cursor, changed = row.cursor or 0, False
         try:
-            for context, entries in segments:
+            for context, entries in part.segments:
                 for name in context.values():
                     self.check_name(name)
-                cursor, has_changed = self._clean(row.stream, entries, cursor)
+                cursor, has_changed = self._clean(entries, cursor)
                 changed = changed or has_changed
-            return _encode(segments) if changed else feed
+            needs = self._needs(part, what)
+            return pack_feed(part.segments, part.version, needs) if changed or needs is not part.needs else feed
         except RedactionError as error:
             raise RedactionError(f"{what}: {error}") from None
         except (TypeError, ValueError) as error:
             self._refuse(what, error)
 
-    def _clean(self, topic: str, entries: list[_Entry], cursor: int) -> tuple[int, bool]:
+    def _needs(self, part: FeedPart[_Segment], what: str) -> bytes | msgspec.Raw:
+        """Return what a row needs to announce its events, as it may leave."""
+        if not part.version:
+            return part.needs
+        needs = version_of(part.version, what).read(part.needs)
+        left = self._taking.struct(needs, self._paths.get(NEEDS, ()), NEEDS)
+        return part.needs if left is needs else left.stored()
+
+    def _clean(self, entries: list[_Entry], cursor: int) -> tuple[int, bool]:
         """Clean the entries of a segment, which begin at the cursor; return the one behind, and if any has changed."""
         left: list[_Entry] = []
         changed = False
         for entry in entries:
-            if entry.type in _DELTAS:
+            if entry.type in DELTAS:
                 first = cursor
-                if left and left[-1].type == _COMPACTED:
+                if left and left[-1].type == COMPACTED:
                     first = left.pop().data["first_cursor"]
-                left.append(_Entry(_COMPACTED, entry.at, {"first_cursor": first, "last_cursor": cursor}))
+                left.append(_Entry(COMPACTED, entry.at, {"first_cursor": first, "last_cursor": cursor}))
                 changed = True
             else:
-                if entry.type == _COMPACTED:
+                if entry.type == COMPACTED:
                     cursor = entry.data["last_cursor"]
-                data = self._said(topic, entry)
+                data = self._said(entry)
                 changed = changed or data is not entry.data
                 left.append(_Entry(entry.type, entry.at, data))
             cursor += 1
         entries[:] = left
         return cursor, changed
 
-    def _said(self, topic: str, entry: _Entry) -> Any:  # noqa: ANN401 - data of any type
+    def _said(self, entry: _Entry) -> Any:  # noqa: ANN401 - data of any type
         kind = _HEARD.get(entry.type)
         try:
             said = None if kind is None else msgspec.convert(entry.data, kind)
@@ -182,9 +192,7 @@ class Redactor:
             said = None
         if said is None:  # nobody can say what stands in which of its fields
             return {REDACTED: self._texts.mark(entry.type, "")}
-        left = self._approvals.without_digests(
-            topic, said, self._taking.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
-        )
+        left = self._taking.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
         return entry.data if left is said else left
 
     def _refuse(self, what: str, error: Exception) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeAlias
 from urllib.parse import quote, quote_plus
 
 from reenact.domain.errors import RedactionError
-from reenact.domain.loop.matchers.searching import Search, Span
+from reenact.domain.loop.matchers.linear import Search, Span
 from reenact.domain.marks import mark
 
 Found: TypeAlias = tuple[int, int, str]

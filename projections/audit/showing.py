@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.domain.agent import AgentStarted
-from reenact.domain.errors import SessionNotFoundError, reading
+from reenact.domain.attachments import DocumentBlock, ImageBlock
+from reenact.domain.errors import LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.events import AgentState
 from reenact.domain.history import ToolCallInfo, UsageInfo, usage_info
-from reenact.domain.loop.rounds import Call
-from reenact.domain.messages import Block, Message, Usage, instant, text_of
+from reenact.domain.legible import shortened
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.messages import (
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+    instant,
+    text_of,
+)
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import is_sayable
-from reenact.domain.session_state import BranchPoint, Session, Summary
+from reenact.domain.session_state import BranchPoint, Session, SessionDeleted, Summary
 from reenact.projections.audit.api import AuditedLog
-from reenact.projections.audit.entries import fields_of, name_of
-from reenact.projections.audit.history import History, believe, history_of, stream_of
-from reenact.projections.audit.page import page_of
-from reenact.projections.audit.telling import Told
+from reenact.projections.audit.entries import fields_of, place_of, session_of
+from reenact.projections.audit.history import History, believe, history_of
+from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.log import Row
+from reenact.projections.queries import ReadModel
+
+_LINE: Final = 400
+"""So many columns of a line are shown."""
+_LINES: Final = 60
+"""So many lines of a block are shown."""
+_MARGIN: Final = "    "
 
 
 class LastEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +120,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """Return it as a page that people read, with local times; of very long messages the beginning."""
-        return page_of(self)
+        return _page(self)
 
 
 def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
@@ -137,15 +156,23 @@ def shown_of(session_id: str, history: History) -> Shown:
         session = believe(session, row)
         if isinstance(row.event, AgentStarted):
             agent_since = row
-    told = Told(session_id, history)
-    own = next((row for row in history if row.stream == stream_of(session_id)), history[-1])
+    try:
+        past = ReadModel.of(_Past(history))
+    except ProjectionFailedError as error:
+        raise LogUnusableError(f"{error}; verify the log") from error
+    with past as model:
+        then = session_of(history[-1].stream) or session_id  # before a branch begins, the session that it branches off
+        messages, calls, pending = model.messages(then), model.tool_calls(then), model.pending(then)
+        unsaid = {turn.message_id for turn in model.turns_of(then) if turn.started_at is None}
+        info = model.session(then)
+        assert info is not None  # its first event is in the history
     return Shown(
         session_id=session_id,
         container_id=session.container_id,
         image_id=session.image_id,
         image_revision=session.image_revision,
-        origin=_origin(session, history),
-        created_at=instant(own.recorded_at),
+        origin=info.origin,
+        created_at=info.created_at,
         deleted=session.deleted,
         last=last_of(history[-1]),
         events=len(history),
@@ -155,9 +182,9 @@ def shown_of(session_id: str, history: History) -> Shown:
             QueuedMessage(id=one.message_id, turn_id=one.turn_id, content=one.content, accepted_at=instant(one.at))
             for one in session.queue
         ),
-        messages=tuple(told.messages),
-        calls=tuple(told.calls),
-        pending=_pending(session_id, session, told),
+        messages=tuple(message for message in messages if message.id not in unsaid),
+        calls=tuple(replace(call, session_id=session_id) for call in calls),
+        pending=tuple(replace(call, session_id=session_id) for call in pending),
         usage=usage_info(session_id, session.ledger.models, session.ledger.tools),
         summary=session.summary,
         context_tokens=session.context_tokens,
@@ -168,21 +195,7 @@ def shown_of(session_id: str, history: History) -> Shown:
 
 def last_of(row: Row) -> LastEvent:
     """Return what is told of a session's last event."""
-    return LastEvent(
-        position=row.position,
-        stream=row.stream,
-        version=row.version,
-        type=name_of(row.event),
-        time=instant(row.recorded_at),
-    )
-
-
-def _origin(session: Session, history: History) -> BranchPoint | None:
-    if session.origin is None:
-        return None
-    stream, version = stream_of(session.origin.session_id), session.origin.version
-    position = next(row.position for row in history if row.stream == stream and row.version == version)
-    return BranchPoint(session_id=session.origin.session_id, position=position, version=version)
+    return LastEvent(**place_of(row))
 
 
 def _agent(session: Session, since: datetime) -> AgentShown | None:
@@ -207,26 +220,168 @@ def _turn(session: Session) -> TurnShown | None:
     )
 
 
-def _pending(session_id: str, session: Session, told: Told) -> tuple[PendingCall, ...]:
-    waiting: Sequence[Call] = () if session.round is None else session.round.at("waiting")
-    agent_id = None if session.agent is None else session.agent.id
-    return tuple(_waiting(call, told.call(call.id), session_id, agent_id) for call in waiting)
+class _Past:
+    """A session's history as a log; that it is deleted takes nothing away from what is shown."""
+
+    def __init__(self, history: History) -> None:
+        self._rows = [row for row in history if not isinstance(row.event, SessionDeleted)]
+
+    def read_all(self, *, after: int, limit: int) -> History:
+        """Return up to `limit` events with a position above `after`."""
+        return [row for row in self._rows if row.position > after][:limit]
+
+    def read(self, stream: str, *, after: int = 0) -> History:
+        """Return the stream's events with a version above `after`."""
+        return [row for row in self._rows if row.stream == stream and row.version > after]
+
+    def head(self) -> int:
+        """Return the position of the last event."""
+        return self._rows[-1].position
 
 
-def _waiting(call: Call, info: ToolCallInfo, session_id: str, agent_id: str | None) -> PendingCall:
-    question = call.question
-    return PendingCall(
-        id=call.id,
-        session_id=session_id,
-        agent_id=agent_id,
-        turn_id=info.turn_id,
-        kind=call.kind,
-        name=call.name,
-        arguments=call.arguments,
-        digest=call.digest,
-        reason=call.reason,
-        prompt=None if question is None else question.prompt,
-        options=None if question is None else question.options,
-        multi=question is not None and question.multi,
-        since=info.asked_at or info.started_at or instant(0),
+def _page(shown: Shown) -> str:
+    """Return the page; each line of it can be shown as it is."""
+    lines = [
+        *_head(shown),
+        "",
+        "Conversation",
+        *(_conversation(shown) if shown.messages else ["", f"{_MARGIN}nothing has been said"]),
+        *_under_way(shown),
+        *_used(shown),
+    ]
+    return "\n".join(shortened(line, _LINE).rstrip() for line in lines)
+
+
+def _head(shown: Shown) -> Iterator[str]:
+    last = shown.last
+    yield _fact("Session", f"{shown.session_id}{' (deleted)' if shown.deleted else ''}")
+    yield _fact("Container", shown.container_id)
+    yield _fact("Image", f"{shown.image_id}, revision {shown.image_revision}")
+    if shown.origin is not None:
+        origin = shown.origin
+        yield _fact("Branch of", f"{origin.session_id}, behind its event {origin.version}, position {origin.position}")
+    yield _fact("Began", _when(shown.created_at))
+    agent = "none"
+    if shown.agent is not None:
+        agent = f"{shown.agent.id}, {shown.agent.state}, live since {_when(shown.agent.started_at)}"
+    yield _fact("Agent", agent)
+    if shown.rules is not None:
+        yield _fact("Rules", _json(shown.rules))
+    yield _fact("Events", str(shown.events))
+    yield _fact("Last", f"{last.type} at position {last.position}, version {last.version}, {_when(last.time)}")
+
+
+def _conversation(shown: Shown) -> Iterator[str]:
+    summary = shown.summary
+    for number, message in enumerate(shown.messages):
+        if summary is not None and number == summary.replaced:
+            yield from ("", "  (The model is given this in place of what stands above:)")
+            yield from _passage(summary.text)
+        yield ""
+        yield f"  {_speaker(message)}  {_when(message.created_at)}  {message.id}"
+        for block in message.content:
+            yield from _block(block)
+
+
+def _speaker(message: Message) -> str:
+    if message.partial:
+        return f"{message.role} (in part: {message.stop_reason})"
+    is_results = any(isinstance(block, ToolResultBlock) for block in message.content)
+    return "results" if is_results else message.role
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case TextBlock():
+            yield from _passage(block.text)
+        case ThinkingBlock():
+            yield from _passage(block.thinking, head="(thinking) ")
+        case ToolUseBlock():
+            yield from _passage(f"{block.name}({_arguments(block.input)})  call {block.id}", head="-> ")
+        case ToolResultBlock():
+            head = f"<- call {block.tool_use_id}{', an error' if block.is_error else ''}: "
+            content = block.content if isinstance(block.content, str) else _json(block.content)
+            yield from _passage(content, head=head)
+        case ImageBlock() | DocumentBlock():
+            kind = "image" if isinstance(block, ImageBlock) else "document"
+            yield from _passage(_json(msgspec.to_builtins(block.source)), head=f"[{kind}] ")
+        case _:
+            yield from _passage(_json(block.data), head="[block] ")
+
+
+def _under_way(shown: Shown) -> Iterator[str]:
+    turn = shown.turn
+    running = [call for call in shown.calls if call.stage == "running"]
+    if turn is None and not shown.pending and not shown.queue and not running:
+        return
+    yield from ("", "Under way", "")
+    if turn is not None:
+        yield f"  turn {turn.id}, step {turn.step}, since {_when(turn.started_at)}"
+    for call in running:
+        yield f"  runs: {call.name}({_arguments(call.arguments)})  call {call.id}"
+    for pending in shown.pending:
+        yield from _waits(pending)
+    for queued in shown.queue:
+        yield f"  waits for its turn: {queued.id}, since {_when(queued.accepted_at)}"
+        for block in queued.content:
+            yield from _block(block)
+
+
+def _waits(pending: PendingCall) -> Iterator[str]:
+    what = f"{pending.name}({_arguments(pending.arguments)})" if pending.prompt is None else pending.prompt
+    yield f"  waits for a person: {what}"
+    yield f"{_MARGIN}call {pending.id}, {pending.kind}, since {_when(pending.since)}"
+    if pending.digest:
+        yield f"{_MARGIN}digest {pending.digest}"
+    if pending.reason:
+        yield f"{_MARGIN}because {pending.reason}"
+    for option in pending.options or ():
+        yield f"{_MARGIN}- {option.label}"
+
+
+def _used(shown: Shown) -> Iterator[str]:
+    used = shown.usage
+    if not used.models and not used.tools:
+        return
+    yield from ("", "Used", "")
+    for name, spent in used.models.items():
+        yield f"  model {name or '(unknown)'}: {_spent(spent)}"
+    for name, spent in used.tools.items():
+        yield f"  tool {name}: {_spent(spent)}"
+    unpriced = f", and {used.unpriced} without a price" if used.unpriced else ""
+    yield f"  in all: cost {used.cost:.6g}{unpriced}"
+
+
+def _spent(spent: Spent) -> str:
+    counts = "".join(f", {count} {name}" for name, count in spent.usage.items())
+    is_priced = spent.calls > spent.unpriced
+    return (
+        f"{spent.calls} use{'' if spent.calls == 1 else 's'}{counts}{f', cost {spent.cost:.6g}' if is_priced else ''}"
     )
+
+
+def _passage(text: str, head: str = "") -> Iterator[str]:
+    """Yield the text as lines behind a margin; of a very long one the beginning, and how much more there is."""
+    beginning = text[: _LINE * _LINES]
+    lines = f"{head}{beginning}".splitlines() or [head]
+    for line in lines[:_LINES]:
+        yield f"{_MARGIN}{line}"
+    more = len(text) - sum(len(line) + 1 for line in lines[:_LINES]) + len(head) + 1
+    if len(lines) > _LINES or len(beginning) < len(text):
+        yield f"{_MARGIN}… and {max(more, 1)} more characters; --output-format json has them all"
+
+
+def _arguments(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {_json(value)}" for name, value in arguments.items())
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _fact(name: str, value: str) -> str:
+    return f"{name:<10} {value}"
+
+
+def _when(time: datetime) -> str:
+    return time.astimezone().strftime("%Y-%m-%d %H:%M:%S")

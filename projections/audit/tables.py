@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -13,9 +13,9 @@ from sqlalchemy import Table
 
 from reenact.projections.connections import Store, make_tables
 from reenact.projections.errors import ReadModelError
+from reenact.projections.generations import Generations
 from reenact.projections.log import Log
-from reenact.projections.projection import BATCH, NAME, Projection, misfit
-from reenact.projections.store import current
+from reenact.projections.projection import NAME, Projection, misfit
 from reenact.projections.tables import METADATA, PROGRESS, VERSION
 
 Difference: TypeAlias = tuple[str, int, str]
@@ -35,27 +35,24 @@ class LiveTables:
     """
 
     def __init__(self, connection: sqlite3.Connection, anew: Path) -> None:
-        """Look at what the connection, which is in a transaction, has attached as `live`; make tables at `anew`."""
+        """Take a connection to the live tables, in a transaction, which has attached `anew` for those to compare."""
         self._connection = connection
         self._anew = anew
         self.position = 0
         self.unlike: str | None = None
-        self._mark = ""
-        self._wrong: str | None = None
-        rows = connection.execute(
-            "SELECT position, mark, version FROM live.progress WHERE name = ?", (NAME,)
-        ).fetchall()
-        if not rows:
-            self.unlike = "nobody has finished making them"
-            return
-        position, mark, version = rows[0]
-        if (type(position), type(mark), type(version)) != (int, bytearray, int) or position < 0:
-            self._wrong = "it does not say how far it is"
-            return
-        self.position = position
-        self._mark = bytes(mark).decode(errors="backslashreplace")
-        if version != VERSION:
-            self.unlike = f"they are of version {version}, and this program makes version {VERSION}"
+        self._mark: str | None = None
+        match connection.execute(
+            "SELECT position, mark, version FROM main.progress WHERE name = ?", (NAME,)
+        ).fetchone():
+            case None:
+                self.unlike = "nobody has finished making them"
+            case int(position), bytearray() as mark, int(version) if position >= 0:
+                self.position = position
+                self._mark = bytes(mark).decode(errors="backslashreplace")
+                if version != VERSION:
+                    self.unlike = f"they are of version {version}, and this program makes version {VERSION}"
+            case _:
+                pass  # `differences` says so
 
     def differences(self, log: Log, moved: Moved | None = None) -> Iterator[Difference]:
         """Yield in what they differ from what the log gives: the first row of each table, and how many there are.
@@ -65,7 +62,7 @@ class LiveTables:
         Raises:
             StorageError, ReadModelError: the rows cannot be made anew from the log.
         """
-        wrong = self._wrong or misfit(log, self.position, self._mark)
+        wrong = "it does not say how far it is" if self._mark is None else misfit(log, self.position, self._mark)
         if wrong is not None:
             yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
             return
@@ -80,7 +77,7 @@ class LiveTables:
 
     def _misshapen(self) -> Iterator[Difference]:
         """Yield what is there and should not be, is missing, or is made in another way."""
-        live, anew = self._parts("live"), self._parts("anew")
+        live, anew = self._parts("main"), self._parts("anew")
         for kind, name in sorted(live.keys() - anew.keys()):
             yield name, 0, f"the read model has no such {kind}"
         for kind, name in sorted(anew.keys() - live.keys()):
@@ -98,43 +95,42 @@ class LiveTables:
         projection = Projection(log, _Passing(self._anew))
         try:
             while projection.position < self.position:
-                projection.advance(min(BATCH, self.position - projection.position))
+                projection.advance(min(projection.batch, self.position - projection.position))
                 if moved is not None:
                     moved(projection.position, self.position)
         finally:
             projection.close(intact=True)
 
     def _compare(self, table: Table) -> Iterator[Difference]:
-        keys = [column.name for column in table.primary_key]
-        first: tuple[Any, ...] | None = None
+        names, keys = table.columns.keys(), table.primary_key.columns.keys()
         count = 0
-        for query in _queries(table, keys):
+        first: tuple[str, Sequence[Any], Sequence[Any]] | None = None
+        for one, other, where in (
+            ("anew", "main", " OR ".join(f'main."{name}" IS NOT anew."{name}"' for name in names)),
+            ("main", "anew", f'anew."{keys[0]}" IS NULL'),
+        ):
+            cells = ", ".join(f'{side}."{name}"' for side in (one, other) for name in names)
+            same = " AND ".join(f'main."{key}" IS anew."{key}"' for key in keys)
+            sides = f'{one}."{table.name}" AS {one} LEFT JOIN {other}."{table.name}" AS {other} ON {same}'
+            order = ", ".join(f'{one}."{key}"' for key in keys)
+            query = f"SELECT {cells} FROM {sides} WHERE {where} ORDER BY {order}"  # noqa: S608 - ours
             for row in self._connection.execute(query):
                 count += 1
-                first = first or row
+                first = first or (one, row[: len(names)], row[len(names) :])
         if first is None:
             return
-        shown = ", ".join(f"{name} {_text(cell)}" for name, cell in zip(keys, first, strict=True))
+        side, here, there = first
+        if side == "main":
+            problem = "follows from nothing in the log"
+        elif there[0] is None:  # the first columns are those of the key
+            problem = "is missing"
+        else:
+            cells_of_both = zip(names, here, there, strict=True)
+            wrong = [name for name, one, other in cells_of_both if (type(one), one) != (type(other), other)]
+            problem = f"says something else than the log in {', '.join(wrong)}"
+        shown = ", ".join(f"{name} {_text(cell)}" for name, cell in zip(keys, here, strict=False))
         more = "" if count == 1 else f"; {count} rows of the table are wrong"
-        at = first[0] if isinstance(first[0], int) else 0
-        yield str(table.name), at, f"the row with {shown} {self._problem(table, keys, first)}{more}"
-
-    def _problem(self, table: Table, keys: Sequence[str], key: tuple[Any, ...]) -> str:
-        found: list[dict[str, Any] | None] = []
-        for schema in ("live", "anew"):
-            where = " AND ".join(f'"{name}" = ?' for name in keys)
-            query = f'SELECT * FROM {schema}."{table.name}" WHERE {where}'  # noqa: S608 - ours
-            cursor = self._connection.execute(query, key)
-            names = [name for name, *_ in cursor.description]
-            row = cursor.fetchone()
-            found.append(None if row is None else dict(zip(names, row, strict=True)))
-        live, anew = found
-        if live is None:
-            return "is missing"
-        if anew is None:
-            return "follows from nothing in the log"
-        wrong = [name for name, cell in anew.items() if (type(live[name]), live[name]) != (type(cell), cell)]
-        return f"says something else than the log in {', '.join(wrong)}"
+        yield str(table.name), here[0] if isinstance(here[0], int) else 0, f"the row with {shown} {problem}{more}"
 
 
 @contextmanager
@@ -146,42 +142,43 @@ def live_tables(path: Path) -> Generator[LiveTables | None]:
     Raises:
         ReadModelError: the file cannot be opened.
     """
-    with ExitStack() as undo:
-        directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="reenact-")))
-        connection = undo.enter_context(closing(sqlite3.connect(":memory:", uri=True, isolation_level=None)))
-        connection.text_factory = bytearray  # told from bytes, and damaged text need not be text any more
-        if not _attach(connection, path, directory / "anew.db"):
+    with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
+        anew = Path(directory) / "anew.db"
+        connection = _opened(path, anew)
+        if connection is None:
             yield None
             return
-        try:
-            tables = LiveTables(connection, directory / "anew.db")
-        except sqlite3.DatabaseError as error:
-            raise ReadModelError(f"the projections beside the log cannot be read: {error}") from error
-        yield tables
+        with closing(connection):
+            try:
+                tables = LiveTables(connection, anew)
+            except sqlite3.DatabaseError as error:
+                raise ReadModelError(f"the projections beside the log cannot be read: {error}") from error
+            yield tables
 
 
-def _attach(connection: sqlite3.Connection, path: Path, anew: Path) -> bool:
-    """Have the connection see the live file as it is now, and another one; return whether there is one."""
-    connection.execute("ATTACH ? AS anew", (str(anew),))
+def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
+    """Return a connection that sees the live file as it is now, and another one; None if there is no live one."""
     for attempt in range(_ATTEMPTS):
-        file = current(path)
+        file = Generations(path).current()
         if not file.exists():
             if file == path:
-                return False
+                return None
             continue
         try:
-            connection.execute("ATTACH ? AS live", (f"{file.absolute().as_uri()}?mode=ro",))
-            connection.execute("BEGIN")
-            connection.execute("SELECT 1 FROM live.sqlite_master").fetchone()
+            connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            try:
+                connection.text_factory = bytearray  # told from bytes, and damaged text need not be text any more
+                connection.execute("ATTACH ? AS anew", (str(anew),))
+                connection.execute("BEGIN")
+                connection.execute("SELECT 1 FROM main.sqlite_master").fetchone()
+            except BaseException:
+                connection.close()
+                raise
         except sqlite3.DatabaseError as error:
             if attempt == _ATTEMPTS - 1:
                 raise ReadModelError(f"the projections in {file} cannot be opened: {error}") from error
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            with suppress(sqlite3.OperationalError):
-                connection.execute("DETACH live")
         else:
-            return True
+            return connection
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
 
 
@@ -195,23 +192,6 @@ class _Passing(Store):
         connection.execute("PRAGMA journal_mode=MEMORY")
         make_tables(connection)
         return connection
-
-
-def _queries(table: Table, keys: Sequence[str]) -> tuple[str, str]:
-    """Return what finds the keys of rows that are missing or say something else, and of those that are too many."""
-    same = " AND ".join(f'live."{one}" IS anew."{one}"' for one in keys)
-    others = [column.name for column in table.columns if column.name not in keys]
-    differs = [f'live."{one}" IS NOT anew."{one}"' for one in others]
-    return (
-        _joined(table, keys, "anew", "live", f"{same} WHERE " + " OR ".join([f'live."{keys[0]}" IS NULL', *differs])),
-        _joined(table, keys, "live", "anew", f'{same} WHERE anew."{keys[0]}" IS NULL'),
-    )
-
-
-def _joined(table: Table, keys: Sequence[str], one: str, other: str, where: str) -> str:
-    wanted = ", ".join(f'{one}."{key}"' for key in keys)
-    sides = f'{one}."{table.name}" AS {one} LEFT JOIN {other}."{table.name}" AS {other}'
-    return f"SELECT {wanted} FROM {sides} ON {where} ORDER BY {wanted}"  # noqa: S608 - ours
 
 
 def _plain(cell: object) -> str:

@@ -36,16 +36,15 @@ _STAYS: Final = frozenset(
     }
 )
 _STAYS_OF: Final[dict[type, frozenset[str]]] = {
-    **dict.fromkeys((agent.AgentStopped, heard.AgentStopped), frozenset({"reason"})),
+    agent.AgentStopped: frozenset({"reason"}),
     agent.RulesRecorded: frozenset({"rules"}),
     image.Definition: frozenset({"policies", "base"}),
     tools.ToolSpec: frozenset({"name"}),
     loop.Warning: frozenset({"reason"}),
-    heard.Warned: frozenset({"reason"}),
     ToolUseBlock: frozenset({"name"}),
     loop.AskedCall: frozenset({"name"}),
     **dict.fromkeys((loop.ToolStarted, loop.ToolResult), frozenset({"name"})),
-    **dict.fromkeys((heard.ToolCall, heard.ToolStarted, heard.ToolResult), frozenset({"name"})),
+    **dict.fromkeys((heard.ToolCall, heard.ToolResult), frozenset({"name"})),
 }
 """What else stays: from these follow the decisions that were recorded behind them."""
 _NAMES: Final = frozenset({"type", "name"})

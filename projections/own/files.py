@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import sqlite3
 import threading
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import RuntimeClosedError
-from reenact.projections.connections import BUSY_TIMEOUT, CHECKPOINT_PAGES
+from reenact.projections.connections import connect, connect_to_write
 from reenact.projections.errors import ProjectionsLockedError, ReadModelError
-from reenact.projections.generations import SUSPECT, Generations, remove
-from reenact.projections.own.guard import guard, only_commit
+from reenact.projections.generations import OF_USERS, Generations, remove
+from reenact.projections.own.guard import guard, is_damage, only_commit, trouble
 from reenact.projections.own.kept import OWN, begin
-from reenact.projections.own.place import is_damage, trouble
-from reenact.projections.store import SMALL
 
 KEPT_OPEN: Final = 4
 """So many connections of readers stay open for the next ones."""
 
 _LOCK: Final = ".lock"
-_FILE: Final = re.compile(r"([a-z][a-z0-9_]*)\.db(\.[1-9][0-9]*)?")
 
 
 @dataclass(eq=False)
@@ -44,17 +39,8 @@ class _Open:
     is_old: bool = False
 
 
-@dataclass(eq=False)
-class _Projection:
-    """The files of one projection."""
-
-    generations: Generations
-    live: int | None
-    open: dict[int, _Open] = field(default_factory=dict[int, _Open])
-
-
 class Files:
-    """Keeps the tables of projections in a directory, which nobody else writes meanwhile. Thread-safe."""
+    """Keeps the tables of projections in a directory, which nobody else writes meanwhile."""
 
     def __init__(self, directory: Path) -> None:
         """Take the directory, which is made if there is none.
@@ -64,33 +50,45 @@ class Files:
             ReadModelError: it cannot be written.
         """
         self._directory = directory
-        self._gate = threading.Lock()
-        self._found: dict[str, _Projection] = {}
-        self._closed = False
+        self._found: list[ProjectionFiles] = []
         self._descriptor: int | None = _locked(directory)
 
-    @property
-    def dialect(self) -> Dialect:
-        """How the database wants to be spoken to."""
-        return sqlite.dialect()
+    def of(self, name: str) -> ProjectionFiles:
+        """Return the files of the projection with this name."""
+        self._found.append(ProjectionFiles(self._directory / f"{name}.db"))
+        return self._found[-1]
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other processes may write here, too: one does."""
-        return False
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        for files in self._found:
+            files.close()
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            # Said in so many words: a process that was forked meanwhile has it open, too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
 
-    def live(self, name: str) -> int | None:
+
+class ProjectionFiles(Generations):
+    """The files of one projection. Thread-safe."""
+
+    dialect: Final = sqlite.dialect()
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, OF_USERS)
+        self._gate = threading.Lock()
+        self._live = super().live()
+        self._open: dict[int, _Open] = {}
+        self._writers: dict[int, Engine] = {}
+        self._closed = False
+
+    def live(self) -> int | None:
         """Return which generation is read, None if there never was one."""
-        with self._gate:
-            return self._of(name).live
+        return self._live
 
-    def generations(self, name: str) -> list[int]:
-        """Return the generations that there are, in their order."""
-        return self._of(name).generations.numbers()
-
-    def create(self, name: str, number: int, tables: MetaData, version: int, shape: str) -> None:
+    def create(self, number: int, tables: MetaData, version: int, shape: str) -> None:
         """Make the tables of a generation, empty, entirely or not at all."""
-        path = self._path(name, number)
+        path = self.file(number)
         remove(path)
         engine = writer_of(path, create=True)
         try:
@@ -103,234 +101,116 @@ class Files:
         finally:
             engine.dispose()
 
-    def tables(self, name: str, number: int) -> FileTables:
-        """Return the tables of a generation for writing."""
-        return FileTables(number, writer_of(self._path(name, number)))
-
-    def damage(self, name: str, number: int) -> str | None:
-        """Return what is wrong with a file, None if it is as it was written, as far as can be seen in a short time."""
-        path = self._path(name, number)
-        suspicion = _suspicion(path)
-        if not path.exists():
-            return "it is missing"
-        try:
-            with closing(_connect(path, "rw")) as connection:
-                if path.stat().st_size <= SMALL or suspicion.exists():
-                    (faults,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                    if faults != "ok":
-                        return f"it is damaged: {faults}"
-                    suspicion.unlink(missing_ok=True)
-        except sqlite3.OperationalError as error:
-            raise ReadModelError(f"{path} cannot be opened: {error}") from error
-        except sqlite3.DatabaseError as error:
-            return f"it is damaged: {error}"
-        return None
-
-    def suspect(self, name: str, number: int) -> None:
-        """Have a file looked through when it is opened next, whatever its size."""
-        with suppress(OSError):
-            _suspicion(self._path(name, number)).touch()
-
     @contextmanager
-    def looking(self, name: str, number: int) -> Generator[Connection]:
-        """Read a generation, whether it is live or not."""
-        with looking_into(self._path(name, number)) as connection:
+    def writing(self, number: int) -> Generator[Connection]:
+        """Return a transaction in a generation, which is committed at its end, and by nobody before."""
+        engine = self._writers.get(number)
+        if engine is None:
+            engine = self._writers[number] = writer_of(self.file(number))
+        with engine.connect() as connection, only_commit(connection):
             yield connection
 
+    def end_writing(self, number: int) -> None:
+        """Let go of the connection that writes a generation. Idempotent."""
+        engine = self._writers.pop(number, None)
+        if engine is not None:
+            engine.dispose()
+
     @contextmanager
-    def reading(self, name: str) -> Generator[Connection]:
-        """Read the live generation."""
-        number, opened = self._borrow(name)
+    def reading(self) -> Generator[Connection]:
+        """Read the live generation: one snapshot of it, whatever is written or swapped."""
+        number, opened = self._borrow()
         try:
             with opened.engine.connect() as connection, connection.begin():
                 yield connection
         except DBAPIError as error:
             if is_damage(error):
-                self.suspect(name, number)
+                self.suspect(number)
             raise
         finally:
-            self._give_back(name, number, opened)
+            self._give_back(number, opened)
 
-    def settle(self, name: str, number: int) -> None:
-        """Have what is in the file survive a loss of power."""
-        self._of(name).generations.settle(number)
-
-    def point_to(self, name: str, number: int) -> None:
+    def point_to(self, number: int) -> None:
         """Make the generation the live one."""
-        projection = self._of(name)
         with self._gate:
-            projection.generations.point_to(number)
-            projection.live = number
+            super().point_to(number)
+            self._live = number
 
-    def drop(self, name: str, number: int, *, by_force: bool = False) -> bool:
+    def drop(self, number: int, *, by_force: bool = False) -> bool:
         """Delete the generation when nobody reads it any more; return whether it is gone by now."""
         with self._gate:
-            opened = self._of(name).open.get(number)
+            opened = self._open.get(number)
             if opened is not None:
                 opened.is_old = True
                 if opened.readers:
                     return False
-                del self._of(name).open[number]
-                opened.engine.dispose()
-        if by_force:
-            remove(self._path(name, number))
-            return True
-        return self._of(name).generations.clear(number)
+                self._open.pop(number).engine.dispose()
+        return super().drop(number, by_force=by_force)
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Let go of the files when nobody reads them any more. Idempotent."""
         with self._gate:
             self._closed = True
-            for projection in self._found.values():
-                for number, opened in list(projection.open.items()):
-                    if not opened.readers:
-                        del projection.open[number]
-                        opened.engine.dispose()
-            descriptor, self._descriptor = self._descriptor, None
-            if descriptor is not None:
-                # Said in so many words: a process that was forked meanwhile has it open, too.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-                os.close(descriptor)
+            for number in [number for number, opened in self._open.items() if not opened.readers]:
+                self._open.pop(number).engine.dispose()
 
-    def _of(self, name: str) -> _Projection:
-        found = self._found.get(name)
-        if found is None:
-            generations = generations_in(self._directory, name)
-            live = generations.live() if generations.is_begun else None
-            found = self._found.setdefault(name, _Projection(generations, live))
-        return found
-
-    def _path(self, name: str, number: int) -> Path:
-        return self._of(name).generations.file(number)
-
-    def _borrow(self, name: str) -> tuple[int, _Open]:
+    def _borrow(self) -> tuple[int, _Open]:
         with self._gate:
             if self._closed:
                 raise RuntimeClosedError("the projections are closed; open them again to go on")
-            projection = self._of(name)
-            number = projection.live or 1
-            opened = projection.open.get(number)
+            number = self._live or 1
+            opened = self._open.get(number)
             if opened is None:
-                opened = projection.open[number] = _Open(reader_of(projection.generations.file(number)))
+                opened = self._open[number] = _Open(reader_of(self.file(number)))
             opened.readers += 1
             return number, opened
 
-    def _give_back(self, name: str, number: int, opened: _Open) -> None:
+    def _give_back(self, number: int, opened: _Open) -> None:
         with self._gate:
             opened.readers -= 1
             if opened.readers or not (opened.is_old or self._closed):
                 return
-            self._of(name).open.pop(number, None)
+            self._open.pop(number, None)
             opened.engine.dispose()
         if opened.is_old:
-            self._of(name).generations.clear(number)
-
-
-class FileTables:
-    """One generation in its file, for the one who writes it."""
-
-    def __init__(self, number: int, engine: Engine) -> None:
-        """Take the engine; it is disposed of when this is closed."""
-        self.number = number
-        self._engine = engine
-
-    @contextmanager
-    def writing(self) -> Generator[Connection]:
-        """Return a transaction that is committed at its end, and by nobody before."""
-        with self._engine.connect() as connection, only_commit(connection):
-            yield connection
-
-    def close(self) -> None:
-        """Let go of the connection. Idempotent."""
-        self._engine.dispose()
-
-
-def _suspicion(path: Path) -> Path:
-    return path.with_name(f"{path.name}{SUSPECT}")
-
-
-def generations_in(directory: Path, name: str) -> Generations:
-    """Return the files of a projection in the directory."""
-    return Generations(directory / f"{name}.db")
-
-
-def names_in(directory: Path) -> list[str]:
-    """Return the names of the projections that have files in the directory."""
-    found = [_FILE.fullmatch(file.name) for file in directory.glob("*.db*")]
-    return sorted({one[1] for one in found if one is not None})
-
-
-@contextmanager
-def looking_into(path: Path) -> Generator[Connection]:
-    """Read a file in one snapshot.
-
-    Raises:
-        ReadModelError: it cannot be opened now.
-    """
-    engine = reader_of(path)
-    try:
-        with engine.connect() as connection, connection.begin():
-            yield connection
-    finally:
-        engine.dispose()
+            super().drop(number)
 
 
 def reader_of(path: Path) -> Engine:
     """Return an engine whose transactions are snapshots, and write nothing."""
 
-    def connect() -> sqlite3.Connection:
-        connection = _connect(path, "rw")
+    def open_reader() -> sqlite3.Connection:
+        connection = connect(path, "rw")
         connection.execute("PRAGMA query_only=ON")
         return connection
 
-    engine = _engine(connect, pool_size=KEPT_OPEN, most=-1)
-
-    @event.listens_for(engine, "begin")
-    def begin_reading(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN")  # the snapshot is that of the first look
-
-    return engine
+    # The snapshot is that of the first look.
+    return _engine(open_reader, "BEGIN", pool_size=KEPT_OPEN, most=-1)
 
 
 def writer_of(path: Path, *, create: bool = False) -> Engine:
     """Return an engine with one connection, whose transactions begin with the right to write."""
-
-    def connect() -> sqlite3.Connection:
-        connection = _connect(path, "rwc" if create else "rw")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again
-        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-        return connection
-
-    engine = _engine(connect, pool_size=1, most=0)
+    open_writer = partial(connect_to_write, path, "rwc" if create else "rw")
+    engine = _engine(open_writer, "BEGIN IMMEDIATE", pool_size=1, most=0)
     guard(engine)
-
-    @event.listens_for(engine, "begin")
-    def begin_writing(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
     return engine
 
 
-def _engine(connect: Callable[[], sqlite3.Connection], *, pool_size: int, most: int) -> Engine:
-    return create_engine(
+def _engine(open_one: Callable[[], sqlite3.Connection], begin_with: str, *, pool_size: int, most: int) -> Engine:
+    engine = create_engine(
         "sqlite://",
-        creator=connect,
+        creator=open_one,
         poolclass=QueuePool,
         pool_size=pool_size,
         max_overflow=most,
         hide_parameters=True,  # what users said is in no error, and so in no log file
     )
 
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql(begin_with)
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"file:{quote(str(path))}?mode={mode}",
-        uri=True,
-        timeout=BUSY_TIMEOUT,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    return engine
 
 
 def _locked(directory: Path) -> int:

@@ -1,4 +1,4 @@
-"""A transaction that ends where we end it: rows and position are committed together, whatever a function calls."""
+"""A transaction that ends where we end it, whatever a function calls; and what faults of the database mean in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import Connection, Engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
+
+from reenact.projections.errors import ReadModelError
 
 _IN_HAND: Final = "reenact_in_hand"
 _SAVEPOINT: Final = "reenact_batch"
@@ -115,3 +117,51 @@ def _is_open(driver: object) -> bool:
         status: object = getattr(getattr(driver, "info", None), "transaction_status", None)
         return status != _IDLE
     return is_in is True
+
+
+class Replaced(Exception):
+    """Somebody else has put another generation in the place of this one."""
+
+
+_PASSING_OF_SQLITE = (
+    "SQLITE_BUSY",
+    "SQLITE_CANTOPEN",
+    "SQLITE_FULL",
+    "SQLITE_INTERRUPT",
+    "SQLITE_IOERR",
+    "SQLITE_LOCKED",
+    "SQLITE_NOMEM",
+    "SQLITE_PERM",
+    "SQLITE_PROTOCOL",
+    "SQLITE_READONLY",
+)
+_DAMAGE_OF_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+# Lost connections, deadlocks, no resources, no lock in time, an operator's doing, the system's faults.
+_PASSING_OF_POSTGRES = ("08", "40", "53", "55P03", "57", "58")
+
+
+def is_passing(error: DBAPIError) -> bool:
+    """Return whether the fault is the database's, and may go away; else it is in what was asked of it."""
+    name = getattr(error.orig, "sqlite_errorname", None)
+    if isinstance(name, str):
+        return name.startswith((*_PASSING_OF_SQLITE, *_DAMAGE_OF_SQLITE))
+    state = getattr(error.orig, "sqlstate", None)
+    if isinstance(state, str):
+        return state.startswith(_PASSING_OF_POSTGRES)
+    # Without a state it never came to the server, or nothing came back.
+    return error.connection_invalidated or type(error) in (DatabaseError, InterfaceError) or _is_operational(error)
+
+
+def is_damage(error: DBAPIError) -> bool:
+    """Return whether it says that the storage is not as it was written."""
+    return str(getattr(error.orig, "sqlite_errorname", "")).startswith(_DAMAGE_OF_SQLITE)
+
+
+def _is_operational(error: DBAPIError) -> bool:
+    return any(kind.__name__ == "OperationalError" for kind in type(error.orig).__mro__)
+
+
+def trouble(error: DBAPIError) -> ReadModelError:
+    """Return our error for a fault of the database; the original is for its cause."""
+    words = " ".join(str(error.orig).split())
+    return ReadModelError(f"the projections cannot be read or written: {words}")

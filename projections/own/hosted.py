@@ -1,95 +1,157 @@
-"""One projection at its place: which of its generations is live, what moves it on, and what is to take its place."""
+"""One projection of a user's own at its place: its tables, moved by its functions; followed, read, and made anew."""
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
-from typing import Final
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, NoResultFound
+from sqlalchemy.exc import DBAPIError
 
-from reenact.domain.errors import RuntimeClosedError, StorageError
-from reenact.projections.audit.api import OnProgress
-from reenact.projections.errors import (
-    ProjectionFailedError,
-    ProjectionNotReadyError,
-    ProjectionReplacedError,
-    ReadModelBehindError,
-)
-from reenact.projections.log import Log
+from reenact.domain.errors import RuntimeClosedError
+from reenact.projections.errors import ProjectionFailedError, ProjectionNotReadyError, ProjectionReplacedError, in_words
+from reenact.projections.log import Log, Row
 from reenact.projections.own import kept
-from reenact.projections.own.declared import Projection, shape_of
-from reenact.projections.own.generation import Generation, look_at
-from reenact.projections.own.kept import Kept
-from reenact.projections.own.place import Place, trouble
-from reenact.projections.projection import misfit
-from reenact.projections.rebuilding import Rebuilder
-from reenact.projections.runner import GRACE, Health, Runner
-from reenact.projections.status import ProjectionStatus, failure_of
+from reenact.projections.own.declared import Functions, Projection, functions_of, shape_of
+from reenact.projections.own.guard import (
+    CommittedError,
+    EndedError,
+    EscapedError,
+    Replaced,
+    as_one,
+    check_open,
+    is_damage,
+    is_passing,
+    trouble,
+)
+from reenact.projections.projection import MOMENT
+from reenact.projections.rebuilding import Followed
+from reenact.projections.runner import Moving, Runner
+from reenact.projections.status import failure_of
 
-_log: Final = logging.getLogger("reenact.projections")
+if TYPE_CHECKING:
+    from reenact.projections.own.files import ProjectionFiles
+    from reenact.projections.own.schemas import ProjectionSchemas
+
+OwnPlace: TypeAlias = "ProjectionFiles | ProjectionSchemas"
+"""Where the generations of a projection are: SQLite files, or schemas of a PostgreSQL database."""
 
 
-class Hosted:
-    """A projection that follows a log, each of its versions in tables of its own. Thread-safe."""
+class Generation(Moving):
+    """The tables of a user's own and how far they are."""
 
-    def __init__(self, projection: Projection, place: Place, log: Log, *, look: float | None = None) -> None:
-        """Find the tables at the place, or make them.
+    batch = 500
 
-        Tables of another version stay what is read, and stand still, until those of this version have taken their
-        place, which `start` begins with.
+    def __init__(
+        self,
+        projection: Projection,
+        place: OwnPlace,
+        log: Log,
+        number: int,
+        is_closing: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take the tables where they are; `is_closing` says when no further event is to be taken up.
+
+        Raises:
+            ReadModelError: they cannot be read.
+        """
+        super().__init__(log, number)
+        self._projection = projection
+        self._functions: Functions = functions_of(projection)
+        self._place = place
+        self._is_closing = is_closing
+        self.position = place.kept(number).position
+
+    def close(self, *, intact: bool) -> None:
+        """Let go of the tables. Idempotent."""
+        self._place.end_writing(self.number)
+
+    def _apply(self, rows: Sequence[Row]) -> None:
+        row = rows[-1]
+        until = time.monotonic() + MOMENT
+        try:
+            with self._place.writing(self.number) as connection:
+                is_ours = kept.move(connection, self.position, rows[-1])
+                if is_ours:
+                    with as_one(connection):
+                        for row in rows:
+                            self._call_functions(connection, row)
+                            if time.monotonic() >= until or self._is_closing():
+                                break
+                    if not kept.move(connection, rows[-1].position, row):
+                        raise EndedError("a function has written to the table that says how far the others are")
+        except Replaced:
+            self._follow()
+        except CommittedError as error:
+            raise self._failed(row, error) from error
+        except DBAPIError as error:
+            if is_damage(error):
+                self._place.suspect(self.number)
+            if is_passing(error):
+                raise trouble(error) from error
+            raise
+        else:
+            self.position = row.position if is_ours else self._place.kept(self.number).position
+
+    def _call_functions(self, connection: Connection, row: Row) -> None:
+        for function in self._functions.get(type(row.event), ()):
+            try:
+                function(connection, row.event, row)
+            except Exception:
+                raise
+            except BaseException as error:
+                # It is a person's who waits for a rebuilding; on any other thread only a function can have raised it.
+                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise
+                raise EscapedError(error) from error
+            check_open(connection)
+
+    def _follow(self) -> None:
+        """Go on with the generation that another process has put in place."""
+        number = self._place.live() or self.number
+        found = self._place.kept(number)
+        if (found.version, found.shape) != (self._projection.version, shape_of(self._projection, self._place.dialect)):
+            raise ProjectionReplacedError(self._projection.name)
+        self._place.end_writing(self.number)
+        self.number, self.position = number, found.position
+
+    def _failed(self, row: Row, error: Exception) -> ProjectionFailedError:
+        cause: BaseException | None = error
+        if isinstance(error, DBAPIError):
+            cause = error.orig
+        elif isinstance(error, EscapedError):
+            cause = error.escaped
+        reason = in_words(cause or error)
+        kind = type(row.event).__name__
+        failed = ProjectionFailedError(row.position, row.stream, kind, reason, self._projection.name)
+        # It is for those who look from outside; that it cannot be noted is a lesser trouble.
+        with suppress(DBAPIError, RuntimeError, Replaced), self._place.writing(self.number) as connection:
+            kept.note(connection, failure_of(failed))
+        return failed
+
+    def _refuse_if_closing(self) -> None:
+        if self._is_closing():
+            raise RuntimeClosedError("the projections are closed; open them again to go on")
+
+
+class Hosted(Followed):
+    """A projection of a user's own that follows a log. Thread-safe."""
+
+    _place: OwnPlace
+
+    def __init__(self, projection: Projection, place: OwnPlace, log: Log, *, look: float | None = None) -> None:
+        """Find the tables at the place, or make them; `look` is how often to look at a log that tells nobody.
 
         Raises:
             ReadModelError: the place cannot be read or written, or the log not be read.
         """
-        self.projection = projection
-        self.name: Final = projection.name
-        self._place = place
-        self._log = log
+        self._projection = projection
         self._look_after = look
-        self._shape = shape_of(projection, place.dialect)
-        self._former: Kept | None = None  # tables of another version, which are read for the time being
-        self._runner: Runner[Generation] | None = None
-        self._news = threading.Condition()
-        self._started = False
-        self._closed = False
-        self.rebuilder: Rebuilder[Generation] = Rebuilder(self.name, log, self._begin, self._finish, self._clear_old)
-        self._find()
-
-    def start(self) -> None:
-        """Follow the log, and go on with new tables that were begun, or are needed."""
-        self._started = True
-        if self._runner is not None:
-            self._runner.start()
-        if self._former is not None or self._begun():
-            self.rebuilder.start()
-
-    def notify(self, position: int) -> None:
-        """Hear that the log has reached the position, 0 if nobody knows how far it is by now."""
-        if self._runner is not None:
-            self._runner.notify(position)
-
-    def wait_for(self, position: int, timeout: float) -> None:
-        """Return once everything up to the position can be read, in tables of this version.
-
-        Raises:
-            ProjectionFailedError: an event before it cannot be projected.
-            ReadModelBehindError: it takes more than `timeout` seconds.
-            ReadModelError: the log cannot be read, or the tables not be written.
-            RuntimeClosedError: the projections are closed.
-        """
-        deadline = time.monotonic() + timeout
-        runner = self._runner or self._wait_for_runner(position, deadline)
-        runner.wait_for(position, max(0.0, deadline - time.monotonic()))
-
-    def catch_up(self) -> None:
-        """Project everything that the log holds now, if it is this version's tables that are live."""
-        if self._runner is not None:
-            self._runner.catch_up()
+        shape = shape_of(projection, place.dialect)
+        super().__init__(projection.name, log, place, version=projection.version, shape=shape)
 
     @contextmanager
     def read(self) -> Generator[Connection]:
@@ -100,198 +162,24 @@ class Hosted:
             ReadModelError: they cannot be read.
             RuntimeClosedError: the projections are closed.
         """
-        if self._closed:
-            raise _closed()
+        self._refuse_if_closing()
         with ExitStack() as parts:
             try:
-                connection = parts.enter_context(self._place.reading(self.name))
+                connection = parts.enter_context(self._place.reading())
                 found = kept.look(connection)
             except DBAPIError as error:
                 raise trouble(error) from error
             if found.shape != self._shape:
-                raise ProjectionNotReadyError(self.name, found.version, self.projection.version)
+                raise ProjectionNotReadyError(self.name, found.version, self.version)
             yield connection
 
-    def status(self, head: int) -> ProjectionStatus:
-        """Return how it is, when the log has reached this position."""
-        runner, former = self._runner, self._former
-        position = runner.position if runner is not None else former.position if former is not None else 0
-        failure = self.rebuilder.failure if runner is None else runner.failure or self.rebuilder.failure
-        return ProjectionStatus(
-            name=self.name,
-            version=self.projection.version if former is None else former.version,
-            position=position,
-            lag=max(0, head - position),
-            health=self._health(),
-            failure=failure_of(failure),
-            rebuild=self.rebuilder.progress,
-        )
+    def _create(self, number: int) -> None:
+        self._place.create(number, self._projection.tables, self.version, self._shape)
 
-    def rebuild(self, report: OnProgress | None = None) -> None:
-        """Make the tables anew beside those that are read, and put them in their place; see `Rebuilder.run`."""
-        self.rebuilder.run(report)
+    def _open(self, number: int) -> Generation:
+        return Generation(self._projection, self._place, self._log, number, self._closing.is_set)
 
-    def retry(self) -> None:
-        """Go on where it has stopped: what stopped it was mended."""
-        if self._runner is not None:
-            self._runner.retry()
-        elif self._health() == "stopped":
-            self.rebuilder.start()
-
-    def end(self) -> None:
-        """Have what runs come to its end; return at once. Idempotent."""
-        self._closed = True
-        with self._news:
-            self._news.notify_all()
-        self.rebuilder.end()
-        if self._runner is not None:
-            self._runner.end()
-
-    def close(self, until: float | None = None) -> None:
-        """End what runs, and let go of the tables. Idempotent.
-
-        Waits until this moment of the monotonic clock, by itself for `GRACE`; what has not come to its end by then
-        lets go of the tables when it does.
-        """
-        self.end()
-        until = time.monotonic() + GRACE if until is None else until
-        self.rebuilder.close(until)
-        if self._runner is not None:
-            self._runner.close(until)
-            self._clear_old()
-
-    def _health(self) -> Health:
-        if self._closed:
-            return "closed"
-        if self._runner is not None:
-            return self._runner.health
-        match self.rebuilder.failure:
-            case None:
-                return "rebuilding"
-            case ProjectionFailedError() | ProjectionReplacedError():
-                return "stopped"
-            case _:
-                return "troubled"
-
-    def _find(self) -> None:
-        live = self._place.live(self.name)
-        found = None if live is None else self._examine(live)
-        if live is not None and found is not None:
-            if self._is_of_this_version(found):
-                self._runner = self._run(self._take(live))
-            else:
-                _log.info(
-                    "the tables of %r are of version %s, and made anew for version %s beside what there is",
-                    self.name,
-                    found.version,
-                    self.projection.version,
-                )
-                self._former = found
-            self._clear_old()
-            return
-        new = self._create()
-        try:
-            self._place.settle(self.name, new.number)
-            new.take_over()
-        except BaseException:
-            new.close(intact=True)
-            raise
-        self._runner = self._run(new)
-        self._clear_old(by_force=True)
-
-    def _examine(self, number: int) -> Kept | None:
-        """Return how far a generation is; None, if it is not to be relied on."""
-        wrong = self._place.damage(self.name, number)
-        if wrong is None:
-            try:
-                found = look_at(self._place, self.name, number)
-                wrong = misfit(self._log, found.position, found.mark)
-            except StorageError as error:
-                if not _is_of_the_tables(error.__cause__):
-                    raise
-                wrong = str(error)
-            else:
-                if wrong is None:
-                    return found
-        _log.warning("the tables of %r are made anew: %s", self.name, wrong)
-        return None
-
-    def _is_of_this_version(self, found: Kept) -> bool:
-        return (found.version, found.shape) == (self.projection.version, self._shape)
-
-    def _begun(self) -> list[int]:
-        """Return the generations that were begun to take the place of the live one."""
-        live = self._place.live(self.name) or 0
-        return [number for number in self._place.generations(self.name) if number > live]
-
-    def _begin(self) -> Generation:
-        for number in reversed(self._begun()):
-            found = self._examine(number)
-            if found is not None and self._is_of_this_version(found):
-                return self._take(number)
-            if not self._place.is_shared:
-                self._place.drop(self.name, number, by_force=True)
-        return self._create()
-
-    def _create(self) -> Generation:
-        number = max([self._place.live(self.name) or 0, *self._place.generations(self.name)]) + 1
-        self._place.create(self.name, number, self.projection.tables, self.projection.version, self._shape)
-        return self._take(number)
-
-    def _take(self, number: int) -> Generation:
-        return Generation(self.projection, self._place, self._log, number, lambda: self._closed)
-
-    def _run(self, generation: Generation) -> Runner[Generation]:
+    def _run(self, tables: Moving) -> Runner:
         name = f"reenact-projection-{self.name}"
         # What a function does is its author's: whoever waits has no time for what may never return.
-        return Runner(self._log, generation, look=self._look_after, name=name, is_helped=False)
-
-    def _finish(self, successor: Generation) -> None:
-        self._place.settle(self.name, successor.number)
-        if self._runner is not None:
-            self._runner.exchange(successor, successor.take_over)
-        else:
-            reached = 0 if self._former is None else self._former.position
-            while successor.position < reached and successor.advance():
-                pass
-            successor.take_over()
-            runner = self._run(successor)
-            if self._started:
-                runner.start()
-            with self._news:
-                self._former, self._runner = None, runner
-                self._news.notify_all()
-
-    def _clear_old(self, *, by_force: bool = False) -> None:
-        live = self._place.live(self.name) or 0
-        for number in self._place.generations(self.name):
-            if number < live:
-                self._place.drop(self.name, number, by_force=by_force)
-
-    def _wait_for_runner(self, position: int, deadline: float) -> Runner[Generation]:
-        """Return what moves the tables of this version, once these are there."""
-        with self._news:
-            while self._runner is None:
-                former = self._former
-                if self._closed:
-                    raise _closed()
-                failure = self.rebuilder.failure
-                if isinstance(failure, ProjectionFailedError | ProjectionReplacedError):
-                    raise failure.again() from failure
-                remaining = deadline - time.monotonic()
-                if remaining <= 0:
-                    raise ReadModelBehindError(position, 0 if former is None else former.position)
-                self._news.wait(min(remaining, 0.1))
-            return self._runner
-
-
-def _closed() -> RuntimeClosedError:
-    return RuntimeClosedError("the projections are closed; open them again to go on")
-
-
-def _is_of_the_tables(error: BaseException | None) -> bool:
-    """Return whether it is the content that does not fit, such as a missing table, and not the access to it."""
-    if isinstance(error, NoResultFound):
-        return True
-    origin = error.orig if isinstance(error, DBAPIError) else None
-    return getattr(origin, "sqlite_errorname", "") == "SQLITE_ERROR" or getattr(origin, "sqlstate", None) == "42P01"
+        return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False)

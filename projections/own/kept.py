@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, Text, insert, select, update
 
+from reenact.projections.generations import Kept, kept_of
 from reenact.projections.log import Row
 from reenact.projections.projection import mark
 from reenact.projections.status import ProjectionFailure
@@ -24,16 +25,6 @@ PROGRESS: Final = Table(
 )
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """How far tables are, what made them, and why they do not move on, if they do not."""
-
-    position: int
-    mark: str
-    version: int
-    shape: str
-    failure: ProjectionFailure | None
-
-
 def begin(connection: Connection, version: int, shape: str) -> None:
     """Note that the tables hold nothing yet."""
     connection.execute(insert(PROGRESS).values(position=0, mark="", version=version, shape=shape))
@@ -46,14 +37,7 @@ def look(connection: Connection) -> Kept:
         sqlalchemy.exc.DBAPIError: there is no such table, or it cannot be read.
         sqlalchemy.exc.NoResultFound: nobody has finished making the tables.
     """
-    position, marked, version, shape, failure = connection.execute(select(PROGRESS)).one()
-    return Kept(
-        position,
-        marked,
-        version,
-        shape,
-        None if failure is None else msgspec.json.decode(failure, type=ProjectionFailure),
-    )
+    return kept_of(*connection.execute(select(PROGRESS)).one())
 
 
 def move(connection: Connection, origin: int, last: Row) -> bool:

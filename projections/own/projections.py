@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from reenact.projections.audit.api import OnProgress
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.log import Log
 from reenact.projections.projection import NAME
+from reenact.projections.rebuilding import Followed
 from reenact.projections.runner import GRACE
 from reenact.projections.status import ProjectionStatus
 
@@ -26,43 +26,6 @@ TIMEOUT: Final = 30.0
 
 Which: TypeAlias = "str | type[Projection] | Projection"
 """A projection: its name, its class, or itself."""
-
-
-class Followed(Protocol):
-    """What is brought up to the log, and can be made anew."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    def start(self) -> None:
-        """Begin with what is to be done by itself."""
-        ...
-
-    def wait_for(self, position: int, timeout: float) -> None:
-        """Return once everything up to the position can be read."""
-        ...
-
-    def status(self, head: int) -> ProjectionStatus:
-        """Return how it is, when the log has reached this position."""
-        ...
-
-    def rebuild(self, report: OnProgress | None) -> None:
-        """Make the tables anew."""
-        ...
-
-    def retry(self) -> None:
-        """Go on where it has stopped."""
-        ...
-
-    def end(self) -> None:
-        """Have what runs come to its end; return at once. Idempotent."""
-        ...
-
-    def close(self, until: float | None = None) -> None:
-        """End what runs, waiting for it until this moment of the monotonic clock. Idempotent."""
-        ...
 
 
 class Projections:
@@ -122,9 +85,7 @@ class Projections:
         """Return the projections themselves."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close them."""
         self.close()
 

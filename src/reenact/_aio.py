@@ -5,35 +5,40 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, Self, TypeAlias, TypeVar
+from functools import partial, wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+)
 
 from reenact._runtime import Runtime
-from reenact.actors.asking import AwaitedTurn, Deadline, LocalTurns, check_asked, located, new_session, pending_of
-from reenact.actors.feed.handlers import Handler, Registration
-from reenact.actors.feed.retention import Compacted
-from reenact.actors.feed.subscription import Subscription as Following
-from reenact.domain.agent import AgentInfo
-from reenact.domain.container import ContainerInfo
+from reenact.actors.asking import Asker, Following, Turns, Waiting
+from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
+from reenact.actors.feed.handlers import Handler
+from reenact.actors.feed.subscription import Subscription
 from reenact.domain.content import Content
 from reenact.domain.errors import RuntimeClosedError, StorageError, TurnTimeoutError
 from reenact.domain.events import Envelope
-from reenact.domain.history import Answer, ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
-from reenact.domain.image import Image, ImageInfo
-from reenact.domain.messages import Message
-from reenact.domain.people import PendingCall
-from reenact.domain.session import SessionInfo
-from reenact.projections.own.projections import TIMEOUT, Projections, Which
-from reenact.projections.status import ProjectionStatus
+from reenact.domain.history import Answer
+from reenact.domain.image import Image
+from reenact.projections.own.projections import Projections, Which
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from reenact._remote import AsyncRemoteRuntime
     from reenact.client.runtime import RemoteRuntime
-    from reenact.projections.audit.api import OnProgress
 
     AnyRuntime: TypeAlias = Runtime | RemoteRuntime
 
@@ -48,6 +53,7 @@ class _Awaited(Protocol):
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 C = TypeVar("C", bound=_Closable)
 A = TypeVar("A", bound=_Awaited)
 _THREADS: Final = 32
@@ -82,210 +88,83 @@ class Threads:
         self._pool.shutdown(wait=False)
 
 
-class AsyncContainers:
+class Twin:
+    """The asyncio twin of an object: it has the methods of the same names, awaited."""
+
+    def __init__(self, of: object, threads: Threads) -> None:
+        self._of, self._threads = of, threads
+
+    async def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - those of any method
+        return await self._threads.call(getattr(self._of, name), *args, **kwargs)
+
+
+def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Twin, P], Coroutine[Any, Any, R]]:
+    """Return the method that does the same in a twin: on a thread, so that the event loop goes on meanwhile."""
+
+    @wraps(method)
+    async def call(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = await self._call(method.__name__, *args, **kwargs)  # pyright: ignore[reportPrivateUsage]  # of a twin
+        return result
+
+    return call
+
+
+class AsyncContainers(Twin):
     """`Containers`, awaited."""
 
-    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
-        self._of, self._threads = runtime.containers, threads
-
-    async def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
-        """See `Containers.create`."""
-        return await self._threads.call(self._of.create, name, container_id=container_id)
-
-    async def get(self, container_id: str) -> ContainerInfo | None:
-        """See `Containers.get`."""
-        return await self._threads.call(self._of.get, container_id)
-
-    async def list(self) -> list[ContainerInfo]:
-        """See `Containers.list`."""
-        return await self._threads.call(self._of.list)
+    create = awaited(Containers.create)
+    get = awaited(Containers.get)
+    list = awaited(Containers.list)
 
 
-class AsyncImages:
+class AsyncImages(Twin):
     """`Images`, awaited."""
 
-    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
-        self._of, self._threads = runtime.images, threads
-
-    async def register(self, image: Image) -> ImageInfo:
-        """See `Images.register`."""
-        return await self._threads.call(self._of.register, image)
-
-    async def get(self, image_id: str) -> ImageInfo | None:
-        """See `Images.get`."""
-        return await self._threads.call(self._of.get, image_id)
-
-    async def list(self) -> list[ImageInfo]:
-        """See `Images.list`."""
-        return await self._threads.call(self._of.list)
+    register = awaited(Images.register)
+    get = awaited(Images.get)
+    list = awaited(Images.list)
 
 
-class AsyncSessions:
+class AsyncSessions(Twin):
     """`Sessions`, awaited."""
 
-    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
-        self._of, self._threads = runtime.sessions, threads
-
-    async def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
-        """See `Sessions.create`."""
-        return await self._threads.call(self._of.create, container_id, image_id, session_id=session_id)
-
-    async def branch(
-        self,
-        session_id: str,
-        *,
-        at: int | None = None,
-        edit: Content | None = None,
-        model: str | None = None,
-        system_prompt: str | None = None,
-        image_id: str | None = None,
-        new_session_id: str | None = None,
-    ) -> SessionInfo:
-        """See `Sessions.branch`."""
-        return await self._threads.call(
-            self._of.branch,
-            session_id,
-            at=at,
-            edit=edit,
-            model=model,
-            system_prompt=system_prompt,
-            image_id=image_id,
-            new_session_id=new_session_id,
-        )
-
-    async def get(self, session_id: str) -> SessionInfo | None:
-        """See `Sessions.get`."""
-        return await self._threads.call(self._of.get, session_id)
-
-    async def list_by_container(self, container_id: str) -> list[SessionInfo]:
-        """See `Sessions.list_by_container`."""
-        return await self._threads.call(self._of.list_by_container, container_id)
-
-    async def delete(self, session_id: str) -> bool:
-        """See `Sessions.delete`."""
-        return await self._threads.call(self._of.delete, session_id)
-
-    async def run(self, session_id: str) -> str:
-        """See `Sessions.run`."""
-        return await self._threads.call(self._of.run, session_id)
-
-    async def messages(self, session_id: str) -> list[Message]:
-        """See `Sessions.messages`."""
-        return await self._threads.call(self._of.messages, session_id)
-
-    async def turns(self, session_id: str) -> list[TurnInfo]:
-        """See `Sessions.turns`."""
-        return await self._threads.call(self._of.turns, session_id)
-
-    async def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
-        """See `Sessions.tool_calls`."""
-        return await self._threads.call(self._of.tool_calls, session_id)
-
-    async def usage(self, session_id: str) -> UsageInfo:
-        """See `Sessions.usage`."""
-        return await self._threads.call(self._of.usage, session_id)
-
-    async def list(
-        self,
-        *,
-        container_id: str | None = None,
-        waiting: bool | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> list[SessionInfo]:
-        """See `Sessions.list`."""
-        return await self._threads.call(
-            self._of.list, container_id=container_id, waiting=waiting, after=after, limit=limit
-        )
+    create = awaited(Sessions.create)
+    branch = awaited(Sessions.branch)
+    get = awaited(Sessions.get)
+    list_by_container = awaited(Sessions.list_by_container)
+    delete = awaited(Sessions.delete)
+    run = awaited(Sessions.run)
+    messages = awaited(Sessions.messages)
+    turns = awaited(Sessions.turns)
+    tool_calls = awaited(Sessions.tool_calls)
+    usage = awaited(Sessions.usage)
+    list = awaited(Sessions.list)
 
 
-class AsyncAgents:
-    """`Agents`, awaited."""
+class AsyncAgents(Twin):
+    """`Agents`, awaited. A live agent receives on the loop, and takes no thread."""
 
-    def __init__(self, runtime: AnyRuntime, threads: Threads) -> None:
-        self._of, self._turns, self._threads = runtime.agents, runtime.turns, threads
+    def __init__(self, of: Agents, threads: Threads, asker: Asker) -> None:
+        super().__init__(of, threads)
+        self._agents = of
+        self._asker = asker
 
-    async def get(self, agent_id: str) -> AgentInfo | None:
-        """See `Agents.get`."""
-        return await self._threads.call(self._of.get, agent_id)
-
-    async def pending(self, agent_id: str | None = None, *, session_id: str | None = None) -> list[PendingCall]:
-        """See `Agents.pending`."""
-        return await self._threads.call(self._of.pending, agent_id, session_id=session_id)
-
-    async def approve(
-        self,
-        call_id: str | PendingCall,
-        *,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        digest: str | None = None,
-        by: str | None = None,
-    ) -> str | None:
-        """See `Agents.approve`."""
-        return await self._threads.call(
-            self._of.approve,
-            call_id,
-            session_id=session_id,
-            agent_id=agent_id,
-            arguments=arguments,
-            digest=digest,
-            by=by,
-        )
-
-    async def reject(
-        self,
-        call_id: str | PendingCall,
-        reason: str = "",
-        *,
-        resume: bool = True,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        by: str | None = None,
-    ) -> str | None:
-        """See `Agents.reject`."""
-        return await self._threads.call(
-            self._of.reject, call_id, reason, resume=resume, session_id=session_id, agent_id=agent_id, by=by
-        )
-
-    async def respond(
-        self,
-        call_id: str | PendingCall,
-        value: object,
-        *,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        by: str | None = None,
-    ) -> str | None:
-        """See `Agents.respond`."""
-        return await self._threads.call(
-            self._of.respond, call_id, value, session_id=session_id, agent_id=agent_id, by=by
-        )
-
-    async def list(self) -> list[AgentInfo]:
-        """See `Agents.list`."""
-        return await self._threads.call(self._of.list)
+    get = awaited(Agents.get)
+    pending = awaited(Agents.pending)
+    approve = awaited(Agents.approve)
+    reject = awaited(Agents.reject)
+    respond = awaited(Agents.respond)
+    list = awaited(Agents.list)
+    interrupt = awaited(Agents.interrupt)
+    destroy = awaited(Agents.destroy)
 
     async def receive(self, agent_id: str, message: Content) -> str:
         """See `Agents.receive`."""
-        if isinstance(self._turns, LocalTurns):
-            turn_id = await self._turns._receive_async(agent_id, message)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its twin
-            if turn_id is not None:
-                return turn_id
-        return await self._threads.call(self._of.receive, agent_id, message)
-
-    async def interrupt(self, agent_id: str) -> None:
-        """See `Agents.interrupt`."""
-        await self._threads.call(self._of.interrupt, agent_id)
-
-    async def destroy(self, agent_id: str) -> None:
-        """See `Agents.destroy`."""
-        await self._threads.call(self._of.destroy, agent_id)
+        turn_id = await self._asker.receive(agent_id, message)
+        return await self._threads.call(self._agents.receive, agent_id, message) if turn_id is None else turn_id
 
 
-class _Followed(Protocol):
-    def unsubscribe(self) -> None: ...
+class _Followed(Following, Protocol):
     def __aiter__(self) -> AsyncIterator[Envelope]: ...
 
 
@@ -293,65 +172,70 @@ class _Streams(Protocol):
     def stream(self, session_id: str, after: int = 0) -> Subscribing[Any]: ...
 
 
-class AsyncTurns:
+class OnLoop(Waiting):
+    """Waits on an event loop, on which handlers are called, too; only what may block is called on a thread."""
+
+    def __init__(self, agents: AsyncAgents, threads: Threads, events: _Streams) -> None:
+        self._receive, self._threads, self._stream = agents.receive, threads, events.stream
+
+    async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._threads.call(method, *args, **kwargs)
+
+    async def receive(self, agent_id: str, message: Content) -> str:
+        return await self._receive(agent_id, message)
+
+    async def stream(self, session_id: str, after: int) -> Following:
+        events: Following = await self._stream(session_id, after)
+        return events
+
+    async def next(self, events: Following, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - `within` has it
+        try:
+            return await events.__anext__()
+        except StopAsyncIteration:
+            return None
+
+    async def tell(self, handler: Handler, envelope: Envelope) -> None:
+        result = handler(envelope)
+        if inspect.isawaitable(result):
+            await result
+
+    async def within(self, timeout: float | None, turn_id: str, work: Coroutine[Any, Any, R]) -> R:  # noqa: ASYNC109 - as there
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                return await work
+        except TimeoutError:
+            if limit.expired():
+                raise TurnTimeoutError(turn_id) from None
+            raise
+
+
+class AsyncTurns(Twin):
     """`Turns`, awaited: a turn is waited for on the loop, and by no thread."""
 
-    def __init__(self, runtime: AnyRuntime, threads: Threads, events: _Streams) -> None:
-        self._of, self._agents, self._threads, self._events = runtime.turns, runtime.agents, threads, events
+    def __init__(self, of: Turns, threads: Threads, asker: Asker, on_loop: OnLoop) -> None:
+        super().__init__(of, threads)
+        self._asker = asker
+        self._on_loop = on_loop
 
-    async def locate(self, turn_id: str) -> TurnLocation | None:
-        """See `Turns.locate`."""
-        return await self._threads.call(self._of.locate, turn_id)
+    locate = awaited(Turns.locate)
 
     async def wait(self, turn_id: str, timeout: float | None = None) -> Answer:  # noqa: ASYNC109 - as there
         """See `Turns.wait`."""
-        deadline = Deadline(timeout)
-        turn = AwaitedTurn(located(turn_id, await self.locate(turn_id)))
-        return await self._follow(turn, self._events.stream(turn.session_id, turn.after), deadline, None)
-
-    async def _begin(self, session_id: str, content: Content) -> tuple[AwaitedTurn, Subscribing[Any]]:
-        """Send the message to the session's agent; return its turn, and the events that those of it are among."""
-        if isinstance(self._of, LocalTurns):
-            begun = await self._of._begin_async(session_id, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its twin
-            if begun is not None:
-                turn, events = begun
-                return turn, Subscribing(partial(_made, events))
-        turn = await self._threads.call(self._of._send, session_id, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its twin
-        return turn, self._events.stream(turn.session_id, turn.after)
-
-    async def _follow(
-        self, turn: AwaitedTurn, following: Subscribing[Any], deadline: Deadline, on_event: Handler | None
-    ) -> Answer:
-        limit = asyncio.timeout(deadline.left)
-        try:
-            async with limit, following as events:
-                async for envelope in events:
-                    if turn.hear(envelope) and on_event is not None:
-                        result = on_event(envelope)
-                        if inspect.isawaitable(result):
-                            await result
-                    if turn.has_ended:
-                        break
-                else:
-                    raise turn.over()
-        except TimeoutError:
-            if limit.expired():
-                raise TurnTimeoutError(turn.turn_id) from None
-            raise
-        return turn.answer(await self._threads.call(pending_of, turn, self._agents) if turn.waits else ())
+        return await self._asker.wait(self._on_loop, turn_id, timeout)
 
 
 class AsyncSubscription:
     """A subscription of an asyncio caller: call it to unsubscribe, or leave its `with` block; it may be awaited too."""
 
-    def __init__(self, subscription: Registration) -> None:
+    def __init__(self, subscription: Callable[[], object]) -> None:
         self._subscription = subscription
 
     def __call__(self) -> None:
         """Unsubscribe. Idempotent."""
         self._subscription()
 
-    def __await__(self) -> Generator[None, None, Self]:
+    def __await__(self) -> Generator[Any, None, Self]:
         """Return the subscription itself, at once."""
         yield from ()
         return self
@@ -402,11 +286,12 @@ class Subscribing(Generic[F]):
             subscription.unsubscribe()
 
 
-class AsyncEvents:
+class AsyncEvents(Twin):
     """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them."""
 
-    def __init__(self, runtime: Runtime, threads: Threads) -> None:
-        self._of, self._threads = runtime.events, threads
+    def __init__(self, of: Events, threads: Threads) -> None:
+        super().__init__(of, threads)
+        self._events = of
 
     def on(
         self,
@@ -416,27 +301,25 @@ class AsyncEvents:
         session_id: str | None = None,
     ) -> AsyncSubscription:
         """See `Events.on`. Each event is handled to its end before the next begins."""
-        return AsyncSubscription(self._of.on(type, on_loop(handler), session_id=session_id))
+        return AsyncSubscription(self._events.on(type, on_loop(handler), session_id=session_id))
 
     def on_all(self, handler: Handler, *, session_id: str | None = None) -> AsyncSubscription:
         """See `Events.on_all`."""
-        return AsyncSubscription(self._of.on_all(on_loop(handler), session_id=session_id))
+        return AsyncSubscription(self._events.on_all(on_loop(handler), session_id=session_id))
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
-    ) -> Subscribing[Following]:
+    ) -> Subscribing[Subscription]:
         """See `Events.subscribe`: iterate with `async for`, acknowledge with `aack`."""
         return Subscribing(
-            lambda: self._threads.call(self._of.subscribe, session_id, client_id, after, auto_ack=auto_ack)
+            lambda: self._threads.call(self._events.subscribe, session_id, client_id, after, auto_ack=auto_ack)
         )
 
-    def stream(self, session_id: str, after: int = 0) -> Subscribing[Following]:
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[Subscription]:
         """See `Events.stream`: iterate with `async for`."""
-        return Subscribing(lambda: self._threads.call(self._of.stream, session_id, after))
+        return Subscribing(lambda: self._threads.call(self._events.stream, session_id, after))
 
-    async def compact(self) -> Compacted:
-        """See `Events.compact`."""
-        return await self._threads.call(self._of.compact)
+    compact = awaited(Events.compact)
 
 
 class _EnteredAsync:
@@ -482,17 +365,19 @@ async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up:
         raise
 
 
-class AsyncFacades(_EnteredAsync):
+class AsyncFacades(Twin, _EnteredAsync):
     """What asyncio callers have of any runtime, here or at the other end of a connection."""
 
     def __init__(self, runtime: AnyRuntime, threads: Threads, events: _Streams) -> None:
-        self._of = runtime
-        self._threads = threads
-        self.containers = AsyncContainers(runtime, threads)
-        self.images = AsyncImages(runtime, threads)
-        self.sessions = AsyncSessions(runtime, threads)
-        self.agents = AsyncAgents(runtime, threads)
-        self.turns = AsyncTurns(runtime, threads, events)
+        super().__init__(runtime, threads)
+        self.containers = AsyncContainers(runtime.containers, threads)
+        self.images = AsyncImages(runtime.images, threads)
+        self.sessions = AsyncSessions(runtime.sessions, threads)
+        self.agents = AsyncAgents(runtime.agents, threads, runtime.asker)
+        self._asker = runtime.asker
+        self._on_loop = OnLoop(self.agents, threads, events)
+        self.turns = AsyncTurns(runtime.turns, threads, runtime.asker, self._on_loop)
+        self._close = runtime.close
 
     async def ask(
         self,
@@ -505,21 +390,22 @@ class AsyncFacades(_EnteredAsync):
         on_event: Handler | None = None,
     ) -> Answer:
         """See `Runtime.ask`. `on_event` is a plain or a coroutine function, and runs on the loop."""
-        deadline = Deadline(timeout)
-        check_asked(content, session, image, container, on_event)
-        if session is None:
-            session = await self._threads.call(new_session, self._of, image, container)
-        turn, events = await self.turns._begin(session, content)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this module
-        return await self.turns._follow(turn, events, deadline, on_event)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
+        return await self._asker.ask(
+            self._on_loop,
+            content,
+            session=session,
+            image=image,
+            container=container,
+            timeout=timeout,
+            on_event=on_event,
+        )
 
-    async def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002, ASYNC109
-        """See `Runtime.request`."""
-        return await self._threads.call(self._of.request, type, data, timeout)
+    request = awaited(Runtime.request)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as there
         """See `Runtime.close`. Idempotent."""
         try:
-            await asyncio.to_thread(self._of.close, timeout)
+            await asyncio.to_thread(self._close, timeout)
         finally:
             self._threads.close()
 
@@ -530,42 +416,27 @@ class AsyncFacades(_EnteredAsync):
         await self.close()
 
 
-class AsyncProjections:
+class AsyncProjections(Twin):
     """`Projections`, awaited."""
 
-    def __init__(self, projections: Projections, threads: Threads) -> None:
-        self._of, self._threads = projections, threads
+    def __init__(self, of: Projections, threads: Threads) -> None:
+        super().__init__(of, threads)
+        self._projections = of
 
-    async def wait_for(
-        self,
-        position: int | None = None,
-        timeout: float = TIMEOUT,  # noqa: ASYNC109 - as there
-        *,
-        of: Which | None = None,
-    ) -> None:
-        """See `Projections.wait_for`."""
-        await self._threads.call(self._of.wait_for, position, timeout, of=of)
+    wait_for = awaited(Projections.wait_for)
 
     async def read(self, projection: Which, ask: Callable[[Connection], R]) -> R:
         """Return what the function answers, which is given a connection on a thread; see `Projections.read`."""
 
         def reading() -> R:
-            with self._of.read(projection) as connection:
+            with self._projections.read(projection) as connection:
                 return ask(connection)
 
         return await self._threads.call(reading)
 
-    async def status(self) -> list[ProjectionStatus]:
-        """See `Projections.status`."""
-        return await self._threads.call(self._of.status)
-
-    async def rebuild(self, projection: Which | None = None, *, progress: OnProgress | None = None) -> None:
-        """See `Projections.rebuild`; `progress` is called on a thread."""
-        await self._threads.call(self._of.rebuild, projection, progress=progress)
-
-    async def retry(self, projection: Which) -> None:
-        """See `Projections.retry`."""
-        await self._threads.call(self._of.retry, projection)
+    status = awaited(Projections.status)
+    rebuild = awaited(Projections.rebuild)
+    retry = awaited(Projections.retry)
 
 
 class AsyncRuntime(AsyncFacades):
@@ -574,7 +445,7 @@ class AsyncRuntime(AsyncFacades):
     def __init__(self, runtime: Runtime, threads: Threads | None = None) -> None:
         if threads is None:
             raise TypeError("AsyncRuntime is not called; use `async with AsyncRuntime.open(path) as runtime`")
-        self.events = AsyncEvents(runtime, threads)
+        self.events = AsyncEvents(runtime.events, threads)
         super().__init__(runtime, threads, self.events)
         self._runtime = runtime
         self.projections = AsyncProjections(runtime.projections, threads)
@@ -613,17 +484,8 @@ class AsyncRuntime(AsyncFacades):
         """See `Runtime.lag`."""
         return self._runtime.lag
 
-    async def check_ready(self, timeout: float) -> None:  # noqa: ASYNC109 - as there
-        """See `Runtime.check_ready`."""
-        await self._threads.call(self._runtime.check_ready, timeout)
-
-    async def recover(self) -> None:
-        """See `Runtime.recover`."""
-        await self._threads.call(self._runtime.recover)
-
-
-async def _made(following: Following) -> Following:
-    return following
+    check_ready = awaited(Runtime.check_ready)
+    recover = awaited(Runtime.recover)
 
 
 def _close_unwanted(opening: Future[C]) -> None:

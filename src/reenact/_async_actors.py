@@ -7,14 +7,12 @@ import os
 from functools import partial
 from typing import Any, Self
 
-import pykka
-
-from reenact._aio import Opening, Threads
-from reenact.actors.journal.api import Journal, Remembered
-from reenact.actors.kernel import ActorSystem, Mismatch
+from reenact._aio import Opening, Threads, Twin, awaited
+from reenact.actors.journal.api import Journal
+from reenact.actors.kernel import ActorSystem
 
 
-class AsyncActorSystem:
+class AsyncActorSystem(Twin):
     """An `ActorSystem` for asyncio: `async with AsyncActorSystem.open(url) as system`, or `await` and `close` it.
 
     `actor` returns the same references: `await reference.ask_async(command)` never blocks the event loop.
@@ -22,8 +20,8 @@ class AsyncActorSystem:
 
     def __init__(self, system: ActorSystem, threads: Threads | None = None) -> None:
         """Stand on an actor system, which closes with this one."""
-        self._of = system
-        self._threads = threads or Threads()
+        super().__init__(system, threads or Threads())
+        self._close = system.close
         self.journal: Journal = system.journal
         self.register = system.register
         self.actor = system.actor
@@ -41,26 +39,15 @@ class AsyncActorSystem:
         """Open a system with the settings of `ActorSystem.in_memory`."""
         return Opening(partial(ActorSystem.in_memory, **settings), cls)
 
-    async def stop(self, ref: pykka.ActorRef[Any]) -> None:
-        """See `ActorSystem.stop`."""
-        await self._threads.call(self._of.stop, ref)
-
-    async def check_snapshots(self) -> list[Mismatch]:
-        """See `ActorSystem.check_snapshots`."""
-        return await self._threads.call(self._of.check_snapshots)
-
-    async def remembered(self, request_id: str) -> Remembered | None:
-        """See `ActorSystem.remembered`."""
-        return await self._threads.call(self._of.remembered, request_id)
-
-    async def forget_requests(self, *, before: int) -> int:
-        """See `ActorSystem.forget_requests`."""
-        return await self._threads.call(self._of.forget_requests, before=before)
+    stop = awaited(ActorSystem.stop)
+    check_snapshots = awaited(ActorSystem.check_snapshots)
+    remembered = awaited(ActorSystem.remembered)
+    forget_requests = awaited(ActorSystem.forget_requests)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as there
         """See `ActorSystem.close`. Idempotent."""
         try:
-            await asyncio.to_thread(self._of.close, timeout)
+            await asyncio.to_thread(self._close, timeout)
         finally:
             self._threads.close()
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from reenact._aio import AsyncFacades, Subscribing, Threads, on_loop
+from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads, on_loop
 from reenact.actors.feed.handlers import Handler
 from reenact.client.events import RemoteEvents
 from reenact.client.handlers import RemoteListener
@@ -15,43 +14,29 @@ from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
 from reenact.domain.errors import ReenactError
 
-R = TypeVar("R")
 
-
-class AsyncRemoteListener:
+class AsyncRemoteListener(AsyncSubscription):
     """A handler of an asyncio caller: call it to unsubscribe, or leave its `with` or `async with` block.
 
     Await it, or enter its `async with` block, to know that it hears what is published from then on.
     """
 
     def __init__(self, listener: RemoteListener, events: RemoteEvents) -> None:
-        self._listener = listener
+        super().__init__(listener)
+        self._standing = listener.standing
         self._events = events
-
-    def __call__(self) -> None:
-        """Unsubscribe. Idempotent."""
-        self._listener()
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._stand().__await__()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self()
-
     async def __aenter__(self) -> Self:
         return await self._stand()
 
-    async def __aexit__(self, *exc: object) -> None:
-        self()
-
     async def _stand(self) -> Self:
         try:
-            await _within(self._listener.standing, self._events)
+            await self._events.settled(self._standing)
         except BaseException:
-            self._listener()
+            self()
             raise
         return self
 
@@ -90,7 +75,7 @@ class AsyncRemoteEvents:
 
     async def _stand(self, subscription: RemoteSubscription, standing: Future[int]) -> RemoteSubscription:
         try:
-            subscription.stand(await _within(standing, self._of))
+            subscription.stand(await self._of.settled(standing))
         except BaseException:
             subscription.unsubscribe()
             raise
@@ -109,13 +94,3 @@ class AsyncRemoteRuntime(AsyncFacades):
     def failure(self) -> ReenactError | None:
         """See `RemoteRuntime.failure`."""
         return self._remote.failure
-
-
-async def _within(standing: Future[R], events: RemoteEvents) -> R:
-    """Return what the server has said, or raise `RequestTimeoutError` if it does not say anything in time."""
-    try:
-        async with asyncio.timeout(events.timeout):
-            return await asyncio.wrap_future(standing)
-    except TimeoutError as error:
-        events.raise_if_late(error)
-        raise

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
+from reenact.actors.envelopes import derived
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, retention_of
@@ -27,9 +28,9 @@ from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
-from reenact.projections.opening import KeptReadModel, open_read_model
+from reenact.projections.opening import KeptReadModel
 from reenact.projections.own.projections import Projections
-from reenact.projections.runner import ProjectionRunner
+from reenact.projections.runner import Runner
 
 if TYPE_CHECKING:
     from reenact.client.reconnect import Reconnect
@@ -253,11 +254,11 @@ class Runtime(LocalRuntime):
             feed = Feed(journal, new_id=new_id, now=clock)
             undo.callback(feed.close)
             tables = Path(f"{path}.projections")
-            model, runner = open_read_model(tables, journal)
+            kept = KeptReadModel(tables, journal)
+            model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)
             journal.watch(runner.notify)
-            kept = KeptReadModel(tables, journal, model, runner)
             views = Projections.open_beside(f"{path}{VIEWS}", journal, projections, (kept,))
             undo.callback(views.close)
 
@@ -316,7 +317,7 @@ class SharedRuntime(Runtime):
 class _Follower:
     """The runtime's own tables, as those see them who wait for them; closed together with those of the user's own."""
 
-    def __init__(self, runner: ProjectionRunner, views: Projections) -> None:
+    def __init__(self, runner: Runner, views: Projections) -> None:
         self._runner = runner
         self._views = views
         self.wait_for = runner.wait_for
@@ -342,7 +343,7 @@ def _share(path: str, undo: ExitStack, opening: ExitStack) -> StreamLocks:
 
 def codec() -> EventCodec:
     """Return what reads and writes the events of Reenact's own log."""
-    return EventCodec([StoredForm(name, kind) for name, kind in STORED.items()])
+    return EventCodec([StoredForm(name, kind) for name, kind in STORED.items()], derived)
 
 
 def _factory(llm: LLMConfig | None, provider: LLMProvider | None) -> EnvironmentFactory | None:

@@ -7,13 +7,25 @@ from reenact.actors.loop.runtime import AgentRuntime
 from reenact.actors.loop.stepping import StepResult
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.events import (
+    AgentEvent,
     AskedCall,
+    CompressionComplete,
+    Custom,
+    Done,
+    Failed,
     HumanApproveRequired,
     HumanPromptRequired,
     HumanResponded,
     HumanSelectRequired,
+    Interrupted,
+    LLMResult,
+    LLMStart,
+    LLMStream,
     LoopEvent,
+    MessageAdded,
     Option,
+    Resumed,
+    StepCompleted,
     ToolEdited,
     ToolPending,
     ToolRejected,
@@ -59,20 +71,6 @@ from reenact.domain.loop.policy import (
     call_digest,
     judge,
     policies_of,
-)
-from reenact.domain.loop.progress import (
-    AgentEvent,
-    CompressionComplete,
-    Custom,
-    Done,
-    Failed,
-    Interrupted,
-    LLMResult,
-    LLMStart,
-    LLMStream,
-    MessageAdded,
-    Resumed,
-    StepCompleted,
 )
 from reenact.domain.loop.state import AgentContext, AgentState, Interruption, PendingPrompt, PendingSelect
 from reenact.domain.loop.storing import event_from_json, from_json, state_from_json, to_json

@@ -44,7 +44,9 @@ def session() -> Session:
 @pytest.fixture
 def inlet(journal: MemoryJournal, session: Session) -> Inlet:
     numbers = itertools.count(1)
-    made = Inlet("session/s", journal, lambda: 7, lambda prefix: f"{prefix}_{next(numbers)}", finish=session.finish)
+    made = Inlet(
+        "session/s", journal.append, lambda: 7, lambda prefix: f"{prefix}_{next(numbers)}", finish=session.finish
+    )
     made.open("t", CONTEXT)
     return made
 
@@ -146,7 +148,7 @@ def test_what_follows_a_summary_is_let_in_when_that_is_recorded(
     recorded: list[Callable[[], None]] = []
     inlet = Inlet(
         "session/s",
-        journal,
+        journal.append,
         lambda: 7,
         lambda prefix: f"{prefix}_1",
         finish=session.finish,

@@ -33,14 +33,15 @@ def _flipped(cell: Cell) -> Cell:
 def _emptied(cell: Cell) -> Cell:
     """Keep the form of what is packed, and nothing of what it says."""
     unpacked = msgspec.msgpack.decode(_bytes(cell))
-    return msgspec.msgpack.encode([[{}, []]] if isinstance(unpacked[0][0], dict) else [["session-created:1", b"\x92"]])
+    is_of_event = unpacked[0] and isinstance(unpacked[0][0], str)
+    return msgspec.msgpack.encode([["session-created:1", b"\x92"]] if is_of_event else [[[{}, []]], *unpacked[1:]])
 
 
 def _aged(cell: Cell) -> Cell:
     """Put another number in place of the first that is found in what is packed: a time that no calendar has."""
     unpacked = msgspec.msgpack.decode(_bytes(cell))
-    if isinstance(unpacked[0][0], dict):
-        unpacked[0][1][0][1] = 2**62
+    if isinstance(unpacked[0][0], list):
+        unpacked[0][0][1][0][1] = 2**62
     else:
         unpacked[0][1] = msgspec.msgpack.encode([2**62, *msgspec.msgpack.decode(unpacked[0][1])[1:]])
     return msgspec.msgpack.encode(unpacked)

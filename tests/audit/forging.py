@@ -50,8 +50,8 @@ def say_otherwise(connection: sqlite3.Connection, topic: str, kind: str, field: 
     """Let the feed's entries of a type say something else, in rows sealed as those that stand in place of others."""
 
     def say(row: Row) -> Row:
-        decoded = [] if row.feed is None else msgspec.msgpack.decode(row.feed, type=list[tuple[Any, list[Any]]])
-        of_kind = [entry[2] for _, entries in decoded for entry in entries if entry[0] == kind]
+        decoded: list[Any] = [[]] if row.feed is None else msgspec.msgpack.decode(row.feed)
+        of_kind = [entry[2] for _, entries in decoded[0] for entry in entries if entry[0] == kind]
         for data in of_kind:
             data[field] = said
         return msgspec.structs.replace(row, feed=msgspec.msgpack.encode(decoded)) if of_kind else row

@@ -16,24 +16,38 @@ from reenact.domain.agent import (
     StepStarted,
     TurnStarted,
 )
-from reenact.domain.announce import announce, of_turn
-from reenact.domain.events import (
-    EventData,
-)
+from reenact.domain.announce import TODAY, VERSIONS, about, announce, needed, of_turn
+from reenact.domain.chain import Passed
+from reenact.domain.events import DeltasCompacted, EventData
+from reenact.domain.feed import pack_feed
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.projections.audit.agreement import Conversations
 from reenact.projections.audit.heard import Deviation
-from tests.projections.histories import ListLog, Recorded, Step, lineage, play, steps
+from tests.projections.histories import ListLog, Recorded, Step, lineage, play, steps, steps_of
 from tests.projections.said import GOES_ON, said_in
 
 Told = tuple[dict[str, str], tuple[str, int, Any]]
 
 
 class Packed(msgspec.Struct, frozen=True):
-    first_cursor: int
-    count: int
-    segments: bytes
+    """A row as it passes, with so many events from this version on."""
+
+    cursor: int
+    heard: int
+    feed: bytes
     is_sealed: bool = False
+    version: int = 1
+    count: int = 0
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """What is announced of a step: so many events from this version on."""
+
+    version: int
+    events: int
+    count: int
+    needs: bytes
+    by: int = TODAY
 
 
 class Records:
@@ -50,43 +64,93 @@ class Records:
 
 
 def feed_of(log: ListLog, session_id: str) -> list[tuple[Told, bool]]:
-    """Return what is told of a session, and whether it follows from an event."""
+    """Return what is told of a session, and whether it follows from events; then that is the `Announced` of a step.
+
+    The type of that is the one of the first of its announcements.
+    """
     told: list[tuple[Told, bool]] = []
     state = Session()
     said: list[EventData] = []
     rows = lineage(log.rows, session_id)
-    for number, row in enumerate(rows):
-        event: Any = row.event
-        is_own = row.stream == f"session/{session_id}"
-        if said and not isinstance(event, GOES_ON):  # it comes in until then
+    for step in steps_of(rows):
+        events: list[Any] = [row.event for row in step]
+        is_own = step[0].stream == f"session/{session_id}"
+        if said and not all(isinstance(event, GOES_ON) for event in events):  # it comes in until then
             context = flat(of_turn(state))
-            told += [((context, (data.event_type, row.recorded_at - 1, data)), False) for data in said]
+            told += [((context, (data.event_type, step[0].recorded_at - 1, data)), False) for data in said]
             said = []
         if is_own:
-            told += [
-                ((flat(context), (data.event_type, row.recorded_at, data)), True)
-                for context, data in announce(state, (event,))
-            ]
-        state = evolve(state, event)
-        if isinstance(event, TurnStarted | StepStarted) and is_own:
-            said = list(said_in([row.event for row in rows[number + 1 :]]))
+            needs = needed(state, events)
+            heard = list(announce(session_id, needs, events))
+            if heard:
+                announced = Announced(step[0].version, len(step), len(heard), needs.stored())
+                told.append((({}, (heard[0][1].event_type, step[0].recorded_at, announced)), True))
+        for row in step:
+            state = evolve(state, row.event)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # of a session
+            if isinstance(row.event, TurnStarted | StepStarted) and is_own:
+                said = list(said_in([other.event for other in rows[rows.index(row) + 1 :]]))
     return told
 
 
-def packed(told: Sequence[Told], sizes: Sequence[int]) -> list[Packed]:
+def packed(told: Sequence[Told], sizes: Sequence[int] = (), *, is_sealed: bool = False) -> list[Packed]:
+    """Return rows: of deltas, as many as these sizes say, and of each step, with the deltas right before it."""
     rows: list[Packed] = []
-    first = 0
-    for size in (*sizes, len(told)):
-        if part := told[first : first + size]:
-            segments = [(context, [entry]) for context, entry in part]
-            rows.append(Packed(first + 1, len(part), msgspec.msgpack.encode(segments)))
-        first += size
+    waiting: list[Told] = []
+    cursor, version = 1, 1
+    left = list(sizes)
+
+    def add(announced: Announced | None) -> None:
+        nonlocal cursor, waiting, version
+        segments = [(context, [entry]) for context, entry in waiting]
+        version = version if announced is None else announced.version
+        by, needs, more, events = (0, b"", 0, 0)
+        if announced is not None:
+            by, needs, more, events = announced.by, announced.needs, announced.count, announced.events
+        count = sum(map(cursors_of, waiting)) + more
+        rows.append(Packed(cursor, count, pack_feed(segments, by, needs), is_sealed, version, events))
+        cursor, version, waiting = cursor + count, version + events, []
+
+    for context, (kind, when, data) in told:
+        if isinstance(data, Announced):
+            add(data)
+        else:
+            waiting.append((context, (kind, when, data)))
+            if left and len(waiting) == left[0]:
+                left.pop(0)
+                add(None)
+    if waiting:
+        add(None)
     return rows
 
 
+def cursors_of(told: Told) -> int:
+    """Return how many cursors an entry has."""
+    _, (kind, _, data) = told
+    if kind != DeltasCompacted.event_type:
+        return 1
+    gap = msgspec.convert(data, DeltasCompacted)
+    return gap.last_cursor - gap.first_cursor + 1
+
+
+def passing(events: Sequence[Recorded], rows: Sequence[Packed]) -> Iterator[Passed[Recorded]]:
+    """Yield the rows with their events; those of which nothing is heard come one by one."""
+    left = list(events)
+    for row in rows:
+        while left and left[0].version < row.version:
+            yield Passed([left.pop(0)], None, 0, None, is_sealed=False)
+        yield Passed(left[: row.count], row.cursor, row.heard, row.feed, row.is_sealed)
+        del left[: row.count]
+    for event in left:
+        yield Passed([event], None, 0, None, is_sealed=False)
+
+
 def deviations(log: ListLog, session_id: str, rows: Sequence[Packed]) -> list[Deviation]:
+    return list(inspected(Conversations(Records(log)), log, session_id, rows))
+
+
+def inspected(by: Conversations, log: ListLog, session_id: str, rows: Sequence[Packed]) -> Iterator[Deviation]:
     stream = f"session/{session_id}"
-    return list(Conversations(Records(log)).inspect(stream, iter(log.read(stream)), iter(rows), iter(()), None))
+    return by.inspect(stream, passing(log.read(stream), rows), iter(()), None)
 
 
 sessions = st.sampled_from("abcd")
@@ -105,7 +169,7 @@ def test_what_was_told_agrees_with_what_was_decided(chosen: list[Step], sizes: l
 
 
 @given(steps, sizes, st.data())
-@settings(max_examples=40)
+@settings(max_examples=60)
 def test_whatever_is_told_otherwise_is_found(chosen: list[Step], sizes: list[int], data: st.DataObject) -> None:
     log = play(chosen).log
     session_id = data.draw(sessions)
@@ -113,26 +177,33 @@ def test_whatever_is_told_otherwise_is_found(chosen: list[Step], sizes: list[int
     assume(feed)
     told = [one for one, _ in feed]
     at = data.draw(st.sampled_from([number for number, (_, follows) in enumerate(feed) if follows]))
-    context, (kind, when, said) = told[at]
-    match data.draw(st.sampled_from(["remove", "repeat", "time", "context", "type", "put in"])):
+    context, (kind, when, announced) = told[at]
+
+    def says(**changes: Any) -> Told:  # noqa: ANN401 - of any field
+        return context, (kind, when, msgspec.structs.replace(announced, **changes))
+
+    needs = VERSIONS[TODAY].read(announced.needs)
+    match data.draw(st.sampled_from(["remove", "fewer", "more", "version", "needs", "put in"])):
         case "remove":
             del told[at]
-        case "repeat":
-            told.insert(at, told[at])
-        case "time":
-            told[at] = context, (kind, when + 1, said)
-        case "context":
-            told[at] = {**context, "turn_id": "other"}, (kind, when, said)
-        case "type":
-            told[at] = context, ("other", when, said)
+        case "fewer":
+            told[at] = says(count=announced.count - 1)
+        case "more":
+            told[at] = says(count=announced.count + 1)
+        case "version":
+            told[at] = says(by=TODAY + 1)
+        case "needs":
+            field = data.draw(
+                st.sampled_from(["agent_id", "container_id", "message_id", "turn_id", "in_round", "begun"])
+            )
+            other = {"in_round": not needs.in_round, "begun": (*needs.begun, "m")}.get(field, "other")
+            told[at] = says(needs=msgspec.structs.replace(needs, **{field: other}).stored())
         case _:
-            told.insert(at, (context, ("tool_started", when, {"id": "1"})))
+            told.insert(at, (flat(about(Session())), ("tool_started", when, {"id": "1"})))
 
     found = Conversations(Records(log))
     rows = packed(told, sizes)
-    deviating = list(
-        found.inspect(f"session/{session_id}", iter(log.read(f"session/{session_id}")), iter(rows), iter(()), None)
-    )
+    deviating = list(inspected(found, log, session_id, rows))
 
     # What is gone from the beginning on has perhaps never been there.
     assert [about for about, _, _, _ in deviating] == ["feed"] or found.begun_later == 1
@@ -150,7 +221,7 @@ ROWS: list[tuple[Any, int, bool, str]] = [
 
 @pytest.mark.parametrize(("segments", "count", "is_sealed", "problem"), ROWS)
 def test_a_feed_without_events_is_named(segments: Any, count: int, is_sealed: bool, problem: str) -> None:  # noqa: ANN401, FBT001 - anything
-    encoded = segments if isinstance(segments, bytes) else msgspec.msgpack.encode(segments)
+    encoded = segments if isinstance(segments, bytes) else pack_feed(segments)
 
     ((about, cursor, said, _),) = deviations(ListLog(), "s", [Packed(1, count, encoded, is_sealed)])
 
@@ -158,13 +229,16 @@ def test_a_feed_without_events_is_named(segments: Any, count: int, is_sealed: bo
     assert problem in said
 
 
-def test_what_was_written_before_a_field_was_added_says_the_same() -> None:
+def test_a_row_that_an_unknown_version_has_announced_is_named() -> None:
     log = play([]).log
     log.append("session/s", *_created("s"))
-    ((context, (kind, when, data)), _), *_ = feed_of(log, "s")
-    earlier = {name: value for name, value in msgspec.to_builtins(data).items() if name != "origin"}
+    ((context, (kind, when, announced)), _), *_ = feed_of(log, "s")
+    newer = msgspec.structs.replace(announced, by=TODAY + 1)
 
-    assert deviations(log, "s", packed([(context, (kind, when, earlier))], [])) == []
+    ((about, cursor, said, _),) = deviations(log, "s", packed([(context, (kind, when, newer))]))
+
+    assert (about, cursor) == ("feed", 1)
+    assert said == "row 1 of the feed of 'session/s' was announced by version 2, newer than 1; upgrade to read it"
 
 
 def test_events_that_cannot_follow_each_other_are_named() -> None:
@@ -175,7 +249,7 @@ def test_events_that_cannot_follow_each_other_are_named() -> None:
 
     found = [
         deviations(foreign, "s", packed([one for one, _ in feed_of(_first(foreign), "s")], [])),
-        list(Conversations(Records(alien)).inspect("container/c", iter(alien.rows), iter(()), iter(()), None)),
+        list(Conversations(Records(alien)).inspect("container/c", passing(alien.rows, ()), iter(()), None)),
         deviations(nobody, "s", []),
     ]
 
@@ -210,6 +284,6 @@ def test_a_feed_may_begin_later_or_not_at_all_and_that_is_counted() -> None:
     found = Conversations(Records(log))
 
     for rows in (packed([told], []), []):
-        assert list(found.inspect("session/s", iter(log.rows), iter(rows), iter(()), None)) == []
+        assert list(inspected(found, log, "s", rows)) == []
 
     assert found.begun_later == 2

@@ -17,12 +17,11 @@ from jsonschema import Draft202012Validator
 
 from reenact import Image, Runtime
 from reenact.domain import errors, frames
-from reenact.domain.commands import json_schema
+from reenact.domain.commands import REQUESTS, json_schema
 from reenact.domain.errors import ReenactError
 from reenact.server import Limits, Server
 from reenact.server.answers import status_of
 from reenact.server.openapi import frames_schema
-from reenact.server.resources import RESOURCES
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.docs.pages import ROOT, blocks
 
@@ -141,9 +140,9 @@ def test_it_names_the_close_codes_and_the_limits() -> None:
 def test_it_names_every_route() -> None:
     page = TEXT.partition("## HTTP")[2]
 
-    for resource in RESOURCES:
-        last = resource.path.rpartition("/")[2]
-        assert resource.path in page or f"…/{last}" in page
+    for kind in REQUESTS.values():
+        last = kind.route.path.rpartition("/")[2]
+        assert kind.route.path in page or f"…/{last}" in page
 
 
 def test_its_example_prints_what_the_page_says(runtime: Runtime, tmp_path: Path) -> None:

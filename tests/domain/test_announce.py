@@ -14,12 +14,13 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.announce import about, announce, of_turn, question_of
+from reenact.domain.announce import about, of_turn, question_of
 from reenact.domain.events import Context
 from reenact.domain.loop.events import Option, ToolStarted
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, instant
 from reenact.domain.session import Delete, Session, SessionDeleted, SessionEvent, decide
+from tests.domain.announced import announced
 from tests.domain.examples import BUSY, CREATED, HELLO, IDLE, IDLE_SESSION, THINKING, accepted, session
 from tests.domain.loops import (
     ASK,
@@ -58,7 +59,7 @@ TURN = Context(
 
 
 def told(before: Session, *events: SessionEvent) -> list[tuple[Context, heard.EventData]]:
-    return list(announce(before, events))
+    return announced(before, events)
 
 
 def test_a_new_session_is_heard_of() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from reenact.actors.environment.outgoing import api_messages
+from reenact.actors.environment.claude_messages import api_messages
 from reenact.domain.agent import (
     AgentStarted,
     AnswerRecorded,
@@ -19,8 +19,8 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.announce import announce
-from reenact.domain.branching import before_last_message, check_branch
+from reenact.domain.branching import before_last_message
+from reenact.domain.commands import SessionBranchRequest
 from reenact.domain.errors import (
     AlreadyExistsError,
     CallNotPendingError,
@@ -34,7 +34,8 @@ from reenact.domain.events import Origin, SessionCreated, UserMessage
 from reenact.domain.loop.events import AskedCall, HumanApproveRequired, ToolEdited, ToolPending, ToolResult
 from reenact.domain.loop.policy import Policies, Policy, call_digest
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.request_checks import checked
 from reenact.domain.session import (
     Approve,
     BranchSession,
@@ -50,10 +51,10 @@ from reenact.domain.session import (
 from reenact.domain.session_state import for_model
 from reenact.projections.audit.history import believe
 from reenact.testing.fake_rules import refusal
+from tests.domain.announced import announced
 from tests.domain.examples import BUSY, CREATED, DELETED, IDLE, NEW, THINKING, accepted, session
 from tests.projections.histories import Step, lineage, play, steps
 
-NOTHING_MORE: dict[str, Any] = dict.fromkeys(("at", "edit", "model", "system_prompt", "image_id", "new_session_id"))
 EDIT = (TextBlock("Instead"),)
 BRANCH = BranchSession(
     session_id="twig",
@@ -72,11 +73,6 @@ BRANCHED = SessionBranched("twig", "c", "other", 2, "s", 3, "d1")
 SEND = ToolUseBlock("t1", "send", {"to": "ann"})
 RULES = Rules(policies=Policies(tools={"send": Policy("required")}))
 TAKEN_UP = TurnStarted("t1", 1)
-
-
-def check(asked: dict[str, Any]) -> tuple[Block, ...] | None:
-    """Check what is asked of a branch; nothing is, where nothing is said."""
-    return check_branch(**{**NOTHING_MORE, **asked})
 
 
 def branched(origin: Session, edit: tuple[TextBlock, ...] | None = None) -> tuple[tuple[SessionEvent, ...], Session]:
@@ -181,15 +177,17 @@ def test_the_last_message_still_waits_at_the_end_or_before_it_was_taken_up(
 )
 def test_what_cannot_be_branched_off_is_refused(asked: dict[str, Any], error: type[ReenactError]) -> None:
     with pytest.raises(error):
-        check({"session_id": "s", **asked})
+        checked(msgspec.structs.replace(SessionBranchRequest(session_id="s"), **asked))
 
 
 def test_what_can_be_branched_off_may_say_something_else() -> None:
-    every = {"at": 1, "edit": "Instead", "model": "m", "system_prompt": "", "new_session_id": "b"}
+    requests = [
+        SessionBranchRequest(session_id="s"),
+        SessionBranchRequest(session_id="s", at=1, edit="Instead", model="m", system_prompt="", new_session_id="b"),
+        SessionBranchRequest(session_id="s", image_id="i"),
+    ]
 
-    assert check({"session_id": "s"}) is None
-    assert check({"session_id": "s", **every}) == EDIT
-    assert check({"session_id": "s", "image_id": "i"}) is None
+    assert [checked(request) for request in requests] == requests
 
 
 def test_an_answer_whose_calls_were_not_taken_up_has_them_given_up() -> None:
@@ -236,7 +234,7 @@ def test_a_call_that_was_just_being_changed_is_given_up() -> None:
 def test_how_an_inherited_turn_ends_is_not_heard_of() -> None:
     events, _ = branched(BUSY)
 
-    heard = [data for _, data in announce(BUSY, events)]
+    heard = [data for _, data in announced(BUSY, events)]
 
     assert [type(data) for data in heard] == [SessionCreated, UserMessage]
     assert isinstance(heard[0], SessionCreated)
@@ -260,8 +258,8 @@ def test_at_every_position_of_a_history_a_branch_can_go_on(chosen: list[Step]) -
             assert branch.ledger.usage == left.ledger.usage
             assert branch.ledger.cost == left.ledger.cost
             assert waiting_calls(branch) <= waiting_calls(left)
-            assert branch.round is None or branch.round.waits
-            heard = [data for _, data in announce(left, events)]
+            assert branch.round is None or branch.round.at("waiting")
+            heard = [data for _, data in announced(left, events)]
             inherited = left.turn is not None
             assert isinstance(heard[0], SessionCreated)
             assert not inherited or all(isinstance(data, UserMessage) for data in heard[1:])

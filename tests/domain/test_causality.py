@@ -225,9 +225,9 @@ def test_people_are_asked_anew_because_an_agent_came_with_other_policies() -> No
 
 def test_what_ran_when_the_process_ended_runs_again_is_lost_or_asked_about_because_of_the_crash() -> None:
     one = world()
-    one.rules = Rules(policies=Policies(), idempotent=frozenset({"search", "send"}))
+    one.rules = Rules(policies=Policies(), idempotent=("search", "send"))
     one.ask("a", SEARCH, SEND, ToolUseBlock("pay", "pay", {}))
-    one.rules = Rules(policies=Policies(tools={"send": Policy("required")}), idempotent=frozenset({"search", "send"}))
+    one.rules = Rules(policies=Policies(tools={"send": Policy("required")}), idempotent=("search", "send"))
     one.resume("a")
 
     assert told(one)[-4:] == [

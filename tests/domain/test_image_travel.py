@@ -11,7 +11,7 @@ from reenact import Image, MCPServer, ToolSpec, tool
 from reenact.domain.commands import ImageContent
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import define
-from reenact.domain.image_travel import check_from_afar, content_of, image_of
+from reenact.domain.image_travel import check_from_afar, image_of, requested, travelling
 from reenact.domain.loop.policy import Policies, Policy, Rule
 
 WHOLE = Image(
@@ -37,7 +37,7 @@ WHOLE = Image(
 
 def sent(image: Image) -> Image:
     """Return the image after it has travelled."""
-    return image_of(msgspec.json.decode(msgspec.json.encode(content_of(image)), type=ImageContent))
+    return image_of(msgspec.json.decode(msgspec.json.encode(travelling(requested(image))), type=ImageContent))
 
 
 def names(image: Image) -> list[str]:
@@ -64,7 +64,7 @@ def plain_function(text: str) -> str:
 @pytest.mark.parametrize("function", [plain_function, tool(plain_function)])
 def test_functions_stay_where_they_are(function: object) -> None:
     with pytest.raises(ConfigurationError, match=r"'plain_function' is a function, and tools run where the runtime is"):
-        content_of(Image(id="i", tools=(function,)))
+        travelling(requested(Image(id="i", tools=(function,))))
 
 
 NO_JSON: Any = object()
@@ -89,7 +89,7 @@ NO_JSON: Any = object()
 )
 def test_what_could_not_be_registered_is_not_sent(image: object, error: type[Exception]) -> None:
     with pytest.raises(error):
-        content_of(image)
+        travelling(requested(image))
 
 
 def refuses(data: dict[str, Any], type_: str = "image_register_request") -> str | None:

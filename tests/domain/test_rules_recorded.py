@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from reenact.domain.agent import RulesRecorded, ToolsRequested
-from reenact.domain.announce import announce
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.matching import path
 from reenact.domain.loop.policy import Entry, Policies, Policy
@@ -23,6 +22,7 @@ from reenact.domain.session import (
     Stop,
     decide,
 )
+from tests.domain.announced import announced
 from tests.domain.examples import CREATE, HELLO, IDLE, NEW
 from tests.domain.loops import (
     ASKED,
@@ -47,7 +47,7 @@ ALL = Rules(
     ),
     prices={"m": Price(3.0, 15.0, 4.0, 0.3)},
     costs={"pay": 0.5},
-    idempotent=frozenset({"look", "list", "read"}),
+    idempotent=("list", "look", "read"),
     max_steps=7,
     max_repeats=None,
     cost_limit=CostLimit(2.5, "warn"),
@@ -78,7 +78,7 @@ def test_rules_that_say_nothing_are_not_recorded(rules: Rules) -> None:
         Rules(policies=Policies(deny=())),
         Rules(prices={"m": Price(1.0, 2.0)}),
         Rules(costs={"look": 1.0}),
-        Rules(idempotent=frozenset({"look"})),
+        Rules(idempotent=("look",)),
         Rules(max_steps=None),
         Rules(max_repeats=7),
         Rules(cost_limit=CostLimit(1.0)),
@@ -168,4 +168,4 @@ def test_nobody_hears_of_rules() -> None:
     events: tuple[SessionEvent, ...] = decide(IDLE, received)
 
     assert isinstance(events[0], RulesRecorded)
-    assert [*announce(IDLE, events)] == [*announce(IDLE, events[1:])]
+    assert [*announced(IDLE, events)] == [*announced(IDLE, events[1:])]

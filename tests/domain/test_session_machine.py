@@ -17,7 +17,6 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.announce import announce
 from reenact.domain.errors import ReenactError
 from reenact.domain.messages import TextBlock
 from reenact.domain.session import (
@@ -35,6 +34,7 @@ from reenact.domain.session import (
     evolve,
 )
 from reenact.domain.session_state import kept, reading, taken_from
+from tests.domain.announced import announced
 from tests.domain.examples import HELLO, replay
 from tests.domain.grammar import Grammar, Heard
 from tests.domain.retraced import Step, check_retraced
@@ -81,7 +81,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.steps.append(Step(command, events))
         if ends is not None and self.running is not None and events:
             self._hear_stream(self.running, ends)
-        for context, data in announce(before, events):
+        for context, data in announced(before, events):
             told = Heard(len(self.heard) + 1, data.event_type, context.turn_id, dict(data))
             self.heard.append(told)
         for event in events:

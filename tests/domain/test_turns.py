@@ -477,9 +477,7 @@ def test_a_deletion_answers_what_waits() -> None:
 
 
 def test_after_a_crash_an_idempotent_call_runs_again() -> None:
-    assert decide(RUNNING, resume(Rules(idempotent=frozenset({"look"})))) == (
-        ToolStarted(id="a", name="look", attempt=2),
-    )
+    assert decide(RUNNING, resume(Rules(idempotent=("look",)))) == (ToolStarted(id="a", name="look", attempt=2),)
 
 
 def test_after_a_crash_the_outcome_of_any_other_call_is_unknown_and_the_model_is_told_so() -> None:
@@ -537,7 +535,7 @@ def test_in_an_environment_without_tools_what_was_approved_is_not_run_and_the_tu
 
 
 def test_in_an_environment_without_tools_nothing_is_run_again() -> None:
-    no_hands = Rules(idempotent=frozenset({"look"}), runs_tools=False)
+    no_hands = Rules(idempotent=("look",), runs_tools=False)
 
     assert kinds(decide(RUNNING, resume(no_hands))) == ["ToolResult", "ResultsRecorded", "TurnFailed", "TurnCompleted"]
 

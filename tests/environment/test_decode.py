@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.actors.environment.claude_decode import MessageDecoder
-from reenact.actors.environment.sse import SseDecoder
-from reenact.actors.environment.wire import MalformedEventError, whole_message, wire_event
+from reenact.actors.environment.claude_stream import MalformedEventError, SseDecoder, whole_message, wire_event
 from reenact.domain.answer import Answer, Complete, gather
 from reenact.domain.events import (
     InputJsonDelta,
@@ -647,3 +646,22 @@ def as_heard(blocks: Sequence[Block]) -> list[tuple[str, object]]:
             case _:
                 pass
     return heard
+
+
+@pytest.mark.parametrize(
+    ("digits", "held"),
+    [
+        (str(2**64 - 1), 2**64 - 1),
+        (str(-(2**63)), -(2**63)),
+        (str(2**64), 2.0**64),
+        (str(-(2**63) - 1), str(-(2**63) - 1)),
+        ("9" * 400, "9" * 400),
+        ("9" * 4000, "9" * 4000),
+    ],
+)
+def test_an_integer_that_no_log_can_hold_becomes_a_float_or_its_digits(digits: str, held: object) -> None:
+    written = f'{{"n": [{digits}]}}'
+
+    _, said = decoded(START, call(0, "t")[0], delta(0, "input_json_delta", partial_json=written), closed(0), STOP_NOW)
+
+    assert [event.input for event in said if isinstance(event, ToolCall)] == [{"n": [held]}]

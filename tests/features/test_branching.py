@@ -248,7 +248,7 @@ def a_feed_of_its_own(story: Story) -> None:
     entries = [entry for row in heard for segment in row.segments for entry in segment.entries]
     assert heard[0].first_cursor == 1
     assert entries[0].type == "session_created"
-    assert entries[0].data["origin"]["session_id"] == "original"
+    assert entries[0].data["origin"].session_id == "original"
     assert [entry.type for entry in entries].count("user_message") == 1
 
 

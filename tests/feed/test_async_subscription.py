@@ -101,6 +101,23 @@ def test_a_wait_ends_when_something_comes_from_another_thread(book: Book, feed: 
     assert run(story).cursor == 2
 
 
+def test_a_wait_for_the_log_ends_when_somebody_unsubscribes(
+    book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(book, feed, "a")
+    log = SlowLog(monkeypatch)
+
+    async def story() -> None:
+        subscription = feed.subscribe("s")
+        waiting = asyncio.create_task(anext(subscription, None))
+        await until(lambda: log.begun == 1 and is_waited_on(subscription)())
+        await asyncio.to_thread(subscription.unsubscribe)
+        assert await waiting is None
+
+    run(story)
+    log.go_on.set()
+
+
 def test_a_wait_ends_when_somebody_unsubscribes(feed: Feed) -> None:
     async def story() -> None:
         subscription = feed.subscribe("s", after=1)
@@ -224,9 +241,9 @@ def test_a_loop_that_is_closed_is_not_woken(book: Book, feed: Feed) -> None:
     waker.wake((lambda: None,))
     waker.wake((lambda: None,))
 
-    assert feed.wakers.of(loop) is feed.wakers.of(loop)
+    assert feed.loops.waker(loop) is feed.loops.waker(loop)
     other = asyncio.new_event_loop()
-    assert feed.wakers.of(other) is not feed.wakers.of(loop)
+    assert feed.loops.waker(other) is not feed.loops.waker(loop)
     other.close()
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from reenact import InvalidInputError, RuntimeClosedError, SessionNotFoundError, StorageError
 from reenact.actors.feed import group as groups
-from reenact.actors.feed import line as lines
-from reenact.actors.feed import replay
+from reenact.actors.feed import publications, replay
 from reenact.actors.feed.group import Batch, Group
 from reenact.actors.feed.hub import Feed
 from reenact.domain.commands import ContainerListRequest
@@ -57,7 +56,7 @@ class Given:
 
 
 def opened(feed: Feed) -> Group:
-    return feed.group(asyncio.get_running_loop())
+    return Group(feed, asyncio.get_running_loop())
 
 
 def test_it_gives_what_was_and_what_comes(book: Book, feed: Feed) -> None:
@@ -458,7 +457,7 @@ def test_a_listener_hears_all_sessions_and_what_belongs_to_none_but_no_commands(
         heard = [(envelope.type, envelope.context.session_id, envelope.cursor) for envelope in given.events["all"]]
         assert heard == [("text_delta", "s", 2), ("container_created", None, None), ("session_created", "t", 1)]
         group.remove("all")
-        assert not feed.line._listeners
+        assert not feed.publications._listeners
         group.close()
 
     run(story)
@@ -496,7 +495,7 @@ def test_a_listener_that_comes_back_has_first_what_it_missed(book: Book, feed: F
         for after, error in (({"nobody": 0}, SessionNotFoundError), ({"s": 9}, InvalidInputError)):
             with pytest.raises(error):
                 await group.add_listener("other", None, after)
-        assert len(feed.line._listeners) == 1
+        assert len(feed.publications._listeners) == 1
         group.close()
 
     run(story)
@@ -528,7 +527,7 @@ def test_what_is_published_while_a_listener_comes_back_is_heard_once(
 
 
 def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MOST_EVENTS", 5)
+    monkeypatch.setattr(publications, "MOST_EVENTS", 5)
     monkeypatch.setattr(replay, "MOST_ROWS", 2)
     for session in "tu":
         book.write(session, created(session))
@@ -541,8 +540,8 @@ def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch:
         for number in range(30):
             for session in "stu":
                 say(book, feed, session, str(number))
-            (listener,) = feed.line._listeners
-            assert feed.line.tail.end - listener.place.end <= 5
+            (listener,) = feed.publications._listeners
+            assert feed.publications.tail.end - listener.node.end <= 5
             if number in (10, 11, 12, 20):
                 await given.take()
         await given.until(lambda: len(given.events["all"]) == 90)
@@ -558,7 +557,7 @@ def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch:
 def test_a_listener_that_has_lost_what_no_log_keeps_is_told_so(
     book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "MOST_BYTES", 200)
+    monkeypatch.setattr(publications, "MOST_BYTES", 200)
 
     async def story() -> None:
         group = opened(feed)

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from reenact._runtime import codec
-from reenact.actors.feed import handlers, replay, topic
-from reenact.actors.feed import line as lines
+from reenact.actors.feed import handlers, publications, replay, topic
+from reenact.actors.feed.group import Group
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.api import Append, Entry, Outcome, Publication, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
@@ -34,7 +34,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, size in (
         (topic, "MOST_EVENTS", 20),
         (topic, "FEW_EVENTS", 5),
-        (lines, "MOST_EVENTS", 40),
+        (publications, "MOST_EVENTS", 40),
         (replay, "FIRST_ROWS", 2),
         (replay, "MOST_ROWS", 5),
     ):
@@ -84,7 +84,7 @@ async def by_subscription(feed: Feed, session: str, got: list[int | None]) -> No
 
 
 async def by_group(feed: Feed, got: dict[str, list[int | None]], limit: int) -> None:
-    group = feed.group(asyncio.get_running_loop())
+    group = Group(feed, asyncio.get_running_loop())
     for session in SESSIONS:
         await group.add(session, session, None, None)
     while any(len(got[session]) < TOTAL for session in SESSIONS):
@@ -94,7 +94,7 @@ async def by_group(feed: Feed, got: dict[str, list[int | None]], limit: int) -> 
 
 
 async def by_listener(feed: Feed, got: dict[str, list[int | None]], listens: asyncio.Event) -> None:
-    group = feed.group(asyncio.get_running_loop())
+    group = Group(feed, asyncio.get_running_loop())
     await group.add_listener("all", None, dict.fromkeys(SESSIONS, 0))
     listens.set()
     while sum(map(len, got.values())) < TOTAL * len(SESSIONS):

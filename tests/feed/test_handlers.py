@@ -12,7 +12,7 @@ import pytest
 from reenact.actors.feed import handlers
 from reenact.actors.feed.handlers import Registration
 from reenact.actors.feed.hub import Feed
-from reenact.actors.feed.members import Listener
+from reenact.actors.feed.publications import Listener
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
 from reenact.domain.events import ContainerCreated, Envelope, ImageRegistered, MessageStop, TextDelta
@@ -232,7 +232,9 @@ def test_events_that_nobody_wants_are_not_kept(feed: Feed, subscribed: bool) -> 
         feed.handlers.add("message_stop", lambda _event: heard.set())
         feed.say(0, MessageStop(), {})
         assert heard.wait(PATIENCE)
-        wait_until(lambda: feed.line.reached == feed.line.tail.end, PATIENCE, "the handlers to have had all")
+        wait_until(
+            lambda: feed.publications.reached == feed.publications.tail.end, PATIENCE, "the handlers to have had all"
+        )
     large = TextDelta(text="a")
     before = sys.getrefcount(large)
 
@@ -245,15 +247,15 @@ def test_events_that_nobody_wants_are_not_kept(feed: Feed, subscribed: bool) -> 
 def test_what_handlers_have_had_is_not_kept_while_listeners_hear_more(feed: Feed) -> None:
     heard = threading.Event()
     feed.handlers.add("message_stop", lambda _event: heard.set())
-    listener = Listener(feed.line, None, feed.pages)
-    feed.line.join(listener)
+    listener = Listener(feed.publications, None, feed.replay)
+    feed.publications.join(listener)
     first = MessageStop()
     before = sys.getrefcount(first)
 
     feed.say(0, first, {})
     assert heard.wait(PATIENCE)
     say(feed, "a", "b")
-    while feed.line.take(listener) is not None:
+    while feed.publications.take(listener) is not None:
         pass
 
     wait_until(lambda: sys.getrefcount(first) == before, PATIENCE, "what all have had to be let go of")

@@ -13,6 +13,8 @@ import pytest
 from reenact import InvalidInputError, RuntimeClosedError, SessionNotFoundError, StorageError
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.subscription import Subscription
+from reenact.actors.feed.topic import Chunk, Topic
+from reenact.actors.feed.waking import Woken
 from reenact.domain.events import Envelope
 from reenact.testing import wait_until
 from tests.feed.book import HOUR, Book, deleted, deltas
@@ -256,6 +258,23 @@ def test_who_is_far_behind_when_the_log_closes_hears_that_there_is_more(book: Bo
 
     with pytest.raises(RuntimeClosedError):
         list(subscription)
+
+
+def test_what_is_published_while_the_last_follower_leaves_is_not_kept(
+    book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription = feed.subscribe("s")
+    (topic,) = feed.topics
+    append = Topic.append
+
+    def late(topic: Topic, chunk: Chunk) -> Woken:
+        subscription.unsubscribe()
+        return append(topic, chunk)
+
+    monkeypatch.setattr(Topic, "append", late)
+    say(book, feed, "a")
+
+    assert topic.kept == (0, 0)
 
 
 def test_leaving_the_block_ends_it(book: Book, feed: Feed) -> None:

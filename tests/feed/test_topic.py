@@ -6,17 +6,20 @@ import msgspec
 import pytest
 
 from reenact.actors.feed import topic as topics
-from reenact.actors.feed.topic import Budget, Chunk, Topic
-from reenact.actors.feed.waking import THREADS
+from reenact.actors.feed.replay import Pages, Replay
+from reenact.actors.feed.topic import Budget, Chunk, FollowerPosition, Topic
+from reenact.actors.feed.waking import ANY_THREAD
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.events import TextDelta
+from tests.feed.book import Book
 
 
-class Stand:
-    """A follower that is only a cursor."""
-
-    def __init__(self, ahead: int) -> None:
-        self.ahead = ahead
+def followed(topic: Topic, ahead: int) -> FollowerPosition:
+    """Return the position of a new follower of the topic."""
+    position = FollowerPosition(topic, "s", Pages(Replay(Book(), str), topic.name), topic.part, topic.part)
+    position.ahead = ahead
+    topic.join(position)
+    return position
 
 
 def chunk(first: int, count: int = 1, text: str = "x") -> Chunk:
@@ -90,9 +93,8 @@ def test_what_another_writer_has_written_between_is_in_the_log() -> None:
 def test_what_all_have_had_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "FEW_EVENTS", 3)
     topic = filled(chunk(1))
-    quick, slow = Stand(3), Stand(2)
-    topic.join(quick)
-    topic.join(slow)
+    followed(topic, 3)
+    followed(topic, 2)
 
     for cursor in range(2, 5):
         topic.append(chunk(cursor))
@@ -106,14 +108,13 @@ def test_a_follower_that_stands_still_keeps_only_so_many_events(monkeypatch: pyt
     monkeypatch.setattr(topics, "MOST_EVENTS", 10)
     monkeypatch.setattr(topics, "FEW_EVENTS", 3)
     topic = filled(chunk(1))
-    still = Stand(0)
-    topic.join(still)
+    followed(topic, 0)
 
     for cursor in range(2, 1000):
         topic.append(chunk(cursor))
         assert topic.kept[0] <= 10 + 1
 
-    assert topic.since(still.ahead, 1) is None
+    assert topic.since(0, 1) is None
 
 
 def test_a_follower_that_stands_still_keeps_only_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,8 +122,7 @@ def test_a_follower_that_stands_still_keeps_only_so_many_bytes(monkeypatch: pyte
     monkeypatch.setattr(topics, "MOST_BYTES", 5000)
     monkeypatch.setattr(topics, "FEW_BYTES", 100)
     topic = filled(chunk(1))
-    still = Stand(0)
-    topic.join(still)
+    followed(topic, 0)
 
     for cursor in range(2, 100):
         topic.append(chunk(cursor, text="x" * 1000))
@@ -134,8 +134,7 @@ def test_one_that_is_larger_than_all_that_may_be_kept_is_kept_alone(monkeypatch:
     monkeypatch.setattr(topics, "MOST_BYTES", 50)
     monkeypatch.setattr(topics, "FEW_BYTES", 10)
     topic = filled(chunk(1))
-    still = Stand(0)
-    topic.join(still)
+    followed(topic, 0)
 
     topic.append(chunk(2, text="x" * 1000))
 
@@ -143,10 +142,10 @@ def test_one_that_is_larger_than_all_that_may_be_kept_is_kept_alone(monkeypatch:
     assert topic.since(1, 1) is not None
 
 
-def test_who_is_forgotten_without_a_word_follows_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_left_follows_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "FEW_EVENTS", 1)
     topic = filled(chunk(1))
-    topic.join(Stand(0))
+    followed(topic, 0).leave()
 
     topic.append(chunk(2))
 
@@ -161,8 +160,8 @@ def test_who_waits_is_called_once_and_only_for_what_is_behind_its_cursor() -> No
     def waiter() -> None:
         calls.append("called")
 
-    assert not topic.wait(THREADS, waiter, 0)
-    assert topic.wait(THREADS, waiter, 1)
+    assert not topic.wait(ANY_THREAD, waiter, 0)
+    assert topic.wait(ANY_THREAD, waiter, 1)
     for cursor in (2, 3):
         for waker, waiters in topic.append(chunk(cursor)):
             waker.wake(waiters)
@@ -176,9 +175,9 @@ def test_who_waits_no_more_is_not_called() -> None:
     def waiter() -> None:
         raise AssertionError
 
-    assert topic.wait(THREADS, waiter, 1)
-    topic.forget(THREADS, waiter)
-    topic.forget(THREADS, waiter)
+    assert topic.wait(ANY_THREAD, waiter, 1)
+    topic.forget(ANY_THREAD, waiter)
+    topic.forget(ANY_THREAD, waiter)
 
     assert list(topic.append(chunk(2))) == []
 
@@ -190,12 +189,12 @@ def test_closing_wakes_who_waits_and_nobody_waits_after_it() -> None:
     def waiter() -> None:
         calls.append("called")
 
-    assert topic.wait(THREADS, waiter, 1)
+    assert topic.wait(ANY_THREAD, waiter, 1)
     for waker, waiters in topic.finish():
         waker.wake(waiters)
 
     assert calls == ["called"]
-    assert not topic.wait(THREADS, waiter, 1)
+    assert not topic.wait(ANY_THREAD, waiter, 1)
 
 
 def test_all_topics_together_keep_only_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,11 +202,11 @@ def test_all_topics_together_keep_only_so_many_bytes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(topics, "ALL_BYTES", 20_000)
     budget = Budget()
     many = [Topic(f"t{number}", budget) for number in range(10)]
-    still = [Stand(0) for _ in many]
+    for topic in many:
+        followed(topic, 0)
 
     for cursor in range(1, 100):
-        for topic, one in zip(many, still, strict=True):
-            topic.join(one)
+        for topic in many:
             topic.append(chunk(cursor, text="x" * 1000))
 
     assert budget.bytes == sum(topic.kept[1] for topic in many)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from reenact.actors.journal.api import (
     Append,
     Committed,
+    Derived,
     Done,
     Entry,
     FeedJournal,
@@ -36,6 +37,8 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify
+from reenact.domain.errors import LogTooNewError
+from reenact.domain.feed import FeedPart
 
 Values: TypeAlias = str | int | bytes
 
@@ -53,7 +56,22 @@ class Unregistered(msgspec.Struct, frozen=True, array_like=True):
     pass
 
 
-CODEC = EventCodec([StoredForm("added", Added), StoredForm("cleared", Cleared)])
+def derived(part: FeedPart[Segment], stream: str, at: int, events: Sequence[Any], row: str) -> tuple[Segment, ...]:
+    """Derive an entry of each event; the needs are its context."""
+    if part.version != 1:
+        raise LogTooNewError(f"{row} was announced by version {part.version}")
+    entries = (Entry(type(event).__name__, at, {"of": stream}) for event in events)
+    return (Segment(msgspec.msgpack.decode(part.needs, type=dict[str, str]), tuple(entries)),)
+
+
+def announced(stream: str, at: int, *events: object, version: int = 1, agent: str = "a1") -> Derived:
+    """Return what a step announces that is derived from its events."""
+    needs = msgspec.msgpack.encode({"agent": agent})
+    part: FeedPart[Segment] = FeedPart((), 1, msgspec.Raw(needs))
+    return Derived(version, needs, derived(part, stream, at, events, ""))
+
+
+CODEC = EventCodec([StoredForm("added", Added), StoredForm("cleared", Cleared)], derived)
 
 
 class Log(msgspec.Struct, frozen=True):

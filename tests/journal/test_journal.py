@@ -12,8 +12,18 @@ from queue import SimpleQueue
 import msgspec
 import pytest
 
-from reenact.actors.journal.api import Append, Committed, Entry, Journal, Outcome, Publication, Segment, Synchronous
-from reenact.actors.journal.batch import MOST_PACKED
+from reenact.actors.journal.api import (
+    Append,
+    Committed,
+    Entry,
+    FeedRow,
+    Journal,
+    Outcome,
+    Publication,
+    Segment,
+    Synchronous,
+)
+from reenact.actors.journal.batch import MOST_BYTES, MOST_PACKED
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
@@ -23,6 +33,7 @@ from tests.journal.support import (
     Cleared,
     Log,
     Unregistered,
+    announced,
     commit,
     connection_of,
     never,
@@ -465,3 +476,50 @@ def test_more_streams_than_are_remembered_keep_their_ends(log: Log, monkeypatch:
 def test_the_writer_is_as_durable_as_it_was_asked_to_be(path: Path, synchronous: Synchronous, level: int) -> None:
     with SqliteJournal.open(path, CODEC, synchronous=synchronous) as journal:
         assert connection_of(journal).execute("PRAGMA synchronous").fetchone() == (level,)
+
+
+def test_deltas_that_are_too_long_stand_before_the_row_that_announces_its_events(
+    journal: StoredJournal, log: Log
+) -> None:
+    arrived = threading.Event()
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    def hold(_: Outcome) -> None:
+        arrived.wait()
+
+    journal.append(step("s0", None, kept=[said("first")]), hold)
+    heard = announced("s1", 1, Added(1))
+    for each in (step("s1", None, kept=[said("x" * MOST_BYTES)]), Append("s1", 0, 1, (Added(1),), heard)):
+        journal.append(each, outcomes.put)
+    arrived.set()
+    for _ in range(2):
+        outcomes.get(timeout=30)
+
+    deltas, row = journal.read_feed("s1")
+    assert (deltas.first_cursor, deltas.has_events, deltas.derived) == (1, False, 0)
+    assert row == FeedRow("s1", 2, heard.segments, has_events=True, derived=1)
+    assert log.verify() == []
+
+
+def test_deltas_stand_in_the_row_of_their_step_before_what_is_derived(journal: StoredJournal, log: Log) -> None:
+    arrived = threading.Event()
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    def hold(_: Outcome) -> None:
+        arrived.wait()
+
+    journal.append(step("s0", None, kept=[said("first")]), hold)
+    heard = announced("s1", 1, Added(1), Cleared())
+    for each in (step("s1", None, kept=[said("a", "b")]), Append("s1", 0, 1, (Added(1), Cleared()), heard)):
+        journal.append(each, outcomes.put)
+    arrived.set()
+    for _ in range(2):
+        outcomes.get(timeout=30)
+
+    (row,) = journal.read_feed("s1")
+    assert row == FeedRow("s1", 1, (said("a", "b"), *heard.segments), has_events=True, derived=1)
+    assert row.stored == (said("a", "b"),)
+    journal.replace_feed("s1", 1, 4, [said("less")])
+    assert journal.read_feed("s1") == [FeedRow("s1", 1, (said("less"), *heard.segments), has_events=True, derived=1)]
+    assert journal.feed_end("s1") == 4
+    assert log.verify() == []

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from reenact.actors.journal.api import Committed, Outcome, Recorded
+from reenact.actors.journal.api import Append, Committed, Done, Outcome, Recorded
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.writer import ROUNDS
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
@@ -18,6 +18,11 @@ from tests.journal.support import Added, commit, never, step
 
 def is_idle(journal: StoredJournal) -> bool:
     return journal.writer.owes_nothing("anything") and journal.writer._is_asleep
+
+
+def append_and_settle(journal: StoredJournal, step: Append, done: Done) -> None:
+    journal.append_with_next(step, done)
+    journal.settle()
 
 
 def here(outcomes: list[tuple[Outcome, bool]]) -> Callable[[Outcome], None]:
@@ -30,11 +35,55 @@ def test_an_append_while_nobody_writes_is_settled_before_it_returns(journal: Sto
     outcomes: list[tuple[Outcome, bool]] = []
     wait_until(lambda: is_idle(journal))
 
-    journal.append_and_settle(step("a", 0, Added(1)), here(outcomes))
+    append_and_settle(journal, step("a", 0, Added(1)), here(outcomes))
 
     assert outcomes == [(Committed(1, 1), True)]
     assert journal.read("a") == [Recorded("a", 1, 1, 1, Added(1))]
     assert commit(journal, step("a", 1, Added(2))) == Committed(2, 2)
+
+
+def test_what_is_to_be_written_with_the_next_step_is_one_transaction_with_it(journal: StoredJournal) -> None:
+    outcomes: list[tuple[Outcome, bool]] = []
+    wait_until(lambda: is_idle(journal))
+
+    journal.append_with_next(step("a", 0, Added(1)), here(outcomes))
+    assert (outcomes, journal.read("a")) == ([], [])
+    append_and_settle(journal, step("a", 1, Added(2)), here(outcomes))
+
+    assert outcomes == [(Committed(1, 1), True), (Committed(2, 2), True)]
+
+
+def test_what_no_step_follows_is_written_after_flush(journal: StoredJournal) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    wait_until(lambda: is_idle(journal))
+    journal.flush()  # with nothing to write
+
+    journal.append_with_next(step("a", 0, Added(1)), outcomes.put)
+    journal.flush()
+
+    assert outcomes.get(timeout=10) == Committed(1, 1)
+
+
+def test_who_recovers_a_stream_waits_for_what_was_to_be_written_with_the_next_step(journal: StoredJournal) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    wait_until(lambda: is_idle(journal))
+
+    journal.append_with_next(step("a", 0, Added(1)), outcomes.put)
+
+    assert journal.recover("a") == [Recorded("a", 1, 1, 1, Added(1))]
+    assert outcomes.get(timeout=10) == Committed(1, 1)
+
+
+def test_closing_writes_what_was_to_be_written_with_the_next_step(journal: StoredJournal) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    wait_until(lambda: is_idle(journal))
+
+    journal.append_with_next(step("a", 0, Added(1)), outcomes.put)
+    journal.close()
+
+    assert outcomes.get(timeout=10) == Committed(1, 1)
+    with pytest.raises(RuntimeClosedError):
+        journal.append_with_next(step("a", 1, Added(2)), never)
 
 
 def test_an_append_while_somebody_writes_is_left_to_them(journal: StoredJournal) -> None:
@@ -48,7 +97,7 @@ def test_an_append_while_somebody_writes_is_left_to_them(journal: StoredJournal)
     journal.append(step("a", 0, Added(1)), hold)
     assert writing.wait(10)
 
-    journal.append_and_settle(step("b", 0, Added(2)), lambda outcome: outcomes.put((outcome, threading.get_ident())))
+    append_and_settle(journal, step("b", 0, Added(2)), lambda outcome: outcomes.put((outcome, threading.get_ident())))
 
     assert outcomes.empty()
     go_on.set()
@@ -67,7 +116,7 @@ def test_what_others_hand_over_meanwhile_is_settled_too_but_not_for_ever(journal
         if outcome.version < 3 * ROUNDS:
             journal.append(step("a", outcome.version, Added(1)), go_on)
 
-    journal.append_and_settle(step("a", 0, Added(1)), go_on)
+    append_and_settle(journal, step("a", 0, Added(1)), go_on)
 
     ran = [threads.get(timeout=10) for _ in range(3 * ROUNDS)]
     assert [thread == caller for thread in ran] == [True] * ROUNDS + [False] * 2 * ROUNDS
@@ -117,10 +166,10 @@ def test_a_conflict_is_told_and_fences_the_stream(journal: StoredJournal) -> Non
     outcomes: list[tuple[Outcome, bool]] = []
     wait_until(lambda: is_idle(journal))
 
-    journal.append_and_settle(step("a", 7, Added(1)), here(outcomes))
-    journal.append_and_settle(step("a", 0, Added(1)), here(outcomes))
+    append_and_settle(journal, step("a", 7, Added(1)), here(outcomes))
+    append_and_settle(journal, step("a", 0, Added(1)), here(outcomes))
     journal.recover("a")
-    journal.append_and_settle(step("a", 0, Added(1)), here(outcomes))
+    append_and_settle(journal, step("a", 0, Added(1)), here(outcomes))
 
     wait_until(lambda: len(outcomes) == 3)
     assert [type(outcome) for outcome, _ in outcomes] == [ConflictError, ConflictError, Committed]
@@ -136,7 +185,7 @@ def test_who_writes_must_not_wait_for_the_journal(journal: StoredJournal) -> Non
         except RuntimeError as error:
             raised.append(error)
 
-    journal.append_and_settle(step("a", 0, Added(1)), wait)
+    append_and_settle(journal, step("a", 0, Added(1)), wait)
 
     wait_until(lambda: len(raised) == 1)
     journal.recover("a")  # now it may
@@ -156,7 +205,7 @@ def test_closing_waits_for_who_writes(journal: StoredJournal) -> None:
         journal.close()
         order.append("closed")
 
-    writer = threading.Thread(target=lambda: journal.append_and_settle(step("a", 0, Added(1)), hold))
+    writer = threading.Thread(target=lambda: append_and_settle(journal, step("a", 0, Added(1)), hold))
     writer.start()
     assert writing.wait(10)
     closer = threading.Thread(target=close)
@@ -168,7 +217,7 @@ def test_closing_waits_for_who_writes(journal: StoredJournal) -> None:
 
     assert order == ["settled", "closed"]
     with pytest.raises(RuntimeClosedError):
-        journal.append_and_settle(step("a", 1, Added(1)), never)
+        append_and_settle(journal, step("a", 1, Added(1)), never)
 
 
 def test_many_threads_that_write_in_each_others_place_lose_nothing(journal: StoredJournal) -> None:
@@ -182,7 +231,7 @@ def test_many_threads_that_write_in_each_others_place_lose_nothing(journal: Stor
                 outcomes.put(outcome)
                 settled.set()
 
-            journal.append_and_settle(step(stream, version, Added(version)), done)
+            append_and_settle(journal, step(stream, version, Added(version)), done)
             assert settled.wait(20)
 
     threads = [threading.Thread(target=append, args=(f"s{number}",)) for number in range(8)]

@@ -203,7 +203,7 @@ class MemoryJournal:
         if step.kept:
             rows = self._feed.setdefault(step.stream, [])
             cursor = rows[-1].first_cursor + _count(rows[-1].segments) if rows else 1
-            rows.append(FeedRow(step.stream, cursor, step.kept))
+            rows.append(FeedRow(step.stream, cursor, tuple(step.kept)))
 
     def _version(self, stream: str) -> int:
         return self._versions.get(stream, 0)

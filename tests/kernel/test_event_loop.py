@@ -196,3 +196,47 @@ def out_of_descriptors() -> asyncio.AbstractEventLoop:
 
 def out_of_threads(_thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
+
+
+def test_what_is_to_be_done_after_a_round_is_done_once_behind_all_that_was_handed_over(loop: EventLoopThread) -> None:
+    done: list[str] = []
+    over = threading.Event()
+
+    def end() -> None:
+        done.append("end")
+        over.set()
+
+    def call(word: str) -> None:
+        done.append(word)
+        loop.after_round(end)
+
+    def begin() -> None:
+        for word in ("a", "b"):
+            loop.call(lambda word=word: call(word))  # type: ignore[misc]
+
+    loop.call(begin)
+
+    assert over.wait(PATIENCE)
+    assert done == ["a", "b", "end"]
+
+
+def test_what_is_to_be_done_after_a_round_is_done_soon_if_a_coroutine_asks(loop: EventLoopThread) -> None:
+    over = threading.Event()
+
+    async def ask() -> None:
+        loop.after_round(over.set)
+
+    loop.spawn(ask()).result(PATIENCE)
+
+    assert over.wait(PATIENCE)
+
+
+def test_what_is_to_be_done_after_a_round_is_done_at_once_while_the_loop_ends() -> None:
+    loop = EventLoopThread()
+    started, done = threading.Event(), threading.Event()
+    loop.spawn(wait_for_ever(started, lambda: loop.after_round(done.set)))
+    assert started.wait(PATIENCE)
+
+    loop.close()
+
+    assert done.is_set()

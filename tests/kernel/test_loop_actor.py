@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pykka
 import pytest
 
 from reenact import Event
+from reenact.actors.journal.api import Append, Committed, Entry, Outcome, Publication, Segment
 from reenact.actors.kernel import ActorSystem, EventLoopActor, EventSourcedActor, PooledActor, Supervision
 from reenact.actors.kernel.event_loop import default_place
 from reenact.domain.errors import DeadlockError, RuntimeClosedError
@@ -279,3 +282,33 @@ def test_an_actor_outside_of_any_system_runs_on_a_loop_of_the_process() -> None:
         default_place().loop.close()
         default_place.cache_clear()
     assert ref not in pykka.ActorRegistry.get_all()
+
+
+def test_what_is_appended_in_a_round_of_the_loop_is_one_transaction(tmp_path: Path) -> None:
+    commits: SimpleQueue[list[str | None]] = SimpleQueue()
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    class Appending(EventLoopActor):
+        def on_receive(self, message: ActorSystem) -> None:
+            for stream in ("a", "b", "a"):
+                kept = (Segment({}, (Entry("said", 1, {"word": "x"}),)),)
+                message.append_in_round(Append(stream, None, 1, kept=kept), outcomes.put)
+
+    def hear(publications: Iterable[Publication]) -> None:
+        commits.put([one.topic for one in publications])
+
+    with ActorSystem.open(tmp_path / "log.db", listener=hear) as system:
+        system.start(Appending).tell(system)
+
+        assert all(isinstance(outcomes.get(timeout=PATIENCE), Committed) for _ in range(3))
+        assert commits.get(timeout=PATIENCE) == ["a", "b", "a"]
+        assert commits.empty()
+
+
+def test_what_another_thread_appends_is_written_without_waiting_for_a_round(tmp_path: Path) -> None:
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    with ActorSystem.open(tmp_path / "log.db") as system:
+        kept = (Segment({}, (Entry("said", 1, {"word": "x"}),)),)
+        system.append_in_round(Append("a", None, 1, kept=kept), outcomes.put)
+
+        assert isinstance(outcomes.get(timeout=PATIENCE), Committed)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.loop.progress import AgentEvent
+from reenact.domain.loop.events import AgentEvent
 from reenact.loop import (
     AgentRuntime,
     AgentRuntimeConfig,

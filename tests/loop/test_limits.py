@@ -188,3 +188,11 @@ def test_who_is_asked_in_the_step_that_ends_a_conversation_is_answered_by_its_en
 def test_a_limit_is_an_amount_and_what_is_done_beyond_it(limit: Any) -> None:  # noqa: ANN401
     with pytest.raises(ValueError, match="cost limit"):
         AgentRuntime.create_initial_state(cost_limit=limit)
+
+
+@pytest.mark.parametrize(("told", "counted"), [([], False), ([{"type": "error", "error": ValueError("no")}], True)])
+def test_a_finish_of_ones_own_counts_as_a_step_only_if_it_is_an_error(told: list[Any], counted: bool) -> None:  # noqa: FBT001
+    play = Play(Scripted([{"type": "finish"}], executors={"finish": lambda *_: (told, None)}), max_steps=5)
+    play.step()
+
+    assert play.state.free_steps == (0 if counted else 1)

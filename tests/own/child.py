@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from reenact import Runtime
 from reenact.projections import Progress, Projections, projection
-from reenact.projections.own import generation
+from reenact.projections.own import hosted
 from tests.own.support import Words, say
 from tests.projections.histories import ListLog
 
@@ -32,20 +32,20 @@ def tell_and_wait(progress: Progress) -> None:
 def rebuild_own(directory: str, words: str) -> None:
     log = ListLog()
     say(log, *words)
-    generation.BATCH = BATCH  # type: ignore[misc]  # so that there are many of them
+    hosted.Generation.batch = BATCH  # so that there are many of them
     projections = Projections.open(directory, log, [Words()])
     projections.wait_for(timeout=20)
     projections.rebuild("words", progress=tell_and_wait)
 
 
 def rebuild_runtime(path: str) -> None:
-    projection.BATCH = BATCH  # type: ignore[misc]  # likewise
+    projection.Projection.batch = BATCH  # likewise
     runtime = Runtime.open(path)
     runtime.projections.rebuild(progress=tell_and_wait)
 
 
 def open_another_version(path: str) -> None:
-    projection.BATCH = BATCH  # type: ignore[misc]  # likewise
+    projection.Projection.batch = BATCH  # likewise
     patch("reenact.projections.compiled.VERSION", ANOTHER).start()
     advance = projection.Projection.advance
 

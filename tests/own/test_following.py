@@ -25,7 +25,7 @@ from reenact import (
     StorageError,
 )
 from reenact.projections import ProjectionFailure, Row, on
-from reenact.projections.own import generation
+from reenact.projections.own import hosted
 from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.own.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
@@ -369,7 +369,7 @@ def test_a_log_that_cannot_be_read_for_a_while_is_read_later(tmp_path: Path) -> 
 def test_tables_that_somebody_has_locked_are_written_later(
     tmp_path: Path, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.projections.own.files.BUSY_TIMEOUT", 0.01)
+    monkeypatch.setattr("reenact.projections.connections.BUSY_TIMEOUT", 0.01)
     with Projections.open(tmp_path, log, [Words()]) as projections:
         other = sqlite3.connect(tmp_path / "words.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -454,7 +454,7 @@ def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLo
 def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
     who: str, tmp_path: Path, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.projections.own.files.SMALL", 0)
+    monkeypatch.setattr("reenact.projections.generations.SMALL", 0)
     words = [f"word {number:04d}" for number in range(1500)]
     say(log, *words)
     with Projections.open(tmp_path, log, [Words()]) as projections:
@@ -496,7 +496,7 @@ def test_tables_of_another_log_or_of_one_that_was_longer_are_made_anew(url: str,
 def test_two_processes_keep_the_same_tables_and_count_nothing_twice(
     server: Server, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generation, "BATCH", 3)
+    monkeypatch.setattr(hosted.Generation, "batch", 3)
     url = server.new_log()
     say(log, *"abc" * 30)
     with Projections.open(url, log, [Words()]) as here, Projections.open(url, log, [Words()]) as there:
@@ -517,8 +517,8 @@ def test_who_looks_for_the_event_that_cannot_be_projected_counts_nothing_that_an
     say(log, "a", "b", "c", "ugh")
     with Projections.open(server.new_log(), log, [Squeamish()]) as projections:
         place = projections._hosted["squeamish"]._place
-        place.create("squeamish", 7, Squeamish.tables, 1, "")
-        here, there = (generation.Generation(Squeamish(), place, log, 7) for _ in range(2))
+        place.create(7, Squeamish.tables, 1, "")
+        here, there = (hosted.Generation(Squeamish(), place, log, 7) for _ in range(2))
         singly = here._apply_singly
 
         def be_overtaken(rows: Sequence[Row]) -> None:
@@ -529,7 +529,8 @@ def test_who_looks_for_the_event_that_cannot_be_projected_counts_nothing_that_an
         with pytest.raises(ProjectionFailedError, match="position 4"):
             here.advance()
 
-        with place.looking("squeamish", 7) as connection:
+        place.point_to(7)
+        with place.reading() as connection:
             rows: dict[str, int] = dict(connection.execute(select(Squeamish.words)).all())
         assert rows == {"a": 1, "b": 1, "c": 1}
 

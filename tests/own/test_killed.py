@@ -13,9 +13,7 @@ from reenact import Image, Runtime
 from reenact.projections import Projections
 from reenact.projections.generations import Generations
 from reenact.projections.own.files import Files
-from reenact.projections.own.generation import look_at
 from reenact.projections.projection import Projection as OwnTables
-from reenact.projections.store import current
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.own.child import ANOTHER
 from tests.own.support import Words, counted, found, say
@@ -62,13 +60,13 @@ def test_tables_of_a_user_s_own_are_gone_on_with_where_it_was_killed(tmp_path: P
     directory = tmp_path / "views"
     reached = kill_while_it_rebuilds("own", str(directory), WORDS, at_line=4)
     place = Files(directory)
-    begun = look_at(place, "words", 2).position
+    begun = place.of("words").kept(2).position
     place.close()
     assert 0 < begun == reached < len(WORDS)
 
     with Projections.open(directory, log, [Words()]) as projections:
         assert found(projections, Words) == (30, counted(log.rows))
-        wait_until(lambda: projections._hosted["words"]._place.generations("words") == [2], timeout=20)
+        wait_until(lambda: projections._hosted["words"]._place.numbers() == [2], timeout=20)
         assert found(projections, Words) == (30, counted(log.rows))
 
     # Those with an odd number before them ask whether the event at a position is the one that is meant.
@@ -80,7 +78,7 @@ def test_the_runtime_s_own_tables_are_gone_on_with_where_it_was_killed(
 ) -> None:
     path, tables = write_containers(tmp_path)
     reached = kill_while_it_rebuilds("runtime", str(path), at_line=3)
-    assert current(tables) == tables
+    assert Generations(tables).current() == tables
 
     begun = note_beginnings(monkeypatch)
     with Runtime.open(path) as runtime:
@@ -97,7 +95,7 @@ def test_tables_of_another_version_are_gone_on_with_where_it_was_killed(
 ) -> None:
     path, tables = write_containers(tmp_path)
     reached = kill_while_it_rebuilds("version", str(path), at_line=2)
-    assert current(tables) == tables
+    assert Generations(tables).current() == tables
 
     monkeypatch.setattr("reenact.projections.compiled.VERSION", ANOTHER)
     begun = note_beginnings(monkeypatch)

@@ -19,8 +19,8 @@ from reenact.projections import Row, on
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.own import kept
 from reenact.projections.own.files import Files
-from reenact.projections.own.generation import Generation
 from reenact.projections.own.hosted import Hosted
+from reenact.projections.runner import Moving
 from tests.own.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 from tests.projections.histories import ListLog, Recorded
 
@@ -77,14 +77,15 @@ class ProjectionMachine(RuleBasedStateMachine):
         self.log = FaultyLog()
         self.version = 1
         self.reached = 0
-        self.successor: Generation | None = None
+        self.successor: Moving | None = None
         self.reading = ExitStack()
         self.reader: Connection | None = None
         self.reader_at = 0
         self.open()
 
     def open(self) -> None:
-        self.place = Files(self.directory)
+        self.directory_of_files = Files(self.directory)
+        self.place = self.directory_of_files.of("words")
         self.hosted = Hosted(KINDS[self.version](), self.place, self.log)
 
     @rule(words=st.text("abc", min_size=1, max_size=4), then_forget=st.sampled_from("abcddd"))
@@ -100,11 +101,15 @@ class ProjectionMachine(RuleBasedStateMachine):
             with contextlib.suppress(ReadModelError):
                 runner._projection.advance(limit)
 
+    def project_all(self) -> None:
+        if self.hosted._runner is not None:
+            self.hosted._runner.catch_up()
+
     @rule()
     def catch_up(self) -> None:
         self.hosted.retry()
         with contextlib.suppress(ReadModelError):
-            self.hosted.catch_up()
+            self.project_all()
 
     @precondition(lambda self: self.successor is None)
     @rule()
@@ -119,7 +124,7 @@ class ProjectionMachine(RuleBasedStateMachine):
         try:
             self.successor.advance(limit)
         except ProjectionFailedError:
-            self.successor.discard()
+            self.hosted._discard(self.successor)
             self.successor = None
         except ReadModelError:
             pass
@@ -132,7 +137,7 @@ class ProjectionMachine(RuleBasedStateMachine):
         try:
             self.hosted._finish(successor)
         except ProjectionFailedError:
-            successor.discard()
+            self.hosted._discard(successor)
         except ReadModelError:
             successor.close(intact=True)
 
@@ -150,7 +155,7 @@ class ProjectionMachine(RuleBasedStateMachine):
     def crash_in_the_midst(self, after: int, version: int) -> None:
         Mood.crashes_in = after
         with contextlib.suppress(CrashedError, ReadModelError):
-            self.hosted.catch_up() if self.successor is None else self.successor.advance()
+            self.project_all() if self.successor is None else self.successor.advance()
         Mood.crashes_in = 0
         self.begin_anew(version, in_order=False)
 
@@ -159,8 +164,8 @@ class ProjectionMachine(RuleBasedStateMachine):
     def crash_at_the_swap(self, version: int) -> None:
         assert self.successor is not None
         if self.successor.position >= self.reached:
-            self.place.settle("words", self.successor.number)
-            self.successor.take_over()
+            self.place.settle(self.successor.number)
+            self.hosted._take_over(self.successor)
         self.begin_anew(version, in_order=False)
 
     @rule(version=st.sampled_from([1, 2, 3]), in_order=st.booleans())
@@ -175,7 +180,7 @@ class ProjectionMachine(RuleBasedStateMachine):
             self.hosted.close()
         elif self.hosted._runner is not None:
             self.hosted._runner._projection.close(intact=False)
-        self.place.close()
+        self.directory_of_files.close()
         self.log.is_broken = False
         self.version = version
         self.open()
@@ -183,12 +188,12 @@ class ProjectionMachine(RuleBasedStateMachine):
     @rule()
     def read_for_a_while(self) -> None:
         self.reading.close()
-        self.reader = self.reading.enter_context(self.place.reading("words"))
+        self.reader = self.reading.enter_context(self.place.reading())
         self.reader_at = self.check(self.reader)
 
     @invariant()
     def what_is_read_is_what_the_log_says_at_its_position(self) -> None:
-        with self.place.reading("words") as connection:
+        with self.place.reading() as connection:
             position = self.check(connection)
         assert position >= self.reached
         self.reached = position
@@ -206,12 +211,12 @@ class ProjectionMachine(RuleBasedStateMachine):
         self.log.is_broken, Mood.shuns = False, False
         self.begin_anew(self.version, in_order=True)
         self.hosted.rebuild()
-        self.hosted.catch_up()
+        self.project_all()
         self.what_is_read_is_what_the_log_says_at_its_position()
         assert self.reached == self.log.head()
-        assert len(self.place.generations("words")) == 1
+        assert len(self.place.numbers()) == 1
         self.hosted.close()
-        self.place.close()
+        self.directory_of_files.close()
         self.kept.close()
 
 

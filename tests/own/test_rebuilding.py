@@ -22,11 +22,11 @@ from reenact import (
     StorageError,
 )
 from reenact.projections import Progress, Row, on
-from reenact.projections.own import generation, kept
+from reenact.projections.generations import Generations
+from reenact.projections.own import hosted, kept
 from reenact.projections.own.files import Files
-from reenact.projections.own.hosted import Hosted
-from reenact.projections.own.place import Place
-from reenact.projections.own.schemas import Schemas
+from reenact.projections.own.hosted import Hosted, OwnPlace
+from reenact.projections.own.schemas import ProjectionSchemas
 from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.own.support import (
@@ -80,12 +80,12 @@ def log() -> GatedLog:
     return GatedLog()
 
 
-def place_of(projections: Projections, name: str = "words") -> Place:
+def place_of(projections: Projections, name: str = "words") -> OwnPlace:
     return projections._hosted[name]._place
 
 
 def generations(projections: Projections, name: str = "words") -> list[int]:
-    return place_of(projections, name).generations(name)
+    return place_of(projections, name).numbers()
 
 
 def on_a_thread(work: Callable[[], None]) -> threading.Thread:
@@ -115,7 +115,7 @@ def test_rebuilt_tables_say_the_same_and_the_former_are_gone(url: str, log: Gate
 def test_readers_see_whole_tables_while_they_are_rebuilt_and_written_again_and_again(
     url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generation, "BATCH", 7)
+    monkeypatch.setattr(hosted.Generation, "batch", 7)
     say(log, *"abcde" * 10)
     done = threading.Event()
     backwards: list[tuple[int, int]] = []
@@ -201,7 +201,7 @@ def test_who_asks_while_it_is_rebuilt_waits_for_that(url: str, log: GatedLog) ->
         first.join(20)
         second.join(20)
 
-        assert place_of(projections).live("words") == 2
+        assert place_of(projections).live() == 2
 
 
 def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) -> None:
@@ -220,7 +220,7 @@ def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) 
         rebuilding = on_a_thread(rebuild)
         assert log.gate.reached.wait(20)
         closing = on_a_thread(projections.close)
-        wait_until(projections._hosted["words"].rebuilder._closing.is_set, timeout=20)
+        wait_until(projections._hosted["words"]._closing.is_set, timeout=20)
         log.gate.opened.set()
         closing.join(20)
         rebuilding.join(20)
@@ -229,7 +229,7 @@ def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) 
     log.gate.opened.set()
 
     with Projections.open(url, log, [Words()]) as projections:
-        wait_until(lambda: place_of(projections).live("words") == 2, timeout=20)
+        wait_until(lambda: place_of(projections).live() == 2, timeout=20)
         wait_until(lambda: generations(projections) == [2], timeout=20)
         assert found(projections, Words) == (16, counted(log.rows))
 
@@ -248,9 +248,9 @@ def test_a_crash_at_the_swap_leaves_the_one_or_the_other(
         place = place_of(projections)
         move = place.point_to
 
-        def crash(name: str, number: int) -> None:
+        def crash(number: int) -> None:
             if when.startswith("after"):
-                move(name, number)
+                move(number)
             raise CrashedError
 
         monkeypatch.setattr(place, "point_to", crash)
@@ -311,7 +311,7 @@ def test_a_version_that_was_begun_and_is_not_wanted_any_more_is_let_go(url: str,
     log.gate, log.behind = Gate(), 4
     with Projections.open(url, log, [DoubleWords()]) as projections:
         assert log.gate.reached.wait(20)
-        projections._hosted["words"].rebuilder._closing.set()  # as closing does, which waits for it
+        projections._hosted["words"]._closing.set()  # as closing does, which waits for it
         log.gate.opened.set()
     log.gate = None
 
@@ -437,7 +437,7 @@ def test_a_log_that_grows_while_its_tables_are_made_is_caught_up_with(
     url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reenact.projections.rebuilding.NEAR", 2)
-    monkeypatch.setattr(generation, "BATCH", 5)
+    monkeypatch.setattr(hosted.Generation, "batch", 5)
     say(log, *"abcdefgh")
 
     def grow(_: Progress) -> None:
@@ -466,7 +466,7 @@ def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_th
     with Projections.open(tmp_path, log, [Words()]) as projections:
         projections.wait_for(timeout=20)
     place = Files(tmp_path)
-    hosted = Hosted(DoubleWords(), place, log)
+    hosted = Hosted(DoubleWords(), place.of("words"), log)
 
     hosted._finish(hosted._begin())
 
@@ -522,13 +522,13 @@ def test_a_generation_that_goes_while_a_reader_comes_to_it_is_no_matter(
         projections.rebuild("words")
         projections.wait_for(timeout=20)
         place = place_of(projections)
-        assert isinstance(place, Schemas)
-        find, seen = place._find_live, [1, 1]
+        assert isinstance(place, ProjectionSchemas)
+        find, seen = place.find_live, [1, 1]
 
-        def see_the_former_first(connection: Connection, name: str) -> int | None:
-            return seen.pop() if seen else find(connection, name)
+        def see_the_former_first(connection: Connection) -> int | None:
+            return seen.pop() if seen else find(connection)
 
-        monkeypatch.setattr(place, "_find_live", see_the_former_first)
+        monkeypatch.setattr(place, "find_live", see_the_former_first)
 
         assert found(projections, Words) == (1, {"a": 1})
         assert seen == []
@@ -545,8 +545,11 @@ def test_tables_that_cannot_be_read_are_a_typed_error(tmp_path: Path, log: Gated
 def test_tables_that_cannot_be_put_in_place_at_first_leave_nothing_open(
     tmp_path: Path, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail(_files: Generations, _number: int) -> None:
+        raise ReadModelError("no space left on device")
+
     with monkeypatch.context() as patch:
-        patch.setattr("reenact.projections.generations.os.fsync", _no_space)
+        patch.setattr(Generations, "point_to", fail)
         with pytest.raises(ReadModelError, match="no space"):
             Projections.open(tmp_path, log, [Words()])
 

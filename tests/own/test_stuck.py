@@ -16,7 +16,6 @@ from sqlalchemy import Connection
 from reenact import Image, ProjectionFailedError, Projections, ReadModelBehindError, Runtime, RuntimeClosedError
 from reenact.projections import Projection, ProjectionFailure, Row, on
 from reenact.projections.events import ImageRegistered
-from reenact.projections.own import generation
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.own.support import DoubleWords, Said, WatchedLog, Words, counted, found, say
 from tests.own.test_following import status_of
@@ -203,7 +202,7 @@ def test_who_waits_for_a_function_that_does_not_return_keeps_to_the_time(url: st
 def test_what_slow_functions_have_written_is_there_before_the_batch_is_over(
     tmp_path: Path, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generation, "MOMENT", 0.0)
+    monkeypatch.setattr("reenact.projections.own.hosted.MOMENT", 0.0)
     say(log, "a", "b", "stop", "c")
     with Projections.open(tmp_path, log, [Stuck()]) as projections:
         projections.wait_for(2, timeout=20)
@@ -257,7 +256,7 @@ def test_closing_leaves_a_rebuilding_that_does_not_return_to_itself(
             rebuilding.result(timeout=20)
 
     with Projections.open(url, log, [Stuck()]) as projections:
-        wait_until(lambda: projections._hosted["stuck"].rebuilder._finished == 1, timeout=20)
+        wait_until(lambda: projections._hosted["stuck"]._finished == 1, timeout=20)
         assert found(projections, Stuck) == (3, counted(log.rows))
 
 

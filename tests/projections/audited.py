@@ -8,7 +8,6 @@ from typing import TypeGuard
 from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.session import SessionEvent
 from reenact.domain.stored import STORED
-from reenact.projections.audit.api import Feed
 from tests.projections.histories import ListLog, Recorded, Step, World, play
 
 NAMES: dict[type, str] = {kind: name for name, kind in STORED.items()}
@@ -22,9 +21,6 @@ class AuditedList(ListLog):
 
     def read(self, stream: str, *, after: int = 0) -> Sequence[Recorded]:
         return [row for row in self.rows if row.stream == stream and row.version > after]
-
-    def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> Sequence[Feed]:
-        raise NotImplementedError  # nobody here asks for it
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
         positions = [row.position for row in self.rows if backwards == (row.position <= position)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import indent, wrap
@@ -25,13 +26,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from reenact.projections.statements import Statement
-
 '''
 Kinds: TypeAlias = tuple[type[ClauseElement], ...]
 ASKING: Kinds = (Select,)
 MOVING: Kinds = (Select, Insert, Update)
 DIALECT = SQLiteDialect_pysqlite(paramstyle="qmark")
+NAMED = SQLiteDialect_pysqlite(paramstyle="named")
 
 
 def main() -> None:
@@ -42,7 +42,10 @@ def main() -> None:
 def compiled() -> str:
     """Return the module as it ought to be."""
     tables = "".join(f"{indent(_text(str(part.compile(dialect=DIALECT))), '    ')},\n" for part in parts())
-    moving = [f"{name}: Final = {_text(_sql(clause)[0])}\n" for name, clause in _clauses(vars(writes), MOVING)]
+    moving = [
+        f"{name}: Final = {_text(str(clause.compile(dialect=DIALECT)))}\n"
+        for name, clause in _clauses(vars(writes), MOVING)
+    ]
     return "".join([HEAD, f"VERSION: Final = {VERSION}\nTABLES: Final = (\n{tables})\n", *_questions(), *moving])
 
 
@@ -58,7 +61,7 @@ def _questions() -> Iterator[str]:
         if name == "NEWEST_SESSIONS":
             several = questions.NEWEST_SESSIONS.items()
             entries = "".join(f"{indent(f'{key}: {_statement(one)}', '    ')},\n" for key, one in several)
-            yield f"{name}: Final[dict[tuple[bool, bool | None], Statement]] = {{\n{entries}}}\n"
+            yield f"{name}: Final[dict[tuple[bool, bool | None], str]] = {{\n{entries}}}\n"
         for _, clause in _clauses({name: value}, ASKING):
             yield f"{name}: Final = {_statement(clause)}\n"
 
@@ -71,28 +74,20 @@ def _clauses(members: Mapping[str, object], kinds: Kinds) -> Iterator[tuple[str,
 
 
 def _statement(question: ClauseElement) -> str:
-    sql, names = _sql(question)
-    listed = ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "")
-    more = f",\n    ({listed})," if names else ""
-    return f"Statement(\n{indent(_text(sql), '    ')}{more}\n)"
-
-
-def _sql(clause: ClauseElement) -> tuple[str, tuple[str, ...]]:
-    """Return the text, with the values that it always has, and the names of its parameters in order."""
-    made = clause.compile(dialect=DIALECT)
+    """Return the text, with the values that it always has, and names for the others."""
+    made = question.compile(dialect=NAMED)
     assert isinstance(made, SQLCompiler)
-    first, *rest = str(made).split("?")
-    names = made.positiontup or []
-    fixed = [made.params[name] if made.binds[name].value is not None else None for name in names]
-    text = first + "".join(
-        f"{'?' if value is None else value}{piece}" for value, piece in zip(fixed, rest, strict=True)
-    )
-    return text, tuple(name for name, value in zip(names, fixed, strict=True) if value is None)
+    fixed = {name: bind.value for name, bind in made.binds.items() if bind.value is not None}
+    return _text(re.sub(r":(\w+)", lambda found: str(fixed.get(found[1], found[0])), str(made)))
 
 
 def _text(sql: str) -> str:
     lines = wrap(" ".join(sql.split()), 100, break_long_words=False, break_on_hyphens=False)
-    return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + indent("\n".join(lines), "    ") + '\n"""'
+    return (
+        f'"{lines[0]}"'
+        if len(lines) == 1 and len(lines[0]) <= 88
+        else '"""\n' + indent("\n".join(lines), "    ") + '\n"""'
+    )
 
 
 if __name__ == "__main__":

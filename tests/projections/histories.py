@@ -51,7 +51,7 @@ RULES = {
         policies=Policies(tools={"send": Policy("required"), "pay": Policy("first")}),
         prices={"small": Price(3.0, 15.1)},
         costs={"search": 0.1},
-        idempotent=frozenset({"search"}),
+        idempotent=("search",),
         max_steps=2,
         max_repeats=2,
         cost_limit=CostLimit(0.15, "warn"),
@@ -87,6 +87,17 @@ def lineage(rows: Sequence[Recorded], session_id: str) -> list[Recorded]:
     origin = stream_of(branched.origin)
     before = lineage(rows, branched.origin)
     return [*(row for row in before if row.stream != origin or row.version <= branched.version), *own]
+
+
+def steps_of(rows: Sequence[Recorded]) -> list[list[Recorded]]:
+    """Return the rows of each step; those of none come one by one."""
+    found: list[list[Recorded]] = []
+    for row in rows:
+        if found and row.cause is None and found[-1][0].cause is not None and found[-1][0].stream == row.stream:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found
 
 
 def _events(history: Sequence[Recorded]) -> list[SessionEvent]:

@@ -18,7 +18,7 @@ from reenact.domain.plain import is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.audit import api, entries
-from reenact.projections.audit.entries import Filter, LogEntry, entries_of, entry_at, follow, last_entries
+from reenact.projections.audit.entries import Filter, LogEntry, entries_of, follow, last_entries, row_at
 from tests.projections.audited import NAMES, AuditedList, played
 from tests.projections.histories import START, Recorded, Step, lineage, steps
 
@@ -174,6 +174,11 @@ def test_an_entry_says_where_it_stands_and_what_happened() -> None:
     )
 
 
+def entry_at(log: AuditedList, position: int) -> LogEntry:
+    """Return the event at the position, of which nothing was known before."""
+    return next(entries_of(log, Filter(after=position - 1, before=position + 1)))
+
+
 def world_log(log: object) -> AuditedList:
     assert isinstance(log, AuditedList)
     return log
@@ -184,7 +189,7 @@ def test_where_there_is_no_event_the_end_of_the_log_is_named(position: int) -> N
     log = world_log(played([]).log)
 
     with pytest.raises(InvalidInputError, match=f"the log ends at {log.head()}"):
-        entry_at(log, position)
+        row_at(log, position)
 
 
 def test_secrets_of_servers_are_neither_listed_nor_found() -> None:

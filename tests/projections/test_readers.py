@@ -12,20 +12,18 @@ import pytest
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections import compiled
-from reenact.projections.connections import Store
+from reenact.projections.connections import Readers, Store
 from reenact.projections.errors import ReadModelError
 from reenact.projections.queries import ReadModel
-from reenact.projections.readers import Readers
-from reenact.projections.statements import Statement, Values
-from reenact.projections.store import open_store
-from tests.projections.histories import ListLog
+from reenact.projections.state import Value
+from tests.projections.opened import open_store
 
 Opened: TypeAlias = list[sqlite3.Connection]
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return open_store(tmp_path / "read.db", ListLog())
+    return open_store(tmp_path / "read.db")
 
 
 @pytest.fixture
@@ -54,20 +52,19 @@ def test_one_question_after_the_other_takes_one_connection(store: Store, opened:
 def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: Store, opened: Opened) -> None:
     together = threading.Barrier(12)
 
-    class Slow(Statement):
-        def bind(self, values: object) -> Values:
+    class Slow(dict[str, Value]):
+        def __getitem__(self, name: str) -> Value:
             together.wait(timeout=20)
-            return ("a",)
+            return "a"
 
-    question = Slow(compiled.SESSION.sql)
     readers = Readers(store)
     with ThreadPoolExecutor(12) as threads:
-        asked = [threads.submit(readers.ask, question, {}) for _ in range(12)]
+        asked = [threads.submit(readers.ask, compiled.SESSION, Slow()) for _ in range(12)]
         answers = [one.result(timeout=20) for one in asked]
     kept = len(readers._free)
     readers.close()
 
-    assert answers == [[]] * 12
+    assert [rows for _, rows in answers] == [[]] * 12
     assert (len(opened), kept, len(readers._free)) == (12, 8, 0)
 
 

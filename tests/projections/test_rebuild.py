@@ -13,12 +13,12 @@ import pytest
 from reenact.domain.agent import TurnStarted
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.messages import Message
-from reenact.projections import Progress, projection
+from reenact.projections import Progress
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.generations import Generations, clear
-from reenact.projections.opening import KeptReadModel, open_read_model
+from reenact.projections.opening import KeptReadModel
+from reenact.projections.projection import Projection
 from reenact.projections.queries import ReadModel
-from reenact.projections.store import current
 from reenact.testing import wait_until
 from tests.projections.histories import World
 
@@ -47,8 +47,8 @@ class Opened:
     """The tables, open."""
 
     def __init__(self, path: Path, world: World) -> None:
-        self.model, self.runner = open_read_model(path, world.log)
-        self.kept = KeptReadModel(path, world.log, self.model, self.runner)
+        self.kept = KeptReadModel(path, world.log)
+        self.model, self.runner = self.kept.model, self.kept.runner
         self.kept.start()
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ def opened(path: Path, world: World) -> Iterator[Opened]:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection, "BATCH", 5)
+    monkeypatch.setattr(Projection, "batch", 5)
 
 
 def words_of(messages: list[Message]) -> list[str]:
@@ -84,7 +84,7 @@ def test_new_tables_take_the_place_of_those_that_are_read(opened: Opened, path: 
 
     assert [one.done for one in told[:3]] == [0, 5, 10]
     assert told[-1] == Progress("reenact", world.log.head(), world.log.head())
-    assert current(path) == path.with_name("read.db.2")
+    assert Generations(path).current() == path.with_name("read.db.2")
     assert not path.exists()
     assert words_of(opened.model.messages("a")) == numbered(30)
     opened.runner.wait_for(world.say("a", "word 30"), timeout=60)
@@ -154,7 +154,7 @@ def test_tables_of_another_version_are_there_until_those_of_this_one_are(
     with monkeypatch.context() as patch:
         patch.setattr(Generations, "point_to", crash)
         with pytest.raises(CrashedError):
-            open_read_model(path, world.log)
+            KeptReadModel(path, world.log)
     assert Generations(path).numbers() == [1, 2]
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM messages").fetchone() == (30,)
@@ -172,7 +172,7 @@ def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(path: Pat
 
     def close_meanwhile(_progress: Progress) -> None:
         reached.set()
-        assert opened.kept.rebuilder._closing.wait(20)
+        assert opened.kept._closing.wait(20)
 
     def rebuild() -> str:
         try:
@@ -221,7 +221,7 @@ def test_a_question_that_is_being_answered_keeps_its_tables(
     assert Generations(path).numbers() == [1, 2]
     assert cursor.fetchone() == (1,)
     readers._give_back(lent)
-    assert Generations(path).clear_old()
+    assert Generations(path).drop(1)
     assert Generations(path).numbers() == [2]
 
 
@@ -239,7 +239,7 @@ def test_a_pointer_that_says_nothing_means_the_first_file(path: Path, world: Wor
     Opened(path, world).close()
     path.with_name("read.db.live").write_bytes(b"what?")
 
-    assert current(path) == path
+    assert Generations(path).current() == path
 
 
 def test_a_file_that_somebody_reads_is_not_cleared_away(path: Path, world: World) -> None:

@@ -14,11 +14,11 @@ import pytest
 from reenact.domain.agent import SoFar, TurnStarted
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
-from reenact.projections.opening import open_read_model
+from reenact.projections.projection import Projection
 from reenact.projections.queries import ReadModel
-from reenact.projections.runner import PACE, Pace, ProjectionRunner
-from reenact.projections.store import open_store
+from reenact.projections.runner import PACE, Pace, Runner
 from tests.projections.histories import ListLog, Recorded, World
+from tests.projections.opened import open_read_model, open_store, tables_of
 
 FOR_EVER = 3600.0
 
@@ -33,7 +33,7 @@ def world() -> World:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, world: World) -> Iterator[tuple[ReadModel, ProjectionRunner]]:
+def opened(tmp_path: Path, world: World) -> Iterator[tuple[ReadModel, Runner]]:
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     yield model, runner
     runner.close()
@@ -41,10 +41,10 @@ def opened(tmp_path: Path, world: World) -> Iterator[tuple[ReadModel, Projection
 
 
 @pytest.fixture
-def still(tmp_path: Path, world: World) -> Iterator[ProjectionRunner]:
+def still(tmp_path: Path, world: World) -> Iterator[Runner]:
     """Give a runner whose thread does nothing that it is not pressed to do."""
-    store = open_store(tmp_path / "read.db", world.log)
-    with ProjectionRunner(world.log, store, pace=Pace(idle=FOR_EVER, seconds=FOR_EVER)) as runner:
+    store = open_store(tmp_path / "read.db")
+    with Runner(world.log, Projection(world.log, store), pace=Pace(idle=FOR_EVER, seconds=FOR_EVER)) as runner:
         runner.catch_up()
         runner.start()
         yield runner
@@ -59,7 +59,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-def test_it_is_up_to_date_once_it_is_open(opened: tuple[ReadModel, ProjectionRunner], world: World) -> None:
+def test_it_is_up_to_date_once_it_is_open(opened: tuple[ReadModel, Runner], world: World) -> None:
     model, runner = opened
 
     assert runner.position == world.log.head()
@@ -67,7 +67,7 @@ def test_it_is_up_to_date_once_it_is_open(opened: tuple[ReadModel, ProjectionRun
 
 
 def test_who_waits_reads_what_was_written_though_nobody_notified(
-    opened: tuple[ReadModel, ProjectionRunner], world: World
+    opened: tuple[ReadModel, Runner], world: World
 ) -> None:
     model, runner = opened
 
@@ -76,9 +76,7 @@ def test_who_waits_reads_what_was_written_though_nobody_notified(
     assert [message.text for message in model.messages("a")] == ["Read me"]
 
 
-def test_what_nobody_asks_for_is_projected_all_the_same(
-    opened: tuple[ReadModel, ProjectionRunner], world: World
-) -> None:
+def test_what_nobody_asks_for_is_projected_all_the_same(opened: tuple[ReadModel, Runner], world: World) -> None:
     _, runner = opened
     position = world.say("a")
 
@@ -87,7 +85,7 @@ def test_what_nobody_asks_for_is_projected_all_the_same(
     assert eventually(lambda: runner.position == position)
 
 
-def test_a_few_events_wait_for_more_and_many_do_not(still: ProjectionRunner, world: World) -> None:
+def test_a_few_events_wait_for_more_and_many_do_not(still: Runner, world: World) -> None:
     before = still.position
     still.notify(world.say("a"))
     lagging = still.lag
@@ -100,9 +98,9 @@ def test_a_few_events_wait_for_more_and_many_do_not(still: ProjectionRunner, wor
 
 
 def test_a_log_that_goes_on_all_the_time_is_projected_within_the_bound(tmp_path: Path, world: World) -> None:
-    engine = open_store(tmp_path / "read.db", world.log)
+    engine = open_store(tmp_path / "read.db")
     pace = Pace(idle=FOR_EVER, seconds=0.05)
-    with ProjectionRunner(world.log, engine, pace=pace) as runner:
+    with Runner(world.log, Projection(world.log, engine), pace=pace) as runner:
         runner.catch_up()
         runner.start()
         position = world.say("a")
@@ -114,7 +112,7 @@ def test_a_log_that_goes_on_all_the_time_is_projected_within_the_bound(tmp_path:
         assert eventually(goes_on)
 
 
-def test_closing_leaves_nothing_to_be_projected(still: ProjectionRunner, world: World) -> None:
+def test_closing_leaves_nothing_to_be_projected(still: Runner, world: World) -> None:
     still.notify(world.say("a"))
 
     still.close()
@@ -122,7 +120,7 @@ def test_closing_leaves_nothing_to_be_projected(still: ProjectionRunner, world: 
     assert (still.lag, still.position) == (0, world.log.head())
 
 
-def test_many_threads_read_their_own_writes(opened: tuple[ReadModel, ProjectionRunner], world: World) -> None:
+def test_many_threads_read_their_own_writes(opened: tuple[ReadModel, Runner], world: World) -> None:
     model, runner = opened
     journal = threading.Lock()
 
@@ -138,7 +136,7 @@ def test_many_threads_read_their_own_writes(opened: tuple[ReadModel, ProjectionR
 
 
 def test_waiting_for_an_event_that_comes_later_ends_when_it_comes(
-    opened: tuple[ReadModel, ProjectionRunner], world: World
+    opened: tuple[ReadModel, Runner], world: World
 ) -> None:
     _, runner = opened
     position = world.log.head() + 2
@@ -152,7 +150,7 @@ def test_waiting_for_an_event_that_comes_later_ends_when_it_comes(
 
 
 def test_waiting_for_an_event_that_never_comes_ends_with_the_time(
-    opened: tuple[ReadModel, ProjectionRunner], world: World
+    opened: tuple[ReadModel, Runner], world: World
 ) -> None:
     _, runner = opened
 
@@ -163,7 +161,7 @@ def test_waiting_for_an_event_that_never_comes_ends_with_the_time(
 
 
 def test_an_event_that_cannot_be_projected_stops_the_runner_and_is_named(
-    opened: tuple[ReadModel, ProjectionRunner], world: World
+    opened: tuple[ReadModel, Runner], world: World
 ) -> None:
     model, runner = opened
     good = world.say("a")
@@ -181,7 +179,7 @@ def test_an_event_that_cannot_be_projected_stops_the_runner_and_is_named(
 
 
 def test_the_thread_says_why_it_stops(
-    opened: tuple[ReadModel, ProjectionRunner], world: World, caplog: pytest.LogCaptureFixture
+    opened: tuple[ReadModel, Runner], world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, runner = opened
 
@@ -231,7 +229,7 @@ def test_tables_that_another_program_has_locked_are_written_later(tmp_path: Path
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     with model, runner:
         other = sqlite3.connect(tmp_path / "read.db", isolation_level=None)
-        runner._projection._connection.execute("PRAGMA busy_timeout=1")
+        tables_of(runner)._connection.execute("PRAGMA busy_timeout=1")
         position = world.say("a")
         other.execute("BEGIN IMMEDIATE")
 
@@ -247,7 +245,7 @@ def test_tables_that_another_program_has_locked_are_written_later(tmp_path: Path
 def test_tables_that_found_no_space_are_written_when_there_is_some(tmp_path: Path, world: World) -> None:
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     with model, runner:
-        tables = runner._projection._connection
+        tables = tables_of(runner)._connection
         (pages,) = tables.execute("PRAGMA page_count").fetchone()
         tables.execute(f"PRAGMA max_page_count={pages}")
         position = world.say("a", "A long story. " * 10_000)
@@ -262,7 +260,7 @@ def test_tables_that_found_no_space_are_written_when_there_is_some(tmp_path: Pat
 
 def test_two_writers_of_the_same_tables_count_nothing_twice(tmp_path: Path, world: World) -> None:
     model, runner = open_read_model(tmp_path / "read.db", world.log)
-    other = ProjectionRunner(world.log, open_store(tmp_path / "read.db", world.log))
+    other = Runner(world.log, Projection(world.log, open_store(tmp_path / "read.db")))
     with model, runner, other:
         position = world.say("a")
         other.catch_up()
@@ -275,12 +273,12 @@ def test_two_writers_of_the_same_tables_count_nothing_twice(tmp_path: Path, worl
         assert [message.text for message in model.messages("a")] == ["Hello", "Again"]
 
 
-def test_who_waits_for_one_who_projects_for_too_long_is_told(still: ProjectionRunner, world: World) -> None:
+def test_who_waits_for_one_who_projects_for_too_long_is_told(still: Runner, world: World) -> None:
     with still._applying, pytest.raises(ReadModelBehindError):
         still.wait_for(world.say("a"), timeout=0.01)
 
 
-def test_who_waits_while_it_closes_is_told(opened: tuple[ReadModel, ProjectionRunner]) -> None:
+def test_who_waits_while_it_closes_is_told(opened: tuple[ReadModel, Runner]) -> None:
     _, runner = opened
 
     with ThreadPoolExecutor(1) as threads:
@@ -293,7 +291,7 @@ def test_who_waits_while_it_closes_is_told(opened: tuple[ReadModel, ProjectionRu
     assert runner.health == "closed"
 
 
-def test_a_closed_model_answers_no_more(opened: tuple[ReadModel, ProjectionRunner]) -> None:
+def test_a_closed_model_answers_no_more(opened: tuple[ReadModel, Runner]) -> None:
     model, runner = opened
 
     for _ in range(2):
@@ -363,15 +361,15 @@ def test_a_log_that_does_not_answer_holds_up_neither_who_waits_nor_the_closing(
         assert not log.may_answer.is_set()
 
         log.may_answer.set()
-        assert eventually(lambda: not runner._thread.is_alive() and runner._projection.is_closed)
+        assert eventually(lambda: not runner._thread.is_alive() and tables_of(runner).is_closed)
 
 
 def test_a_batch_that_takes_long_is_ended_before_its_last_event(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reenact.projections.projection.MOMENT", 0.0)
-    store = open_store(tmp_path / "read.db", world.log)
-    with ProjectionRunner(world.log, store) as runner:
+    store = open_store(tmp_path / "read.db")
+    with Runner(world.log, Projection(world.log, store)) as runner:
         positions = [runner.position]
         while runner._projection.advance():
             positions.append(runner.position)

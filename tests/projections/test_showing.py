@@ -181,6 +181,23 @@ def test_a_branch_is_shown_with_what_it_shares() -> None:
     assert f"a, behind its event {last.version}, position {last.position}" in branch.text()
 
 
+def test_before_it_begins_a_branch_is_shown_as_its_origin_was() -> None:
+    world = played([])
+    world.ask("a", SEND)
+    log = log_of(world)
+    before = log.head()
+    world.branch("a", "c")
+
+    origin, branch = shown(log, "a", at=before), shown(log, "c", at=before)
+
+    assert branch.messages == origin.messages
+    assert [(call.id, call.session_id) for call in branch.calls] == [("mail", "c")]
+    assert [(call.id, call.session_id) for call in branch.pending] == [("mail", "c")]
+    assert msgspec.structs.replace(branch, session_id="a", calls=(), pending=(), usage=origin.usage) == (
+        msgspec.structs.replace(origin, calls=(), pending=())
+    )
+
+
 def test_a_moment_that_never_was_is_refused() -> None:
     log = log_of(played([]))
 

@@ -11,10 +11,10 @@ import pytest
 
 from reenact.domain.messages import Message
 from reenact.projections.errors import ReadModelError
-from reenact.projections.opening import open_read_model
-from reenact.projections.runner import ProjectionRunner
-from reenact.projections.store import open_store
+from reenact.projections.projection import Projection
+from reenact.projections.runner import Runner
 from tests.projections.histories import START, ListLog, World
+from tests.projections.opened import open_read_model, open_store, tables_of
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_damage_that_only_a_reader_finds_is_mended_at_the_next_opening(
     path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = read(path, world.log)
-    monkeypatch.setattr("reenact.projections.store.SMALL", 0)
+    monkeypatch.setattr("reenact.projections.generations.SMALL", 0)
     with sqlite3.connect(path) as connection:
         size: int = connection.execute("PRAGMA page_size").fetchone()[0]
         root: int = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()[0]
@@ -163,9 +163,9 @@ def test_what_is_left_of_a_file_that_is_gone_does_no_harm(path: Path, world: Wor
 def test_a_copy_taken_in_mid_flight_goes_on_and_counts_nothing_twice(
     path: Path, tmp_path: Path, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = open_store(path, world.log)
+    store = open_store(path)
     copies: list[Path] = []
-    with ProjectionRunner(world.log, store) as runner:
+    with Runner(world.log, Projection(world.log, store)) as runner:
         while runner._projection.advance(7):
             copies.append(tmp_path / f"copy{len(copies)}")
             copies[-1].mkdir()
@@ -193,9 +193,9 @@ def test_the_write_ahead_log_goes_home_when_it_has_grown(
 ) -> None:
     pages = 60
     monkeypatch.setattr("reenact.projections.connections.CHECKPOINT_PAGES", pages)
-    store = open_store(path, world.log)
-    with ProjectionRunner(world.log, store) as runner:
-        (page,) = runner._projection._connection.execute("PRAGMA page_size").fetchone()
+    store = open_store(path)
+    with Runner(world.log, Projection(world.log, store)) as runner:
+        (page,) = tables_of(runner)._connection.execute("PRAGMA page_size").fetchone()
         for _ in range(30):
             for _ in range(20):
                 world.say("a", "A long story. " * 100)

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from reenact import EnvironmentFactory, Image, Runtime, Said
-from reenact.actors.environment.recorded.form import Cut, Entry
-from reenact.actors.environment.recorded.reading import read
+from reenact.actors.environment.recorded.file import read
+from reenact.actors.environment.recorded.format import Cut, Entry
 from reenact.domain.plain import is_sequence
 from reenact.domain.tools import is_mapping
 from reenact.events import Envelope

@@ -15,10 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import ReenactError, Said, TextBlock
-from reenact.actors.environment.recorded import reading
-from reenact.actors.environment.recorded.form import Cut, Entry, Exchange, Setting, Spoken, ToolRun
-from reenact.actors.environment.recorded.reading import read
-from reenact.actors.environment.recorded.writing import RecordingFile
+from reenact.actors.environment.recorded.file import RecordingFile, entries_in, read
+from reenact.actors.environment.recorded.format import Cut, Entry, Exchange, Setting, Spoken, ToolRun
 from reenact.domain.errors import RecordingError
 from reenact.testing import RecordedEnvironment
 
@@ -138,7 +136,7 @@ def test_a_recording_with_other_bytes_is_read_or_refused_and_nothing_else(data: 
 
     entries = tuple[Entry, ...]()
     with contextlib.suppress(RecordingError):
-        entries = reading.entries_in("it", bytes(whole))
+        entries = entries_in("it", bytes(whole))
 
     assert all(isinstance(entry, Exchange | ToolRun | Cut) for entry in entries)
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import Image, LLMConfig, Said, TextBlock
-from reenact.actors.environment.recorded.form import Exchange, Setting, Spoken
-from reenact.actors.environment.recorded.hiding import Veil
-from reenact.actors.environment.recorded.pieces import without_keys
+from reenact.actors.environment.recorded.format import Exchange, Setting, Spoken
+from reenact.actors.environment.recorded.redaction import Redactor
 from reenact.testing import MockEnvironmentFactory, MockEvent, RecordedEnvironment
 from tests.recorded.conftest import Open
 from tests.runtime.witness import Ears
@@ -22,11 +21,11 @@ KEY = "sk-ant-SECRET-0123456789abcdef"
 OTHER = "sk-ant-OTHERS-0123456789abcdef"
 
 
-def veil_of(*keys: str) -> Veil:
-    veil = Veil()
+def redactor_of(*keys: str) -> Redactor:
+    redactor = Redactor()
     for key in keys:
-        veil.learn(key)
-    return veil
+        redactor.learn(key)
+    return redactor
 
 
 def telling(conversation: Sequence[Said]) -> Iterator[MockEvent]:
@@ -121,12 +120,12 @@ def test_pieces_without_keys_are_the_text_without_keys(data: st.DataObject) -> N
     whole = "".join(data.draw(st.lists(st.sampled_from([*keys, *"abcdefgh "]), max_size=12)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    veil = veil_of(*keys)
+    redactor = redactor_of(*keys)
 
-    found = veil.pieces(pieces)
+    found = redactor.parts(pieces)
 
     assert len(found) == len(pieces)
-    assert "".join(found) == veil.text(whole)
+    assert "".join(found) == redactor.text(whole)
     assert [key for key in keys if any(key in piece for piece in "".join(found).split("***"))] == []
 
 
@@ -150,7 +149,7 @@ def test_pieces_of_one_text_go_together_whatever_stands_between_them_and_those_o
     )
     exchange = Exchange(number=1, session="s", turn="t", step=1, setting=Setting(), messages=(), events=events)
 
-    found = without_keys(exchange, veil_of(begin + end)).events
+    found = redactor_of(begin + end).exchange(exchange).events
 
     texts = [one.data.get("text", one.data.get("partial_json")) for one in found]
     assert texts == ["***", "", "***", None, begin, None, end, '"***', "{}", '"']
@@ -161,16 +160,16 @@ def test_of_a_key_that_could_be_guessed_there_is_no_digest() -> None:
     def hidden(key: str) -> int:
         messages = (Said("user", (TextBlock(f"It is {key}"),)),)
         exchange = Exchange(number=1, session="s", turn="t", step=1, setting=Setting(), messages=messages)
-        return len(without_keys(exchange, veil_of(key)).hidden)
+        return len(redactor_of(key).exchange(exchange).hidden)
 
     assert [hidden(key) for key in ("short", "some-secret", "0123456789abcdef")] == [0, 0, 1]
 
 
 def test_a_key_is_recognised_in_a_text_that_is_json_and_in_the_middle_of_a_word() -> None:
-    holder = veil_of(KEY)
-    veil = Veil(holder.digests(KEY))
+    holder = redactor_of(KEY)
+    redactor = Redactor(holder.digests(KEY))
 
-    veil.search({"a": ["x" * 5000, 1, None, json.dumps({"key": f"<{KEY}>"})]})
+    redactor.search({"a": ["x" * 5000, 1, None, json.dumps({"key": f"<{KEY}>"})]})
 
-    assert veil.secrets == (KEY,)
-    assert veil.text(f"_{KEY}_") == "_***_"
+    assert redactor.secrets == (KEY,)
+    assert redactor.text(f"_{KEY}_") == "_***_"

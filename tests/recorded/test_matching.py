@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.actors.environment.recorded.form import Setting, ToldTool
+from reenact.actors.environment.recorded.format import Setting, ToldTool
 from reenact.actors.environment.recorded.matching import (
     NOTHING,
-    Digests,
+    Request,
     alike,
     difference,
-    digest_after,
+    digests_after,
     key_of,
     models_agree,
 )
+from reenact.actors.environment.recorded.redaction import Redactor
 
 SETTING = Setting(system="Be brief.", model="one", tools=(ToldTool("echo", "", {"type": "object"}),))
 
@@ -39,27 +40,28 @@ def test_ids_of_calls_do_not_count_but_their_places_do() -> None:
     renamed = round_of("x", "y")
     swapped = Said("user", results.content[::-1])
 
-    assert digest_after(NOTHING, (calls, results), None) == digest_after(NOTHING, renamed, None)
-    assert digest_after(NOTHING, (calls, swapped), None) != digest_after(NOTHING, renamed, None)
+    assert digests_after(NOTHING, (calls, results), None) == digests_after(NOTHING, renamed, None)
+    assert digests_after(NOTHING, (calls, swapped), None) != digests_after(NOTHING, renamed, None)
 
 
 def test_a_result_of_a_call_that_nobody_made_is_like_any_other_such() -> None:
     _, one = round_of("a")
     _, other = round_of("b")
 
-    assert digest_after(NOTHING, (one,), None) == digest_after(NOTHING, (other,), None)
+    assert digests_after(NOTHING, (one,), None) == digests_after(NOTHING, (other,), None)
 
 
 @given(st.lists(SAID), st.lists(SAID), st.lists(SAID))
 def test_digests_of_what_grows_or_turns_another_way_are_those_of_the_whole(
     begin: list[Said], one: list[Said], other: list[Said]
 ) -> None:
-    digests = Digests()
+    conversations = (begin, begin + one, begin + other, begin)
+    request = Request(SETTING)
 
-    found = [digests.of(said) for said in (begin, begin + one, begin + other, begin)]
+    found = [request.ask(said, Redactor()) for said in conversations]
 
-    assert found == [Digests().of(said) for said in (begin, begin + one, begin + other, begin)]
-    assert found[1] == digest_after(found[0], one, begin[-1] if begin else None)
+    assert found == [Request(SETTING).ask(said, Redactor()) for said in conversations]
+    assert found[1] == digests_after(found[0], one, begin[-1] if begin else None)[-1]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from reenact import (
     Said,
 )
 from reenact.actors.environment.api import OnEvent, SystemBusConsumer, SystemBusProducer
-from reenact.actors.environment.recorded.form import Cut, Exchange, Setting, ToldTool, ToolRun
-from reenact.actors.environment.recorded.reading import read
+from reenact.actors.environment.recorded.file import read
+from reenact.actors.environment.recorded.format import Cut, Exchange, Setting, ToldTool, ToolRun
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import RecordingError
 from reenact.events import Envelope

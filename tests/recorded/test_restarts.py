@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from reenact import EnvironmentFactory, Image, Runtime, tool
-from reenact.actors.environment.recorded.form import Exchange
-from reenact.actors.environment.recorded.reading import read
+from reenact.actors.environment.recorded.file import read
+from reenact.actors.environment.recorded.format import Exchange
 from reenact.actors.session import Recovery
 from reenact.testing import CrashTest, RecordedEnvironment, wait_until
 from tests.recorded.child import record_on

@@ -360,7 +360,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         self._journal = FaultyJournal(journal)
         self._feed = Feed(self._journal, new_id=lambda prefix: f"{prefix}_{next(self._numbers)}", now=self._clock)
         self._compaction = Compaction(self._journal, replaced=self._feed.replay.forget, is_over=lambda: False)
-        self._group: Group = self._feed.group(self._loop.get_loop())
+        self._group: Group = Group(self._feed, self._loop.get_loop())
 
     def _close(self) -> None:
         self.here = []

@@ -54,7 +54,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "AsyncRuntime": {
         **dict.fromkeys(("open", "in_memory", "connect"), SETTINGS),
         **SUBSCRIBING,
-        **dict.fromkeys(("feed", "default_image"), INTERNAL),
+        **dict.fromkeys(("feed", "default_image", "asker"), INTERNAL),
         **dict.fromkeys(
             ("projections.open", "projections.open_beside"), "opens tables on a log that no runtime writes"
         ),
@@ -64,14 +64,15 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "AsyncRemoteRuntime": {
         **SUBSCRIBING,
         "connect": "`AsyncRuntime.connect` returns it",
-        "default_image": INTERNAL,
-        **{f"events.{name}": INTERNAL for name in ("begin", "follow", "follow_unnamed", "raise_if_late", "timeout")},
+        **dict.fromkeys(("default_image", "asker"), INTERNAL),
+        **{f"events.{name}": INTERNAL for name in ("begin", "follow", "follow_unnamed", "settled")},
     },
     "AsyncActorSystem": {
         **dict.fromkeys(("open", "in_memory"), SETTINGS),
         **dict.fromkeys(("actor", "live", "on_dead_letter", "register", "start"), AT_ONCE),
         **dict.fromkeys(
-            ("alarms", "append", "clock", "event_loop", "letters", "pool", "residents", "timetable"), INTERNAL
+            ("alarms", "append", "append_in_round", "clock", "event_loop", "letters", "pool", "residents", "timetable"),
+            INTERNAL,
         ),
     },
 }

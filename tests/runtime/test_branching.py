@@ -191,7 +191,7 @@ def test_a_derived_image_has_the_functions_of_the_one_it_was_derived_from_also_a
 
     for session in (branch, again):
         definition = runtime._do.definition(session.image_id, session.image_revision)
-        assert runtime._do._shelf.find(session.image_id, definition) == (search,)
+        assert runtime._do._registry.find(session.image_id, definition) == (search,)
 
 
 def test_what_waits_for_a_person_is_decided_in_each_session(runtime: Runtime, desk: Desk) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -25,8 +24,11 @@ from reenact import (
     SessionNotFoundError,
 )
 from reenact.actors.journal.api import Remembered
+from reenact.actors.kernel import Reference
+from reenact.actors.once import InFlightRequest
 from reenact.actors.operations import Operations
 from reenact.domain.errors import RequestReusedError
+from reenact.domain.once import Asked
 from reenact.domain.session import Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
@@ -330,16 +332,16 @@ def test_a_request_whose_asker_has_given_up_is_waited_for(runtime: Runtime, slow
 def test_whoever_waits_for_a_request_whose_thread_has_died_carries_it_out(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began, die, check_open = threading.Event(), threading.Event(), Operations.check_open
+    began, die, ask = threading.Event(), threading.Event(), InFlightRequest.ask
 
-    def die_once(do: Operations) -> None:
-        if sys._getframe(1).f_code is Operations.create_container.__code__ and not began.is_set():
+    def die_once(attempt: InFlightRequest, actor: Reference[Any], command: Asked) -> object:
+        if not began.is_set():
             began.set()
             assert die.wait(timeout=20)
             raise KeyboardInterrupt
-        check_open(do)
+        return ask(attempt, actor, command)
 
-    monkeypatch.setattr(Operations, "check_open", die_once)
+    monkeypatch.setattr(InFlightRequest, "ask", die_once)
     asked = {"name": "home", "request_id": "r"}
     with meanwhile(lambda: runtime.request("container_create_request", asked)) as first:
         assert began.wait(timeout=20)

@@ -21,6 +21,8 @@ from reenact import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from reenact.actors.once import Attempt
+from reenact.domain.commands import SessionRunRequest
 from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.loop.ledger import CostLimit
@@ -398,14 +400,14 @@ def test_who_decides_just_as_the_agent_ends_is_told_which_agent_has(
     runtime = opened(environment=desk)
     waiting(runtime, desk, SEND)
     agent_id = agent_of(runtime)
-    run = runtime._do.run_session
+    run = runtime._do.session_run
 
-    def run_and_destroy(session_id: str, *, timeout: float | None = None) -> str:
-        running = run(session_id, timeout=timeout)
+    def run_and_destroy(request: SessionRunRequest, attempt: Attempt) -> str:
+        running = run(request, attempt)
         runtime.agents.destroy(running)
         return running
 
-    monkeypatch.setattr(runtime._do, "run_session", run_and_destroy)
+    monkeypatch.setattr(runtime._do, "session_run", run_and_destroy)
 
     with pytest.raises(AgentNotFoundError, match=agent_id):
         runtime.agents.approve("t1")

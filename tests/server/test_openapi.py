@@ -11,11 +11,12 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from reenact.domain.commands import REQUESTS, json_schema
 from reenact.domain.tools import is_array, is_object
-from reenact.server.resources import ANY_REQUEST, EVENTS, RESOURCES
+from reenact.server.resources import ANY_REQUEST, EVENTS
 from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import Json, Talk
 from tests.server.test_frames import has_turned
 
+ROUTES = [kind.route for kind in REQUESTS.values()]
 METHODS = {"get", "post", "delete"}
 MACHINES = {"/health", "/ready", "/metrics", "/openapi.json", "/schemas/events.json", "/schemas/frames.json"}
 
@@ -41,8 +42,8 @@ def test_the_document_names_every_route(document: Json) -> None:
     named = {(method.upper(), path) for path, method, _ in operations(document)}
 
     assert document["openapi"].startswith("3.1")
-    assert {(resource.method, resource.path) for resource in RESOURCES} < named
-    assert {path for _, path in named} == {*(one.path for one in RESOURCES), *MACHINES, EVENTS, ANY_REQUEST}
+    assert {(route.method, route.path) for route in ROUTES} < named
+    assert {path for _, path in named} == {*(route.path for route in ROUTES), *MACHINES, EVENTS, ANY_REQUEST}
 
 
 def test_the_document_says_what_is_enforced(document: Json, http: httpx2.Client) -> None:
@@ -108,11 +109,11 @@ def test_answers_fit_what_the_document_says(http: httpx2.Client, document: Json)
     http.post("/v1/messages", json={"session_id": "s", "content": "Hello"})
     given = {"container_id": "room", "session_id": "s", "image_id": "chat"}
 
-    for resource in RESOURCES:
-        if resource.method != "GET" or not set(resource.in_path) <= given.keys():
+    for route in ROUTES:
+        if route.method != "GET" or not set(route.fields) <= given.keys():
             continue
-        answer = http.get(resource.path.format(**given))
-        operation = document["paths"][resource.path]["get"]
+        answer = http.get(route.path.format(**given))
+        operation = document["paths"][route.path]["get"]
         schema = operation["responses"][str(answer.status_code)]["content"]["application/json"]["schema"]
         fits(document, schema, answer.json())
     page = document["paths"][EVENTS]["get"]["responses"]["200"]["content"]["application/json"]["schema"]

@@ -12,68 +12,73 @@ from typing import Any
 import msgspec
 
 from reenact._runtime import codec
-from reenact.actors.journal.api import Append, Entry, Segment
+from reenact.actors.envelopes import flat, segments_of
+from reenact.actors.journal.api import Append, Derived, Entry, Listener, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain import events as heard
 from reenact.domain.agent import StepStarted, TurnStarted
-from reenact.domain.announce import announce, of_turn
+from reenact.domain.announce import TODAY, announce, needed, of_turn
 from reenact.domain.session import Session, SessionBranched, evolve
 from tests.journal.support import commit
-from tests.projections.histories import Foreign, ListLog, Recorded, lineage
+from tests.projections.histories import Foreign, ListLog, Recorded, lineage, steps_of
 from tests.projections.said import GOES_ON, said_in
 
 Line = dict[str, Any]
 
 
-def write(log: ListLog, path: Path, *, deltas: Sequence[str] = ()) -> None:
+def write(log: ListLog, path: Path, *, deltas: Sequence[str] = (), listener: Listener | None = None) -> None:
     """Write what a list holds into a log, with what subscribers saw of it, and these texts as pieces of answers.
 
     Without any, the answers are those that were recorded.
     """
-    with SqliteJournal.open(path, codec(), synchronous="OFF") as journal:
+    rows = [row for row in log.rows if not isinstance(row.event, Foreign)]
+    with SqliteJournal.open(path, codec(), synchronous="OFF", listener=listener) as journal:
         after: dict[str, int] = {}
-        for number, row in enumerate(log.rows):
-            if isinstance(row.event, Foreign):
-                continue
-            stream = row.stream.replace("-", "/", 1) if row.stream[:7] != "session" else row.stream
-            version = after.get(stream, 0)
-            after[stream] = version + 1
-            kept = tuple(_heard(log.rows[: number + 1])) if stream.startswith("session/") else ()
-            event = row.event
-            if isinstance(event, SessionBranched):
-                shared = journal.digest_at(f"session/{event.origin}", event.version) or b""
-                event = msgspec.structs.replace(event, digest=shared.hex())
-            if said := () if deltas else tuple(_said(log.rows[: number + 1], log.rows[number:])):
-                commit(journal, Append(stream, None, row.recorded_at, (), said))
-            commit(journal, Append(stream, version, row.recorded_at, (event,), kept, cause=row.cause))
+        number = 0
+        for step in steps_of(rows):
+            first = step[0]
+            stream = first.stream.replace("-", "/", 1) if first.stream[:7] != "session" else first.stream
+            version, at = after.get(stream, 0), first.recorded_at
+            after[stream] = version + len(step)
+            events = tuple(row.event for row in step)
+            if isinstance(events[0], SessionBranched):
+                branched = events[0]
+                shared = journal.digest_at(f"session/{branched.origin}", branched.version) or b""
+                events = (msgspec.structs.replace(branched, digest=shared.hex()), *events[1:])
+            kept = _heard(rows[:number], step) if stream.startswith("session/") else ()
+            if said := () if deltas else tuple(_said(rows[:number], step, rows[number:])):
+                commit(journal, Append(stream, None, at, (), said))
+            commit(journal, Append(stream, version, at, events, kept, cause=first.cause))
             if deltas and kept:
-                pieces = tuple(Entry("text_delta", row.recorded_at, {"text": text}) for text in deltas)
-                commit(journal, Append(stream, None, row.recorded_at, (), (Segment({"agent_id": "a"}, pieces),)))
+                pieces = tuple(Entry("text_delta", at, {"text": text}) for text in deltas)
+                commit(journal, Append(stream, None, at, (), (Segment({"agent_id": "a"}, pieces),)))
+            number += len(step)
 
 
-def _said(rows: Sequence[Recorded], later: Sequence[Recorded]) -> Iterable[Segment]:
-    """Yield what has been said when the last of the rows comes, if that ends an answer, which is among the later."""
-    last, following = rows[-1], [row.event for row in later if row.stream == rows[-1].stream]
-    own = [row.event for row in rows[:-1] if row.stream == last.stream]
+def _said(before: Sequence[Recorded], step: Sequence[Recorded], later: Sequence[Recorded]) -> Iterable[Segment]:
+    """Yield what has been said when the step comes, if that ends an answer, which is among the later rows."""
+    stream, events = step[0].stream, [row.event for row in step]
+    own = [row.event for row in before if row.stream == stream]
     begun = next((event for event in reversed(own) if not isinstance(event, GOES_ON[2:])), None)
-    if isinstance(last.event, GOES_ON) or not isinstance(begun, TurnStarted | StepStarted):
+    if all(isinstance(event, GOES_ON) for event in events) or not isinstance(begun, TurnStarted | StepStarted):
         return
-    *before, _ = lineage(rows, last.stream.removeprefix("session/"))
-    session = reduce(evolve, (row.event for row in before), Session())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # all there is
-    names = {name: value for name, value in msgspec.to_builtins(of_turn(session)).items() if value is not None}
-    entries = tuple(Entry(data.event_type, last.recorded_at, data) for data in said_in(following))
+    following = [row.event for row in later if row.stream == stream]
+    entries = tuple(Entry(data.event_type, step[0].recorded_at, data) for data in said_in(following))
     if entries:
-        yield Segment(names, entries)
+        yield Segment(flat(of_turn(_before(before, step))), entries)
 
 
-def _heard(rows: Sequence[Recorded]) -> Iterable[Segment]:
-    """Yield what is heard of the last of the rows."""
-    last = rows[-1]
-    *before, _ = lineage(rows, last.stream.removeprefix("session/"))
-    session = reduce(evolve, (row.event for row in before), Session())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # all there is
-    for context, told in announce(session, (last.event,)):  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
-        names = {name: value for name, value in msgspec.to_builtins(context).items() if value is not None}
-        yield Segment(names, (Entry(told.event_type, last.recorded_at, told),))
+def _heard(before: Sequence[Recorded], step: Sequence[Recorded]) -> Derived:
+    """Return what is heard of the step."""
+    events: list[Any] = [row.event for row in step]
+    needs = needed(_before(before, step), events)
+    heard = announce(step[0].stream.removeprefix("session/"), needs, events)
+    return Derived(TODAY, needs.stored(), segments_of(heard, step[0].recorded_at))
+
+
+def _before(rows: Sequence[Recorded], step: Sequence[Recorded]) -> Session:
+    *before, _ = lineage([*rows, step[0]], step[0].stream.removeprefix("session/"))
+    return reduce(evolve, (row.event for row in before), Session())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # all there is
 
 
 def compact(path: Path, chosen: Sequence[int]) -> None:
@@ -86,7 +91,9 @@ def compact(path: Path, chosen: Sequence[int]) -> None:
             for begin in chosen:
                 if begin + 2 < len(begins):
                     first, last = begins[begin], begins[begin + 2] - 1
-                    entry = Entry("deltas_compacted", 1, heard.DeltasCompacted(first_cursor=first, last_cursor=last))
+                    row = rows[begin + 1]
+                    end = last - sum(len(segment.entries) for segment in row.segments[len(row.stored) :])
+                    entry = Entry("deltas_compacted", 1, heard.DeltasCompacted(first_cursor=first, last_cursor=end))
                     with suppress(ValueError):  # they are no longer as they were
                         journal.replace_feed(topic, first, last, [Segment({}, (entry,))])
 

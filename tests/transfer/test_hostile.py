@@ -140,11 +140,17 @@ def _say_two_causes(lines: list[Line]) -> None:
 
 def _swap_versions(lines: list[Line]) -> None:
     rows = _rows(lines)
-    rows[1]["version"], rows[2]["version"] = 4, 3
+    rows[1]["version"], rows[2]["version"] = rows[2]["version"], rows[1]["version"]
 
 
 def _say_another_segment(lines: list[Line]) -> None:
-    _rows(lines)[0]["feed"]["value"][0][0]["session_id"] = "z"
+    heard = (line for line in lines if line.get("stream") == "session/a" and "feed" in line)
+    row = next(line for line in heard if line["feed"]["value"][0])
+    row["feed"]["value"][0][0][0]["session_id"] = "z"
+
+
+def _say_another_need(lines: list[Line]) -> None:
+    _rows(lines)[2]["feed"]["value"][2][0] = "z"
 
 
 def _skip_a_cursor(lines: list[Line]) -> None:
@@ -204,8 +210,9 @@ def _wake_before_the_rows(lines: list[Line]) -> None:
         (_say_two_causes, "or both", "session/a"),
         (_say_other_fields, "not what its bytes say", "session/a"),
         (_say_another_time, "not as it was written", "session/a"),
-        (_swap_versions, "version 3 of the stream is missing", "session/a"),
+        (_swap_versions, "version 2 of the stream is missing", "session/a"),
         (_say_another_segment, "not as it was written", "session/a"),
+        (_say_another_need, "not as it was written", "session/a"),
         (_skip_a_cursor, "of the stream is missing", "session/a"),
         (_have_no_announcements, "not formed", "session/a"),
         (_seal_for_nothing, "not as it was written", "session/a"),
@@ -240,14 +247,14 @@ def test_a_chain_that_is_spliced_from_two_logs_is_refused(export: Path, tmp_path
     other = [msgspec.json.decode(line) for line in _exported(world, tmp_path, "other").read_bytes().splitlines()]
 
     def splice(lines: list[Line]) -> None:
-        stolen = next(line for line in other if line.get("stream") == "session/a" and line.get("version") == 3)
+        stolen = next(line for line in other if line.get("stream") == "session/a" and line.get("version") == 4)
         for place, line in enumerate(lines):
-            if line.get("stream") == "session/a" and line.get("version") == 3:
+            if line.get("stream") == "session/a" and line.get("version") == 4:
                 lines[place] = {**stolen, "position": line["position"]}
 
     why = refused(forged(export, splice))
 
-    assert (why.stream, why.version) == ("session/a", 3)
+    assert (why.stream, why.version) == ("session/a", 4)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reenact._runtime import codec
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.audit import (
     Redaction,
@@ -525,3 +527,33 @@ def test_a_file_that_is_no_policy_is_named(tmp_path: Path, content: bytes) -> No
         read_redaction(tmp_path / "policy.json")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_redaction(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Redaction(tools=(ToolRedaction(name="send"),)),
+        Redaction(fields=("answer-recorded.content.input",)),
+        Redaction(values=("okapi",)),
+    ],
+    ids=["tools", "fields", "values"],
+)
+def test_what_is_heard_of_a_call_says_no_more_than_what_is_left_of_it(tmp_path: Path, policy: Redaction) -> None:
+    world = World()
+    world.create("a", "x")
+    world.run("a")
+    world.say("a", "Send it")
+    world.ask("a", ToolUseBlock("t1", "send", {"to": "okapi"}))
+    world.approve("a")  # the call starts in a step of which no event says the arguments
+    write(world.log, tmp_path / "a.db")
+
+    export_log(tmp_path / "a.db", tmp_path / "a.jsonl", redaction=policy)
+    import_log(tmp_path / "a.jsonl", tmp_path / "b.db", synchronous="OFF")
+
+    assert "okapi" not in (tmp_path / "a.jsonl").read_text("utf-8")
+    with SqliteJournal.open(tmp_path / "b.db", codec(), read_only=True) as journal:
+        entries = [entry for row in journal.read_feed("session/a") for one in row.segments for entry in one.entries]
+    (started,) = [entry.data for entry in entries if entry.type == "tool_started"]
+    assert started.name == "send"
+    assert "[redacted: " in str(started.input)
+    assert verify_log(tmp_path / "b.db").is_whole

@@ -1,16 +1,16 @@
-"""When two requests are the same, and where they differ: ids, times and sessions do not count, all else does."""
+"""Compares requests: ids, times and sessions do not count, all else does."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile, zip_longest
 from typing import Final
 
 import msgspec
 
-from reenact.actors.environment.recorded.form import Setting
-from reenact.actors.environment.recorded.hiding import Veil
+from reenact.actors.environment.recorded.format import Setting
+from reenact.actors.environment.recorded.redaction import Redactor
 from reenact.domain.messages import Block, Said, TextBlock, ToolResultBlock, ToolUseBlock
 
 NOTHING: Final = b""
@@ -18,7 +18,7 @@ NOTHING: Final = b""
 _SHOWN: Final = 80
 """Characters of what differs that a message shows."""
 _BEFORE: Final = 20
-"""How many of them stand before the difference."""
+"""How many of them are before the difference."""
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -29,16 +29,17 @@ def normal(said: Said, before: Said | None) -> Said:
     return msgspec.structs.replace(said, content=tuple(_normal(block, own, asked) for block in said.content))
 
 
-def digest_after(digest: bytes, messages: Sequence[Said], before: Said | None) -> bytes:
-    """Return the digest of a conversation that had this one, and goes on with the messages."""
+def digests_after(digest: bytes, messages: Sequence[Said], before: Said | None) -> list[bytes]:
+    """Return the digest of a conversation, and those of the same as it goes on, after each of the messages."""
+    digests = [digest]
     for said in messages:
-        digest = hashlib.sha256(digest + _encode(normal(said, before))).digest()
+        digests.append(hashlib.sha256(digests[-1] + _encode(normal(said, before))).digest())
         before = said
-    return digest
+    return digests
 
 
 def key_of(digest: bytes, setting: Setting) -> bytes:
-    """Return what requests have in common that may be answered alike; whether their models agree is looked at apart."""
+    """Return what requests have in common that may have the same answer; their models are compared separately."""
     told = msgspec.structs.replace(setting, model=None, max_tokens=None)
     return hashlib.sha256(digest + _encode(told)).digest()
 
@@ -48,77 +49,45 @@ def models_agree(asked: str | None, recorded: str | None) -> bool:
     return asked is None or recorded is None or asked == recorded
 
 
-class Digests:
-    """Digests of a conversation that grows: what stood in it the last time is not read again."""
+class Request:
+    """What one agent asks, as it is compared: without keys, and with what it had in common with its last request.
 
-    def __init__(self) -> None:
-        self._messages: list[Said] = []
-        self._digests: list[bytes] = [NOTHING]
-
-    def of(self, messages: Sequence[Said]) -> bytes:
-        """Return the digest of the conversation."""
-        return self.all_of(messages)[-1]
-
-    def all_of(self, messages: Sequence[Said]) -> Sequence[bytes]:
-        """Return the digest of each beginning of the conversation, of none of it first and of all of it last."""
-        same = common(messages, self._messages)
-        del self._messages[same:], self._digests[same + 1 :]
-        before = self._messages[-1] if same else None
-        for said in messages[same:]:
-            self._digests.append(digest_after(self._digests[-1], (said,), before))
-            self._messages.append(said)
-            before = said
-        return self._digests
-
-
-class Asking:
-    """What one agent asks, as it is compared with what was recorded: without keys."""
+    `digests` has the digest of each beginning of the conversation: of none of it first, of all of it last.
+    """
 
     def __init__(self, setting: Setting) -> None:
         self._given = setting
-        self._known: tuple[str, ...] | None = None
+        self._secrets: tuple[str, ...] | None = None
         self._raw: list[Said] = []
-        self._digests = Digests()
         self.setting = setting
         self.messages: list[Said] = []
+        self.digests: list[bytes] = [NOTHING]
 
-    def ask(self, messages: Sequence[Said], veil: Veil) -> bytes:
+    def ask(self, messages: Sequence[Said], redactor: Redactor) -> bytes:
         """Take this for the conversation, and return its digest; keys in it that can be recognised are known then."""
         same = common(messages, self._raw)
-        if self._known is None:
-            veil.search(self._given)
-        veil.search(messages[same:])
-        if self._known is not veil.secrets:
-            self.setting, same = without_keys(self._given, veil), 0
-            self._known = veil.secrets
+        if self._secrets is None:
+            redactor.search(self._given)
+        redactor.search(messages[same:])
+        if self._secrets is not redactor.secrets:
+            self.setting, same = redactor.copy(self._given), 0
+            self._secrets = redactor.secrets
         self._raw[same:] = messages[same:]
-        self.messages[same:] = map(veil.said, messages[same:])
-        return self._digests.of(self.messages)
+        self.messages[same:] = map(redactor.copy, messages[same:])
+        before = self.messages[same - 1] if same else None
+        self.digests[same:] = digests_after(self.digests[same], self.messages[same:], before)
+        return self.digests[-1]
 
 
-def without_keys(setting: Setting, veil: Veil) -> Setting:
-    """Return the setting as it is compared."""
-    return msgspec.json.decode(veil.line(setting), type=Setting)
-
-
-def common(these: Sequence[Said], those: Sequence[Said]) -> int:
+def common(these: Iterable[Said], those: Iterable[Said]) -> int:
     """Return how many messages the conversations have in common, from the first on, ids and all."""
-    count = 0
-    for one, other in zip(these, those, strict=False):
-        if one is not other and one != other:
-            break
-        count += 1
-    return count
+    same = takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(these, those, strict=False))
+    return sum(1 for _ in same)
 
 
 def alike(these: Sequence[Said], those: Sequence[Said]) -> int:
     """Return how many messages the conversations have in common, from the first on, whatever the ids."""
-    count = 0
-    for one, other in zip(_normals(these), _normals(those), strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+    return common(_normals(these), _normals(those))
 
 
 def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said], recorded_setting: Setting) -> str:
@@ -134,7 +103,7 @@ def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said]
         return f"message {place + 1}: not asked, recorded {told(recorded[place])}"
     if place == len(recorded):
         return f"message {place + 1}: asked {told(asked[place])}, recorded is none"
-    one_, other_ = (_at(messages, place) for messages in (asked, recorded))
+    one_, other_ = (tuple(_normals(messages[: place + 1]))[place] for messages in (asked, recorded))
     return f"message {place + 1}: {_different_block(one_, other_)}"
 
 
@@ -161,14 +130,10 @@ def _shown_block(one: Block | None, other: Block | None) -> str:
 
 def _shown(one: object, other: object) -> str:
     """Return what the first place looks like at which the one is not as the other."""
-    text, against = (_as_text(value) for value in (one, other))
+    text, against = (value if isinstance(value, str) else _encode(value).decode() for value in (one, other))
     pairs = zip_longest(text, against)
     place = next((number for number, (own, its) in enumerate(pairs) if own != its), 0)
     return _excerpt(text, max(0, place - _BEFORE))
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else _encode(value).decode()
 
 
 def _excerpt(text: str, start: int) -> str:
@@ -185,10 +150,6 @@ def _normals(messages: Sequence[Said]) -> Iterator[Said]:
     for said in messages:
         yield normal(said, before)
         before = said
-
-
-def _at(messages: Sequence[Said], place: int) -> Said:
-    return normal(messages[place], messages[place - 1] if place else None)
 
 
 def _places(said: Said) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Recording: an environment around another one, which goes on as if it were alone."""
+"""Recording: an environment around another one, which goes on as if it were alone; and the choice to replay it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import msgspec
 
 from reenact.actors.environment.api import (
     Effector,
@@ -15,6 +18,8 @@ from reenact.actors.environment.api import (
     EnvironmentConfig,
     EnvironmentFactory,
     Handler,
+    LLMConfig,
+    LLMProvider,
     Receptor,
     SystemBusConsumer,
     SystemBusProducer,
@@ -22,22 +27,27 @@ from reenact.actors.environment.api import (
 )
 from reenact.actors.environment.failures import failure_on
 from reenact.actors.environment.incoming import checked
-from reenact.actors.environment.recorded.form import setting_of
-from reenact.actors.environment.recorded.reading import read
-from reenact.actors.environment.recorded.scribe import Scribe
-from reenact.actors.environment.recorded.writing import RecordingFile
-from reenact.actors.environment.wrapped import WrappedConsumer, WrappedEnvironment
+from reenact.actors.environment.model import ProviderEnvironmentFactory
+from reenact.actors.environment.proxies import ConsumerProxy, EnvironmentProxy
+from reenact.actors.environment.recorded.file import RecordingFile, read
+from reenact.actors.environment.recorded.format import Cut, Exchange, Setting, Spoken, ToolRun, setting_of, spoken
+from reenact.actors.environment.recorded.matching import common
+from reenact.actors.environment.recorded.replaying import ReplayFactory
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import (
     Envelope,
+    MessageStop,
     StepStarted,
     StreamData,
+    StreamError,
+    ToolResult,
     ToolStarted,
     TurnCompleted,
     TurnStarted,
     UserMessage,
 )
+from reenact.domain.messages import Said
 
-Existing: TypeAlias = Literal["replace", "continue"]
 _QUESTIONS: Final = (UserMessage.event_type, TurnStarted.event_type)
 """What may begin a turn: an environment may act on either."""
 _OF_LOOP: Final = frozenset({StepStarted.event_type, ToolStarted.event_type})
@@ -45,35 +55,38 @@ _OF_LOOP: Final = frozenset({StepStarted.event_type, ToolStarted.event_type})
 
 
 class RecordingFactory:
-    """Makes environments by another factory, and records what they are asked and say in one file.
+    """Makes the environments `of` another factory, and records what they are asked and say in one file.
+
+    `of` may also be a provider of drivers, or how to reach Claude. The file is there, whole, after the first answer
+    and after each further one; `existing` says whether one that is there already is then replaced, or continued.
+    No API key and no header is written. The other environments do all they do without it.
 
     Raises:
         RecordingError: there can be no file of this path; or it is to be continued, and is no recording.
+        ConfigurationError: this is nothing that could be recorded.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        factory: EnvironmentFactory,
+        of: EnvironmentFactory | LLMProvider | LLMConfig,
         *,
-        existing: Existing = "replace",
-        secrets: Iterable[str | None] = (),
-        clock: Callable[[], float] = time.perf_counter,
+        existing: Literal["replace", "continue"] = "replace",
     ) -> None:
+        if existing not in ("replace", "continue"):
+            raise ConfigurationError(f"existing is {existing!r}; it is 'replace' or 'continue'")
+        self._factory = _factory_of(of)
         file = os.fspath(path)
         continued = read(file) if existing == "continue" and os.path.exists(file) else ()  # noqa: PTH110 - a plain path
         self._file = RecordingFile(file, continued)
-        for secret in secrets:
-            self._file.hide(secret)
-        self._factory = factory
-        self._clock = clock
+        if isinstance(of, LLMConfig):
+            self._file.hide(of.api_key)
 
     def create(self, config: EnvironmentConfig) -> RecordingEnvironment:
         """Return a new environment, not yet connected."""
         self._file.hide(config.llm.api_key)
-        setting = setting_of(config)
-        environment = self._factory.create(config)
-        return RecordingEnvironment(environment, Scribe(self._file, config.session_id, setting, self._clock))
+        recorder = Recorder(self._file, config.session_id, setting_of(config))
+        return RecordingEnvironment(self._factory.create(config), recorder)
 
     def dispose(self) -> None:
         """Dispose of the other factory, if it can be, and close the file. Idempotent."""
@@ -85,36 +98,55 @@ class RecordingFactory:
             self._file.close()
 
 
-class RecordingEnvironment(WrappedEnvironment):
-    """The other environment, overheard on its way in and on its way out."""
+def _factory_of(of: object) -> EnvironmentFactory:
+    if isinstance(of, LLMConfig):
+        from reenact.actors.environment.claude import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
-    def __init__(self, environment: Environment, scribe: Scribe) -> None:
-        self._scribe = scribe
-        self._overheard = _OverheardEffector(environment.effector, scribe)
-        super().__init__(environment, _OverheardReceptor(environment.receptor, scribe), self._overheard)
+        return ClaudeEnvironmentFactory(of)
+    if isinstance(of, EnvironmentFactory):
+        return of
+    if isinstance(of, LLMProvider):
+        return ProviderEnvironmentFactory(of)
+    raise ConfigurationError(f"a {type(of).__name__} cannot be recorded: give an environment factory or a provider")
+
+
+class RecordedEnvironment:
+    """Keeps in a JSON file what agents asked of their environment and what it said, and says it again without it."""
+
+    record = RecordingFactory
+    replay = ReplayFactory
+
+
+class RecordingEnvironment(EnvironmentProxy):
+    """The other environment, recorded on its way in and on its way out."""
+
+    def __init__(self, environment: Environment, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._recorded = _RecordedEffector(environment.effector, recorder)
+        super().__init__(environment, _RecordedReceptor(environment.receptor, recorder), self._recorded)
 
     def dispose(self) -> None:
         """Dispose of the other environment; what is under way is recorded as far as it has come. Idempotent."""
-        self._overheard.disconnect()
-        self._scribe.close()
+        self._recorded.disconnect()
+        self._recorder.finish()
         super().dispose()
 
 
-class _OverheardReceptor:
-    def __init__(self, receptor: Receptor, scribe: Scribe) -> None:
+class _RecordedReceptor:
+    def __init__(self, receptor: Receptor, recorder: Recorder) -> None:
         self._receptor = receptor
-        self._scribe = scribe
+        self._recorder = recorder
 
     def connect(self, producer: SystemBusProducer) -> None:
-        self._receptor.connect(_OverheardProducer(producer, self._scribe))
+        self._receptor.connect(_RecordedProducer(producer, self._recorder))
 
 
-class _OverheardProducer:
+class _RecordedProducer:
     """Records what is emitted before it is passed on, and takes it back if nobody heard it."""
 
-    def __init__(self, producer: SystemBusProducer, scribe: Scribe) -> None:
+    def __init__(self, producer: SystemBusProducer, recorder: Recorder) -> None:
         self._producer = producer
-        self._scribe = scribe
+        self._recorder = recorder
         self._one_by_one = threading.RLock()
 
     def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> bool | None:
@@ -123,25 +155,25 @@ class _OverheardProducer:
     def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> bool | None:
         said = [checked(event) for event in events]
         with self._one_by_one:
-            noted = self._scribe.say(said, turn_id)
+            recorded = self._recorder.say(said, turn_id)
             heard = self._producer.emit_all(said, turn_id=turn_id)
             if heard is False:
-                self._scribe.take_back(noted)
+                self._recorder.take_back(recorded)
         return heard
 
 
-class _OverheardEffector:
-    def __init__(self, effector: Effector, scribe: Scribe) -> None:
+class _RecordedEffector:
+    def __init__(self, effector: Effector, recorder: Recorder) -> None:
         self._effector = effector
-        self._scribe = scribe
+        self._recorder = recorder
         self._subscriptions: tuple[Unsubscribe, ...] = ()
 
     def connect(self, consumer: SystemBusConsumer) -> None:
         self.disconnect()
-        overheard = _OverheardConsumer(consumer, self._scribe)
-        self._subscriptions = tuple(consumer.on(type_, overheard.note) for type_ in _QUESTIONS)
-        self._effector.connect(overheard)
-        self._subscriptions += (consumer.on(TurnCompleted.event_type, overheard.note),)
+        recorded = _RecordedConsumer(consumer, self._recorder)
+        self._subscriptions = tuple(consumer.on(type_, recorded.record) for type_ in _QUESTIONS)
+        self._effector.connect(recorded)
+        self._subscriptions += (consumer.on(TurnCompleted.event_type, recorded.record),)
 
     def disconnect(self) -> None:
         for unsubscribe in self._subscriptions:
@@ -149,32 +181,32 @@ class _OverheardEffector:
         self._subscriptions = ()
 
 
-class _OverheardConsumer(WrappedConsumer):
+class _RecordedConsumer(ConsumerProxy):
     """Records what the effector is asked, before it hears it."""
 
-    def __init__(self, consumer: SystemBusConsumer, scribe: Scribe) -> None:
-        super().__init__(consumer, self._noting)
-        self._scribe = scribe
+    def __init__(self, consumer: SystemBusConsumer, recorder: Recorder) -> None:
+        super().__init__(consumer, self._recording)
+        self._recorder = recorder
 
-    def note(self, envelope: Envelope) -> None:
+    def record(self, envelope: Envelope) -> None:
         """Record what the event begins or ends; once, however many hear it."""
         turn_id = envelope.context.turn_id or ""
         match envelope.data:
             case UserMessage() | TurnStarted():
-                self._scribe.ask(turn_id, 1, self.conversation())
+                self._recorder.ask(turn_id, 1, self.conversation())
             case StepStarted(step=step):
-                self._scribe.ask(turn_id, step, self.conversation())
+                self._recorder.ask(turn_id, step, self.conversation())
             case ToolStarted() as call:
-                self._scribe.call(turn_id, call)
+                self._recorder.call(turn_id, call)
             case TurnCompleted():
-                self._scribe.finish(turn_id)
+                self._recorder.finish(turn_id)
             case _:
                 pass
 
-    def _noting(self, handler: Handler) -> Handler:
+    def _recording(self, handler: Handler) -> Handler:
         def hear(envelope: Envelope) -> object:
             if envelope.type in _OF_LOOP:
-                self.note(envelope)
+                self.record(envelope)
             try:
                 work = handler(envelope)
             except Exception as error:
@@ -193,4 +225,136 @@ class _OverheardConsumer(WrappedConsumer):
 
     def _failed(self, envelope: Envelope, error: Exception) -> None:
         """Record what the runtime is going to say for an effector that raised."""
-        self._scribe.say((failure_on(envelope, error),), envelope.context.turn_id)
+        self._recorder.say((failure_on(envelope, error),), envelope.context.turn_id)
+
+
+@dataclass(eq=False)
+class _OpenExchange:
+    """A request that has been made, and what was said to it so far."""
+
+    entry: Exchange
+    began: float
+    events: list[Spoken] = field(default_factory=list[Spoken])
+    written: bool = False
+
+
+@dataclass(eq=False)
+class _OpenRun:
+    """A call that has been started."""
+
+    entry: ToolRun
+    turn_id: str
+    began: float
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """What was recorded at once: the events of an exchange from `start` on, and the results of calls."""
+
+    exchange: _OpenExchange | None
+    start: int
+    runs: tuple[int, ...]
+
+
+class Recorder:
+    """Records what one environment is asked and says. Thread-safe."""
+
+    def __init__(self, file: RecordingFile, session_id: str, setting: Setting) -> None:
+        self._file = file
+        self._session_id = session_id
+        self._setting = setting
+        self._lock = threading.Lock()
+        self._exchange: _OpenExchange | None = None
+        self._asked: Sequence[Said] = ()
+        self._runs: dict[str, _OpenRun] = {}
+
+    def ask(self, turn_id: str, step: int, messages: Sequence[Said]) -> None:
+        """Begin an exchange, unless this one has begun already."""
+        with self._lock:
+            last = None if self._exchange is None else self._exchange.entry
+            if last is not None and (last.turn, last.step) == (turn_id, step):
+                return
+            self._end(complete=False)
+            before = len(self._asked)
+            goes_on = last is not None and common(messages, self._asked) == before
+            entry = Exchange(
+                number=self._file.number(),
+                session=self._session_id,
+                turn=turn_id,
+                step=step,
+                follows=last.number if last is not None and goes_on else None,
+                setting=None if goes_on else self._setting,
+                messages=tuple(messages[before:] if goes_on else messages),
+            )
+            self._exchange, self._asked = _OpenExchange(entry, time.perf_counter()), messages
+
+    def call(self, turn_id: str, call: ToolStarted) -> None:
+        """Begin a call."""
+        with self._lock:
+            if call.id not in self._runs:
+                asked_by = None if self._exchange is None else self._exchange.entry.number
+                number = self._file.number()
+                entry = ToolRun(number=number, exchange=asked_by, id=call.id, name=call.name, input=call.input)
+                self._runs[call.id] = _OpenRun(entry, turn_id, time.perf_counter())
+
+    def say(self, events: Sequence[StreamData], turn_id: str | None) -> Recorded:
+        """Record what was said; what ends an exchange or a call is on the disk when this returns."""
+        with self._lock:
+            exchange, runs = self._open_in(turn_id), list[int]()
+            start = 0 if exchange is None else len(exchange.events)
+            for event in events:
+                run = self._answered(event, turn_id)
+                if run is not None and isinstance(event, ToolResult):
+                    runs.append(run.entry.number)
+                    self._write_run(run, event)
+                elif exchange is not None and not exchange.written:
+                    exchange.events.append(spoken(event, time.perf_counter() - exchange.began))
+                    if isinstance(event, MessageStop | StreamError):
+                        self._end(complete=True)
+            return Recorded(exchange, start, tuple(runs))
+
+    def take_back(self, recorded: Recorded) -> None:
+        """Record that nobody heard this, because its turn was over."""
+        with self._lock:
+            for number in recorded.runs:
+                self._file.add(Cut(number))
+            if recorded.exchange is None:
+                return
+            if recorded.exchange.written:
+                self._file.add(Cut(recorded.exchange.entry.number, recorded.start))
+            else:
+                del recorded.exchange.events[recorded.start :]
+
+    def finish(self, turn_id: str | None = None) -> None:
+        """Record that the turn is over, or all is: what is under way of it goes no further."""
+        with self._lock:
+            if self._exchange is not None and turn_id in (None, self._exchange.entry.turn):
+                self._end(complete=False)
+            for run in [run for run in self._runs.values() if turn_id in (None, run.turn_id)]:
+                self._write_run(run, None)
+
+    def _open_in(self, turn_id: str | None) -> _OpenExchange | None:
+        exchange = self._exchange
+        if exchange is None or exchange.written or turn_id not in (None, exchange.entry.turn):
+            return None
+        return exchange
+
+    def _answered(self, event: StreamData, turn_id: str | None) -> _OpenRun | None:
+        if not isinstance(event, ToolResult) or event.id is None:
+            return None
+        run = self._runs.get(event.id)
+        return run if run is not None and turn_id in (None, run.turn_id) else None
+
+    def _end(self, *, complete: bool) -> None:
+        exchange = self._exchange
+        if exchange is None or exchange.written:
+            return
+        exchange.written = True
+        self._file.add(msgspec.structs.replace(exchange.entry, events=tuple(exchange.events), complete=complete))
+
+    def _write_run(self, run: _OpenRun, result: ToolResult | None) -> None:
+        del self._runs[run.entry.id]
+        answer = {} if result is None else {"result": result.result, "is_error": result.is_error}
+        seconds = round(time.perf_counter() - run.began, 6)
+        ended = msgspec.structs.replace(run.entry, seconds=seconds, complete=result is not None, **answer)
+        self._file.add(ended)

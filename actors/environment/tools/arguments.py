@@ -8,8 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from reenact.actors.environment.tools.models import model_argument
-from reenact.actors.environment.tools.parameters import Parameters
+from reenact.actors.environment.tools.parameters import Parameters, model_argument
 from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_mapping, is_object
 
 Step: TypeAlias = str | int | None
@@ -18,7 +17,6 @@ Step: TypeAlias = str | int | None
 _WHERE: Final = re.compile(r"(?s)(.*) - at (?:`?key`? in )?`\$(.*)`")
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
 _EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
-_ENUM: Final = re.compile(r"(?s)Invalid enum value .*")
 _MISSING: Final = re.compile(r"Object missing required field `(.*)`")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")
 _JSON_NAMES: Final = {"int": "integer", "str": "string", "float": "number", "bool": "boolean"}
@@ -88,7 +86,8 @@ def _problem(name: str, value: object, schema: Mapping[str, Any], message: str) 
 def _rule(what: str, steps: Sequence[Step], schema: Mapping[str, Any]) -> str:
     if expected := _EXPECTED.fullmatch(what):
         return f"must be of type {' | '.join(_JSON_NAMES.get(kind, kind) for kind in expected[1].split(' | '))}"
-    if _ENUM.fullmatch(what) and (allowed := list(_allowed(schema, steps))):
+    allowed = [value for node in _schemas_at(steps, schema, schema) for value in node.get("enum", ())]
+    if allowed and what.startswith("Invalid enum value "):
         return f"must be one of {', '.join(map(_shown, allowed))}"
     if what.startswith("Expected `"):
         kind, _, limits = what.removeprefix("Expected `").partition("`")
@@ -98,21 +97,14 @@ def _rule(what: str, steps: Sequence[Step], schema: Mapping[str, Any]) -> str:
     return f"is not valid: {what}"
 
 
-def _got(value: object, steps: Sequence[Step]) -> str:
+def _got(value: Any, steps: Sequence[Step]) -> str:  # noqa: ANN401 - any JSON value
     """Return what stands at the place that is wrong, if that can be told."""
     for step in steps:
-        inside = list(_at(value, step))
-        if not inside:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
             return ""
-        (value,) = inside
     return f"; got {_shown(value)}"
-
-
-def _at(value: object, step: Step) -> Iterator[object]:
-    if is_object(value) and step in value:
-        yield value[step]
-    if is_array(value) and isinstance(step, int) and step < len(value):
-        yield value[step]
 
 
 def _shown_path(steps: Sequence[Step]) -> str:
@@ -125,27 +117,17 @@ def _shown(value: object) -> str:
     return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
 
 
-def _allowed(schema: Mapping[str, Any], steps: Sequence[Step]) -> Iterator[Any]:
-    """Yield the values that the schema allows at the end of the path."""
-    nodes = [dict(schema)]
-    for step in steps:
-        nodes = [inner for node in nodes for either in _either(node, schema) for inner in _inside(either, step)]
-    for node in nodes:
-        for either in _either(node, schema):
-            yield from either.get("enum", ())
-
-
-def _either(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what the schema stands for: itself, what it refers to, or each of its alternatives."""
-    reference = node.get("$ref", "").removeprefix("#/$defs/")
-    node = schema.get("$defs", {}).get(reference, node)
-    yield node
+def _schemas_at(
+    steps: Sequence[Step], node: Mapping[str, Any], whole: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of the whole schema that describe what is at the end of the steps from the node."""
+    node = whole.get("$defs", {}).get(node.get("$ref", "").removeprefix("#/$defs/"), node)
     for either in (*node.get("anyOf", ()), *node.get("oneOf", ())):
-        yield from _either(either, schema)
-
-
-def _inside(node: Mapping[str, Any], step: Step) -> Iterator[dict[str, Any]]:
-    """Yield the schemas of what is one step inside."""
+        yield from _schemas_at(steps, either, whole)
+    if not steps:
+        yield node
+        return
+    step, *rest = steps
     prefix = node.get("prefixItems", ())
     if isinstance(step, str):
         inner = node.get("properties", {}).get(step)
@@ -154,4 +136,4 @@ def _inside(node: Mapping[str, Any], step: Step) -> Iterator[dict[str, Any]]:
     else:
         inner = node.get("items") or node.get("additionalProperties")
     if is_object(inner):
-        yield inner
+        yield from _schemas_at(rest, inner, whole)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -12,7 +13,8 @@ from reenact.domain.tools import is_array, is_json, is_object
 Json: TypeAlias = dict[str, Any]
 
 _PREFIX: Final = "#/$defs/"
-_NOT_JSON_SCHEMA: Final = "discriminator"  # OpenAPI's; it holds references to what is put in their place
+_REFERENCE: Final = re.compile(r'"\$ref":"#/\$defs/([^"]*)"')
+_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
 
 
 def schema_of(
@@ -28,18 +30,19 @@ def schema_of(
     """
     (top,), components = msgspec.json.schema_components([struct], schema_hook=hook, ref_template=f"{_PREFIX}{{name}}")
     definitions: Json = {}
-    for name, schema in components.items():
-        _define(definitions, name, _gathered(schema, definitions))
+    for name, definition in (*_inner_definitions(components), *components.items()):
+        plain = {key: value for key, value in definition.items() if key != "$defs"}
+        if definitions.setdefault(name, plain) != plain:
+            msg = f"two different types have the name {name!r}; rename one of them"
+            raise TypeError(msg)
     schema = definitions.pop(_referred(top))
     for name, field in schema["properties"].items():
         _complete(field, texts.get(name), defaults.get(name, msgspec.UNSET))
-    cyclic = {name for name in definitions if _refers(definitions[name], name, definitions, set())}
-    inlined: Json = _inlined(schema, definitions, cyclic)
-    needed = sorted(_needed(inlined, definitions, cyclic, set()))
-    del inlined["title"]
-    return inlined | (
-        {"$defs": {name: _inlined(definitions[name], definitions, cyclic) for name in needed}} if needed else {}
-    )
+    del schema["title"]
+    inline = {name: of for name, of in definitions.items() if name not in _reachable(_references(of), definitions)}
+    needed = sorted(_reachable(_references(schema), definitions) - inline.keys())
+    inlined: Json = _inlined(schema, inline)
+    return inlined | ({"$defs": {name: _inlined(definitions[name], inline) for name in needed}} if needed else {})
 
 
 def _complete(field: Json, text: str | None, default: object) -> None:
@@ -54,35 +57,25 @@ def _complete(field: Json, text: str | None, default: object) -> None:
         field["default"] = value
 
 
-def _define(definitions: Json, name: str, schema: object) -> None:
-    if definitions.setdefault(name, schema) != schema:
-        msg = f"two different types have the name {name!r}; rename one of them"
-        raise TypeError(msg)
+def _inner_definitions(node: object) -> Iterator[tuple[str, Json]]:
+    """Yield the definitions in a schema, and those in these."""
+    if is_object(node) and is_object(inner := node.get("$defs")):
+        yield from inner.items()
+    for part in node.values() if is_object(node) else node if is_array(node) else ():
+        yield from _inner_definitions(part)
 
 
-def _gathered(node: Any, definitions: Json) -> Any:  # noqa: ANN401 - any part of a schema
-    """Return the schema without the `$defs` in it, which are added to the definitions."""
+def _inlined(node: Any, inline: Json) -> Any:  # noqa: ANN401 - any part of a schema
+    """Return the schema with the references to these definitions replaced by them."""
     if is_array(node):
-        return [_gathered(item, definitions) for item in node]
+        return [_inlined(item, inline) for item in node]
     if not is_object(node):
         return node
-    inner = node.get("$defs")
-    for name, schema in inner.items() if is_object(inner) else ():
-        _define(definitions, name, _gathered(schema, definitions))
-    return {key: _gathered(value, definitions) for key, value in node.items() if key != "$defs"}
-
-
-def _inlined(node: Any, definitions: Json, cyclic: set[str]) -> Any:  # noqa: ANN401 - likewise
-    if is_array(node):
-        return [_inlined(item, definitions, cyclic) for item in node]
-    if not is_object(node):
-        return node
-    name = _referred(node)
-    if name in definitions and name not in cyclic:
-        return _inlined(
-            {**definitions[name], **{key: value for key, value in node.items() if key != "$ref"}}, definitions, cyclic
-        )
-    return {key: _inlined(value, definitions, cyclic) for key, value in node.items() if key != _NOT_JSON_SCHEMA}
+    if (name := _referred(node)) in inline:
+        return _inlined({**inline[name], **{key: value for key, value in node.items() if key != "$ref"}}, inline)
+    # The discriminator of alternatives is OpenAPI's: it refers to definitions that replace the references to them.
+    left_out = {"$defs"} if _ALTERNATIVES.isdisjoint(node) else {"$defs", "discriminator"}
+    return {key: _inlined(value, inline) for key, value in node.items() if key not in left_out}
 
 
 def _referred(node: Json) -> str:
@@ -91,33 +84,16 @@ def _referred(node: Json) -> str:
     return reference.removeprefix(_PREFIX) if isinstance(reference, str) else ""
 
 
-def _references(node: object) -> Iterator[str]:
-    if is_array(node):
-        for item in node:
-            yield from _references(item)
-    elif is_object(node):
-        if name := _referred(node):
-            yield name
-        for key, value in node.items():
-            if key != _NOT_JSON_SCHEMA:
-                yield from _references(value)
+def _references(schema: Json) -> set[str]:
+    """Return the names of the definitions that the schema refers to."""
+    return set(_REFERENCE.findall(msgspec.json.encode(schema).decode()))
 
 
-def _refers(node: object, name: str, definitions: Json, seen: set[str]) -> bool:
-    """Return whether the schema refers to the name, through others or directly."""
-    for reference in _references(node):
-        if reference == name:
-            return True
-        if reference not in seen and reference in definitions:
-            seen.add(reference)
-            if _refers(definitions[reference], name, definitions, seen):
-                return True
-    return False
-
-
-def _needed(node: object, definitions: Json, cyclic: set[str], found: set[str]) -> set[str]:
-    for name in _references(node):
-        if name in definitions and name not in found:
-            found.add(name)
-            _needed(_inlined(definitions[name], definitions, cyclic), definitions, cyclic, found)
+def _reachable(names: Iterable[str], definitions: Json) -> set[str]:
+    """Return the names, and those of the definitions that they refer to, directly or through others."""
+    found: set[str] = set()
+    left = set(names)
+    while left:
+        found |= left
+        left = {name for one in left for name in _references(definitions.get(one, {}))} - found
     return found

@@ -6,13 +6,11 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import FrameType, MethodType
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeGuard, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
 
 from reenact.actors.environment.tools.arguments import read_arguments
 from reenact.actors.environment.tools.context import ToolContext
-from reenact.actors.environment.tools.docstring import read_docstring
-from reenact.actors.environment.tools.hints import AnyFunction
-from reenact.actors.environment.tools.parameters import Parameters, parameters_of
+from reenact.actors.environment.tools.parameters import AnyFunction, Parameters, parameters_of, read_docstring
 from reenact.actors.environment.tools.running import awaited, in_thread
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import Intervention, ToolSpec, check_spec
@@ -78,35 +76,37 @@ class Tool(Generic[P, R]):
 AnyTool: TypeAlias = Tool[..., Any]
 
 
-def is_tool(one: object) -> TypeGuard[AnyTool]:
-    """Return whether this was made by `tool`."""
+def _is_tool(one: object) -> TypeGuard[AnyTool]:
     return isinstance(one, Tool)
 
 
+def as_tool(one: object) -> AnyTool:
+    """Return the tool, or the function as one; raise `ConfigurationError` if it is neither."""
+    if _is_tool(one):
+        one.check_bound()
+        return one
+    if not callable(one):
+        msg = f"{one!r} is no tool; give a function, or what `@tool` made of one"
+        raise ConfigurationError(msg)
+    made: AnyTool = tool(one)
+    return made
+
+
+class ToolSettings(TypedDict, total=False):
+    """What `tool` takes besides the function."""
+
+    name: str | None
+    description: str | None
+    idempotent: bool
+    timeout: float | None
+    intervention: Intervention | None
+    cost: float | None
+
+
 @overload
-def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+def tool(function: Callable[P, R], /, **settings: Unpack[ToolSettings]) -> Tool[P, R]: ...
 @overload
-def tool(
-    function: Callable[P, R],
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    idempotent: bool = False,
-    timeout: float | None = None,
-    intervention: Intervention | None = None,
-    cost: float | None = None,
-) -> Tool[P, R]: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    idempotent: bool = False,
-    timeout: float | None = None,
-    intervention: Intervention | None = None,
-    cost: float | None = None,
-) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(**settings: Unpack[ToolSettings]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: AnyFunction | None = None,
     /,

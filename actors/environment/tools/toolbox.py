@@ -1,12 +1,17 @@
-"""The tools of one agent, by their names: told to the model, and called when it asks for them."""
+"""Tools by their names: those of one agent, which its model calls, and those that images name.
+
+The log holds what a model is told of a tool, and no code. So the functions are handed in each time a runtime opens,
+with `Runtime.open(..., tools=[…])`, or with the image that is registered; an agent finds them by their names.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, Self, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,10 +19,11 @@ from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, failure, outcome_of, told
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within
-from reenact.actors.environment.tools.tool import AnyTool, is_tool, tool
+from reenact.actors.environment.tools.tool import AnyTool, Tool, as_tool
 from reenact.domain.errors import ConfigurationError, ReenactError, ToolUnavailableError
-from reenact.domain.loop.policy import Policies
-from reenact.domain.loop.policy_names import names_in, nearest, unknown_names
+from reenact.domain.image import Definition, Image
+from reenact.domain.loop.policy import Policies, names_in, nearest, unknown_names
+from reenact.domain.plain import is_sequence
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, remote_prefix
 
 _log: Final = logging.getLogger("reenact.tools")
@@ -31,6 +37,7 @@ class Runnable(Protocol):
     async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any: ...  # noqa: ANN401 - what it gives
 
 
+R = TypeVar("R", bound=Runnable)
 Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., Any]
 
 
@@ -96,13 +103,15 @@ class Toolbox:
         if not self._connections:
             return {}
         connections = self._connections.values()
-        problems_of = await asyncio.gather(*(_problem_of(connection) for connection in connections))
+        results = await asyncio.gather(*(one.tools() for one in connections), return_exceptions=True)
         remote: dict[str, Runnable] = {}
         problems: dict[str, ReenactError] = {}
-        for connection, problem in zip(connections, problems_of, strict=True):
+        for connection, result in zip(connections, results, strict=True):
             name = connection.server.name
-            if problem is not None:
-                problems[name] = problem
+            if isinstance(result, ReenactError):
+                problems[name] = result
+            elif isinstance(result, BaseException):
+                raise result
             found = {one.spec.name: one for one in connection.known}
             if taken := sorted(found.keys() & {*self._local, *remote}):
                 problems[name] = ConfigurationError(f"MCP server {name!r} has tools whose names are taken: {taken}")
@@ -130,7 +139,7 @@ class Toolbox:
         goes on, unheard.
         """
         started = time.perf_counter()
-        outcome = await self._outcome(Invocation(name, arguments, context, timeout))
+        outcome = await self._outcome(name, arguments, context, timeout)
         return msgspec.structs.replace(outcome, duration=time.perf_counter() - started)
 
     async def call_all(self, calls: Iterable[Invocation]) -> list[ToolOutcome]:
@@ -174,51 +183,42 @@ class Toolbox:
             case MCPConnection():
                 self._take_connection(one)
             case ToolSpec():
-                self._take_tool(_Absent(one))
+                _add(self._local, _Absent(one))
             case _:
-                made = one if is_tool(one) else tool(one)
-                made.check_bound()
-                self._take_tool(made)
+                _add(self._local, as_tool(one))
 
     def _take_connection(self, connection: MCPConnection) -> None:
         if self._connections.setdefault(connection.server.name, connection) is not connection:
             msg = f"two MCP servers are named {connection.server.name!r}; give one of them another name"
             raise ConfigurationError(msg)
 
-    def _take_tool(self, one: Runnable) -> None:
-        if self._local.setdefault(one.spec.name, one) is not one:
-            msg = f"two tools are named {one.spec.name!r}; give one of them another name: @tool(name=…)"
-            raise ConfigurationError(msg)
-
-    async def _outcome(self, call: Invocation) -> ToolOutcome:
-        seconds: float | None = None
+    async def _outcome(
+        self, name: str, arguments: Mapping[str, Any], context: ToolContext | None, at_most: float | None
+    ) -> ToolOutcome:
+        seconds = at_most
         try:
-            found = await self._found(call.name)
+            found = await self._found(name)
             if found is None:
-                return failure(f"Tool not found: {call.name}; there are: {self._names()}", limit=self._max_output)
-            if call.name in self._unheld:
-                return failure(f"{call.name} cannot be run: {self._unheld[call.name]}", limit=self._max_output)
-            seconds = _fewer(call.timeout, found.spec.timeout)
-            result = await within(seconds, found.run(call.arguments, call.context))
-            return outcome_of(result, tool=call.name, limit=self._max_output)
+                names = ", ".join((*self._local, *self._remote)) or "none"
+                return failure(f"Tool not found: {name}; there are: {names}", limit=self._max_output)
+            if name in self._unheld:
+                return failure(f"{name} cannot be run: {self._unheld[name]}", limit=self._max_output)
+            seconds = min((one for one in (at_most, found.spec.timeout) if one is not None), default=None)
+            result = await within(seconds, found.run(arguments, context))
+            return outcome_of(result, tool=name, limit=self._max_output)
         except ExpiredError:
-            return failure(f"{call.name} did not finish within {seconds:g} s")
+            return failure(f"{name} did not finish within {seconds:g} s")
         except InvalidArgumentsError as error:
             return failure(str(error), limit=self._max_output)
         except Exception as error:  # noqa: BLE001 - it is logged, and the model is told
             raised = error.error if isinstance(error, EscapedError) else error
-            _log.warning("tool %s has failed", call.name, exc_info=raised, extra={"tool": call.name})
+            _log.warning("tool %s has failed", name, exc_info=raised, extra={"tool": name})
             return failure(told(raised), limit=self._max_output)
 
     async def _found(self, name: str) -> Runnable | None:
-        found = self.get(name)
-        if found is None and any(not connection.was_asked for connection in self._connections.values()):
+        if self.get(name) is None and any(not connection.was_asked for connection in self._connections.values()):
             await self.connect()
-            found = self.get(name)
-        return found
-
-    def _names(self) -> str:
-        return ", ".join((*self._local, *self._remote)) or "none"
+        return self.get(name)
 
 
 class _Absent:
@@ -231,14 +231,65 @@ class _Absent:
         return failure(f"{self.spec.name} cannot be run: the function behind it is not there")
 
 
-def _fewer(seconds: float | None, others: float | None) -> float | None:
-    return min((one for one in (seconds, others) if one is not None), default=None)
+class ToolRegistry:
+    """The functions behind the tools that images name: those of one image, and those for all. Thread-safe."""
+
+    def __init__(self, tools: Sequence[AnyTool | Callable[..., Any]] = ()) -> None:
+        """Take the tools that all images may name.
+
+        Raises:
+            ConfigurationError: one is no tool, or two have the same name.
+        """
+        self._lock = threading.Lock()
+        self._of_all: dict[str, AnyTool] = {}
+        for one in map(as_tool, _listed(tools)):
+            _add(self._of_all, one)
+        self._of_image: dict[tuple[str, str], AnyTool] = {}
+
+    def with_specs(self, image: Image) -> Image:
+        """Return the image with plain functions made tools, and names put in place by the tools that bear them.
+
+        Raises:
+            ConfigurationError: one cannot be a tool, or the runtime was opened without a tool of that name.
+        """
+        return msgspec.structs.replace(image, tools=tuple(map(self._resolved, _listed(image.tools))))
+
+    def _resolved(self, one: object) -> object:
+        if callable(one) and not hasattr(one, "spec"):
+            return as_tool(one)
+        if isinstance(one, str) and one not in self._of_all:
+            known = ", ".join(sorted(self._of_all)) or "none"
+            msg = f"there is no tool {one!r}: Runtime.open(tools=[…]) was given {known}"
+            raise ConfigurationError(msg)
+        return self._of_all[one] if isinstance(one, str) else one
+
+    def add(self, image_id: str, image: Image) -> None:
+        """Keep the functions of an image's tools; those of a later image of the same id take their place."""
+        with self._lock:
+            for one in image.tools:
+                if isinstance(one, Tool):
+                    self._of_image[image_id, one.spec.name] = one
+
+    def find(self, image_id: str, definition: Definition) -> tuple[AnyTool | ToolSpec, ...]:
+        """Return the image's tools; where nobody has handed in the function, what is known of the tool without it."""
+        with self._lock:
+            return tuple(
+                self._of_image.get((image_id, spec.name))
+                or self._of_image.get((definition.base or image_id, spec.name))
+                or self._of_all.get(spec.name)
+                or spec
+                for spec in definition.tools
+            )
 
 
-async def _problem_of(connection: MCPConnection) -> ReenactError | None:
-    """Ask for the server's tools, and return what went wrong."""
-    try:
-        await connection.tools()
-    except ReenactError as error:
-        return error
-    return None
+def _add(tools: dict[str, R], one: R) -> None:
+    if tools.setdefault(one.spec.name, one) is not one:
+        msg = f"two tools are named {one.spec.name!r}; give one of them another name: @tool(name=…)"
+        raise ConfigurationError(msg)
+
+
+def _listed(tools: object) -> Sequence[Any]:
+    if is_sequence(tools):
+        return tools
+    msg = f"tools are a list of tools, not {tools!r}"
+    raise ConfigurationError(msg)

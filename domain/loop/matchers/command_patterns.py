@@ -18,10 +18,9 @@ from typing import Final
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import MAX_TEXT, NO, PARTLY, TOO_LONG, YES, Found, Match, Sight, unknown
 from reenact.domain.loop.matchers.globs import Part, alternatives, fits, is_one, is_wild, part, parts
-from reenact.domain.loop.matchers.programs import SHELLS, TAKING_TEXTS
+from reenact.domain.loop.matchers.programs import HOLE, SHELLS, TAKING_TEXTS, Word
 from reenact.domain.loop.matchers.shell import Command, Script, read_arguments
-from reenact.domain.loop.matchers.shell_words import HOLE, Word
-from reenact.domain.loop.matchers.values import is_list
+from reenact.domain.plain import is_sequence
 
 MAX_PATTERN: Final = 2_000
 """Characters."""
@@ -51,11 +50,10 @@ class CommandPattern:
                 stages[-1].append(word)
         well_formed = all(stages) and all(words) and not any("\\" in stage[0] for stage in stages)
         if len(pattern) > MAX_PATTERN or len(stages) > MAX_STAGES or not well_formed:
-            msg = (
+            raise ConfigurationError(
                 f"{pattern[:80]!r} is no command pattern: give a program and its words, like 'git push *', of at most "
                 f"{MAX_PATTERN:,} characters and with at most {MAX_STAGES - 1} '|'; the program has no backslash"
             )
-            raise ConfigurationError(msg)
         self._stages = tuple(_Stage(stage) for stage in stages)
         self._names = tuple(stage.names for stage in self._stages if stage.names)
 
@@ -100,8 +98,8 @@ def _script_of(value: object) -> Script | Found:
     """Return the command in a list of words, or why there is none."""
     if isinstance(value, str):
         return TOO_LONG
-    words = [one for one in value if isinstance(one, str)] if is_list(value) else []
-    if is_list(value) and words and len(words) == len(value):
+    words = [one for one in value if isinstance(one, str)] if is_sequence(value) else []
+    if is_sequence(value) and words and len(words) == len(value):
         return read_arguments(words) if sum(map(len, words)) <= MAX_TEXT else TOO_LONG
     return unknown("it is no command: neither a text, nor a list of texts")
 

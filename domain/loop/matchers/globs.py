@@ -40,8 +40,9 @@ def alternatives(pattern: str) -> tuple[str, ...]:
             before, after = one[: found.start()], one[found.end() :]
             waiting.extend(f"{before}{choice}{after}" for choice in found[1].split(","))
         if len(waiting) + len(done) > MAX_ALTERNATIVES:
-            msg = f"{pattern[:80]!r} has more than {MAX_ALTERNATIVES} alternatives; make several of it"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(
+                f"{pattern[:80]!r} has more than {MAX_ALTERNATIVES} alternatives; make several of it"
+            )
     return tuple(done)
 
 
@@ -62,8 +63,7 @@ def part(pattern: str, *, fold: bool = False) -> str | re.Pattern[str]:
     try:
         return re.compile("".join(_regex(wanted)), re.DOTALL)
     except re.error as error:
-        msg = f"the wildcards of {pattern[:80]!r} cannot be read: {error}"
-        raise ConfigurationError(msg) from None
+        raise ConfigurationError(f"the wildcards of {pattern[:80]!r} cannot be read: {error}") from None
 
 
 def parts(pattern: Sequence[str], *, fold: bool = False) -> tuple[Part, ...]:

@@ -9,7 +9,6 @@ character is, and what is a well-formed expression, stays for `re` to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from reenact.domain.errors import ConfigurationError
@@ -17,7 +16,9 @@ from reenact.domain.errors import ConfigurationError
 MAX_NODES: Final = 2_000
 MAX_WORK: Final = 5_000_000
 """Nodes times characters: a few seconds at the worst."""
-_MAX_KNOWN = 5_000
+_MAX_KNOWN: Final = 5_000
+_END: Final = 0
+"""The state that ends a match."""
 
 _ATOM = re.compile(
     r"""\[\^?\]?(?:\\.|[^\]\\])*\]
@@ -28,6 +29,7 @@ _ATOM = re.compile(
 )
 _REPEAT = re.compile(r"([*+?]|\{(\d*),(\d*)\}|\{(\d+)\})([?+]?)")
 _GROUP = re.compile(r"\((?!\?)|\(\?P<\w+>|\(\?([is]*)(?:-([is]+))?:")
+_PLAIN = re.compile(r"[^\\.\[\](){}|*+?^$]|\\([^\w\s])", re.DOTALL)
 _GLOBAL = re.compile(r"\(\?([is]+)\)")
 _LOOKS: Final = ("\\A", "\\Z", "\\z", "\\b", "\\B", "^", "$")
 
@@ -74,6 +76,10 @@ class Node(NamedTuple):
     leads: tuple[int, ...]
 
 
+Span: TypeAlias = tuple[int, int]
+_States: TypeAlias = frozenset[int]
+
+
 class Expression:
     """A regular expression, ready to be held against texts.
 
@@ -85,29 +91,14 @@ class Expression:
         try:
             re.compile(pattern)
         except (re.error, RecursionError, OverflowError, Warning) as error:
-            msg = f"{pattern[:80]!r} is no regular expression: {error}"
-            raise ConfigurationError(msg) from None
+            raise ConfigurationError(f"{pattern[:80]!r} is no regular expression: {error}") from None
         self._nodes: list[Node] = [Node(None, ())]
-        self.piece = _Reader(pattern).read()
-        """What it is made of."""
-        self._start = self._build(self.piece, 0)
+        self._piece = _Reader(pattern).read()
+        self._start = self._build(self._piece, _END)
         self._looks = any(isinstance(node.wants, Look) for node in self._nodes)
-        self._known: dict[tuple[frozenset[int], str, str, bool], frozenset[int]] = {}
-
-    @property
-    def nodes(self) -> Sequence[Node]:
-        """Its states; the first of them ends a match."""
-        return self._nodes
-
-    @property
-    def start(self) -> int:
-        """The state that a match begins in."""
-        return self._start
-
-    @property
-    def looks(self) -> bool:
-        """Whether places between characters matter."""
-        return self._looks
+        self._idle: _States = frozenset()
+        """The states that are in behind every character."""
+        self._known: dict[tuple[_States, str, str, bool], tuple[_States, _States]] = {}
 
     def takes(self, text: str) -> bool:
         """Return whether the text is short enough to be held against this expression."""
@@ -115,28 +106,47 @@ class Expression:
 
     def fullmatch(self, text: str) -> bool:
         """Return whether the whole text matches."""
-        states, before, last = frozenset({self._start}), "", len(text) - 1
+        states: _States = frozenset({self._start})
+        before, last = "", len(text) - 1
         for index, character in enumerate(text):
-            key = (states, before, character, index == last) if self._looks else (states, "", character, False)
-            following = self._known.get(key)
-            if following is None:
-                if len(self._known) >= _MAX_KNOWN:
-                    self._known.clear()
-                following = self._known[key] = self._after(states, before, character, final=index == last)
-            if not following:
+            _, states = self._step(states, before, character, is_last=index == last)
+            if not states:
                 return False
-            states, before = following, character
-        return 0 in self._reached(states, before, "", final=True)
+            before = character
+        return _END in self._reached(states, before, "", final=True)
 
-    def _after(self, states: frozenset[int], before: str, character: str, *, final: bool) -> frozenset[int]:
-        nodes = (self._nodes[state] for state in self._reached(states, before, character, final=final))
-        return frozenset(
-            node.leads[0] for node in nodes if isinstance(node.wants, One) and node.wants.accepts.match(character)
-        )
+    def _step(self, states: _States, before: str, character: str, *, is_last: bool) -> tuple[_States, _States]:
+        """Return the states that are reached in front of the character, and those behind it."""
+        key = (states, before, character, is_last) if self._looks else (states, "", character, False)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            reached = self._reached(states, before, character, final=is_last)
+            taken = frozenset(self._nodes[state].leads[0] for state in reached if self._takes(state, character))
+            behind = taken | self._idle
+            known = self._known[key] = reached, self._idle if behind == self._idle else behind
+        return known
 
-    def _reached(self, states: frozenset[int], before: str, after: str, *, final: bool) -> set[int]:
-        """Return these states and those that they lead to without a character."""
-        return reached_from(self._nodes, states, before, after, final=final)
+    def _takes(self, state: int, character: str) -> bool:
+        wants = self._nodes[state].wants
+        return isinstance(wants, One) and wants.accepts.match(character) is not None
+
+    def _passes(self, state: int, before: str, after: str, *, final: bool) -> bool:
+        wants = self._nodes[state].wants
+        return wants is None or (isinstance(wants, Look) and _holds(wants.kind, before, after, final=final))
+
+    def _reached(self, states: _States, before: str, after: str, *, final: bool) -> _States:
+        """Return these states and those that they lead to without a character, between these two characters."""
+        reached = set(states)
+        waiting = list(reached)
+        while waiting:
+            state = waiting.pop()
+            if self._passes(state, before, after, final=final):
+                new = [state for state in self._nodes[state].leads if state not in reached]
+                reached.update(new)
+                waiting.extend(new)
+        return frozenset(reached)
 
     def _build(self, piece: Piece, then: int) -> int:
         """Return the state from which the piece leads to `then`."""
@@ -169,27 +179,88 @@ class Expression:
 
     def _node(self, wants: One | Look | None, leads: tuple[int, ...]) -> int:
         if len(self._nodes) >= MAX_NODES:
-            msg = f"a regular expression is too large: spelled out, it has more than {MAX_NODES} places; repeat less"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(
+                f"a regular expression is too large: spelled out, it has more than {MAX_NODES} places; repeat less"
+            )
         self._nodes.append(Node(wants, leads))
         return len(self._nodes) - 1
 
 
-def reached_from(nodes: Sequence[Node], states: Iterable[int], before: str, after: str, *, final: bool) -> set[int]:
-    """Return these states and those that they lead to without a character, between these two characters."""
-    reached = set(states)
-    waiting = list(reached)
-    while waiting:
-        node = nodes[waiting.pop()]
-        if isinstance(node.wants, One) or (node.wants and not holds(node.wants.kind, before, after, final=final)):
-            continue
-        new = [state for state in node.leads if state not in reached]
-        reached.update(new)
-        waiting.extend(new)
-    return reached
+class Search(Expression):
+    """A regular expression, ready to be looked for in texts: where it matches, wherever that begins and ends.
+
+    All matches count, however they overlap: what is asked is which characters belong to one.
+
+    Raises:
+        ConfigurationError: it is none, is too large, cannot be matched in bounded time, or matches where nothing is.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__(pattern)
+        if self.fullmatch(""):
+            raise ConfigurationError(
+                f"the regular expression {pattern[:80]!r} matches where nothing is; say what has to be there"
+            )
+        self._idle = frozenset({self._start})
+        self._literal = _longest_literal(self._piece)
+
+    def spans(self, text: str) -> list[Span]:
+        """Return from where to where characters belong to matches, in order."""
+        if self._literal not in text:
+            return []
+        found: list[Span] = []
+        states, before, last = self._idle, "", len(text) - 1
+        # Where nothing has begun no match goes through: what lies between two such places is looked at on its own.
+        stretch: list[_States] = []
+        begin, is_hit = 0, False
+        for index, character in enumerate(text):
+            if states is self._idle:
+                if is_hit:
+                    found += self._covered(text, begin, stretch)
+                stretch, begin, is_hit = [], index, False
+            reached, states = self._step(states, before, character, is_last=index == last)
+            stretch.append(reached)
+            is_hit = is_hit or _END in reached
+            before = character
+        stretch.append(self._reached(states, before, "", final=True))
+        if is_hit or _END in stretch[-1]:
+            found += self._covered(text, begin, stretch)
+        return found
+
+    def _covered(self, text: str, begin: int, stretch: list[_States]) -> list[Span]:
+        """Return the parts of a stretch from which a match was begun, and from which its end can still be reached."""
+        found: list[Span] = []
+        ending: set[int] = set()
+        for index in range(begin + len(stretch) - 1, begin - 1, -1):
+            reached = stretch[index - begin]
+            going = {
+                state
+                for state in reached
+                if index < len(text) and self._takes(state, text[index]) and self._nodes[state].leads[0] in ending
+            }
+            if going:
+                found.append((index, found.pop()[1] if found and found[-1][0] == index + 1 else index + 1))
+            ending = self._ending(going, reached, text, index)
+        return found[::-1]
+
+    def _ending(self, going: set[int], reached: _States, text: str, index: int) -> set[int]:
+        """Return those of the states from which the end of a match can be reached, here or later."""
+        ending = going | ({_END} & reached)
+        before, after = text[index - 1] if index else "", text[index] if index < len(text) else ""
+        final = index == len(text) - 1
+        waiting = bool(ending)
+        while waiting:
+            more = {
+                state
+                for state in reached - ending
+                if self._passes(state, before, after, final=final) and not ending.isdisjoint(self._nodes[state].leads)
+            }
+            ending |= more
+            waiting = bool(more)
+        return ending
 
 
-def holds(kind: str, before: str, after: str, *, final: bool) -> bool:
+def _holds(kind: str, before: str, after: str, *, final: bool) -> bool:
     """Return whether a place is of this kind; `final` tells that what comes behind it is the last character."""
     match kind:
         case "^" | "\\A":
@@ -273,3 +344,16 @@ class _Reader:
             f"{self._at}: it may not look ahead or behind, refer back, or repeat possessively, and of the flags it may "
             "have only i and s; for what must not match, put a rule before this one"
         )
+
+
+def _longest_literal(piece: Piece) -> str:
+    """Return a text that is in everything that matches; it may be empty."""
+    longest = run = ""
+    for one in piece.of if isinstance(piece, All) else (piece,):
+        found = _PLAIN.fullmatch(one.accepts.pattern) if isinstance(one, One) else None
+        if found is None or (isinstance(one, One) and one.accepts.flags & re.IGNORECASE):
+            run = ""
+        else:
+            run += found[1] or found[0]
+            longest = max(longest, run, key=len)
+    return longest

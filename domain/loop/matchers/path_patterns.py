@@ -15,18 +15,25 @@ from typing import Final, NamedTuple
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.matchers.findings import (
+    HERE,
+    HOME,
     NO,
     PARTLY,
+    ROOT,
     YES,
     Found,
     Match,
+    Place,
     Sight,
     any_of,
+    in_unicode,
+    is_absolute,
+    is_drive,
+    read_place,
     unknown,
 )
 from reenact.domain.loop.matchers.globs import ANY, Part, alternatives, fits, parts
-from reenact.domain.loop.matchers.places import HERE, HOME, ROOT, Place, in_unicode, is_absolute, is_drive, read_place
-from reenact.domain.loop.matchers.values import is_list
+from reenact.domain.plain import is_sequence
 
 MAX_PATTERN: Final = 4_096
 """Characters."""
@@ -52,9 +59,9 @@ class PathPattern:
         if cwd is not None and (not is_absolute(cwd) or _CONTROL.search(cwd)):
             raise ConfigurationError(f"cwd {cwd[:80]!r} is no absolute path")
         self._cwd = cwd
-        self._routes = tuple(_Route(one) for form in in_unicode(_checked(pattern)) for one in alternatives(form))
+        self._routes = tuple(_aim(one) for form in in_unicode(_checked(pattern)) for one in alternatives(form))
         self._surely = surely
-        self._by_name: dict[str, list[_Route]] = {}
+        self._by_name: dict[str, list[_Aim]] = {}
         for route in self._routes:
             self._by_name.setdefault(route.telling_name, []).append(route)
 
@@ -62,7 +69,7 @@ class PathPattern:
         """Return how a path, or a list of paths, matches."""
         if isinstance(value, str):
             return self._judge(value, sight)
-        if is_list(value) and value:
+        if is_sequence(value) and value:
             return any_of(self._judge(one, sight) if isinstance(one, str) else _NO_PATH for one in value)
         return _NO_PATH
 
@@ -85,13 +92,13 @@ class PathPattern:
             return unknown("nobody can tell where it leads: the working directory, or the home directory, is not known")
         return PARTLY
 
-    def _considered(self, places: Sequence[Place]) -> Iterable[_Route]:
+    def _considered(self, places: Sequence[Place]) -> Iterable[_Aim]:
         if not self._surely:
             return self._routes
         names = {name for place in places for name in place.folded}
         return [route for name in ("", *names) for route in self._by_name.get(name, ())]
 
-    def _aims(self, route: _Route, sight: Sight) -> Iterator[_Aim]:
+    def _aims(self, route: _Aim, sight: Sight) -> Iterator[_Aim]:
         aim = route.begun(sight, self._cwd or sight.cwd)
         yield aim
         if not self._surely and sight.resolve is not None:
@@ -112,6 +119,19 @@ class _Aim(NamedTuple):
             folded = self._reached(self.folded, place.base, place.folded, is_known=place.is_known)
             return Match.PARTLY if folded is Match.YES else found
         return found
+
+    @property
+    def telling_name(self) -> str:
+        """A name, without its case, that is in every path that is wanted."""
+        return next((part for part in reversed(self.folded) if isinstance(part, str)), "")
+
+    def begun(self, sight: Sight, cwd: str | None) -> _Aim:
+        """Return the same, with what is known of where it begins."""
+        begins = {HERE: cwd, HOME: sight.home}.get(self.base)
+        if begins is None or not is_absolute(begins):
+            return self
+        begin = read_place(begins)
+        return _Aim(begin.base, begin.names + self.wanted, begin.folded + self.folded)
 
     def followed(self, sight: Sight) -> Iterator[_Aim]:
         """Yield what the pattern wants where the names that it begins with end up, if that is somewhere else."""
@@ -134,22 +154,10 @@ class _Aim(NamedTuple):
         return Match.UNKNOWN if may_begin_anywhere or may_go_on else Match.NO
 
 
-class _Route:
-    """One alternative of a pattern."""
-
-    def __init__(self, pattern: str) -> None:
-        base, names = _split(pattern)
-        self._aim = _Aim(base, parts(names), parts(names, fold=True))
-        self.telling_name = next((part for part in reversed(self._aim.folded) if isinstance(part, str)), "")
-        """A name, without its case, that is in every path that is wanted."""
-
-    def begun(self, sight: Sight, cwd: str | None) -> _Aim:
-        """Return what the pattern wants, with what is known of where it begins."""
-        begins = {HERE: cwd, HOME: sight.home}.get(self._aim.base)
-        if begins is None or not is_absolute(begins):
-            return self._aim
-        begin = read_place(begins)
-        return _Aim(begin.base, begin.names + self._aim.wanted, begin.folded + self._aim.folded)
+def _aim(pattern: str) -> _Aim:
+    """Return what one alternative of a pattern wants."""
+    base, names = _split(pattern)
+    return _Aim(base, parts(names), parts(names, fold=True))
 
 
 def _split(pattern: str) -> tuple[str, tuple[str, ...]]:
@@ -177,9 +185,8 @@ def _split(pattern: str) -> tuple[str, tuple[str, ...]]:
 
 def _checked(pattern: str) -> str:
     if not pattern or len(pattern) > MAX_PATTERN or _CONTROL.search(pattern) or "\\" in pattern:
-        msg = (
+        raise ConfigurationError(
             f"{pattern[:80]!r} is no path pattern: it has 1 to {MAX_PATTERN:,} characters, with slashes between its "
             "names, without backslashes and control characters; [*] is a star"
         )
-        raise ConfigurationError(msg)
     return pattern

@@ -4,9 +4,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from reenact.domain.loop.matchers.shell_words import HOLE, OWN_WORDS, Unreadable, Word
+MAX_DEPTH: Final = 12
+"""How often commands may stand within one another."""
+
+HOLE: Final = "\ufffc"
+"""Stands in a word for what only the shell will know."""
+
+_OWN = "! [[ and begin case do elif else for function if not or select then until while { }"
+OWN_WORDS: Final = frozenset(_OWN.split())
+"""Words of shells; a program may follow."""
+
+_OPEN = re.compile(f"[*?{HOLE}]")
+_ENDING = re.compile(r"\.(?:exe|cmd|bat|com)$")
+
+
+class Word(NamedTuple):
+    """A word without its quotes.
+
+    `is_open`: some of it is not known, namely its holes and wildcards; `is_wild`: nothing of it is, not even whether it
+    is one word. `runs`: it may be a program.
+    """
+
+    text: str
+    is_open: bool = False
+    is_wild: bool = False
+    runs: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of the program that the word runs: without its folder, its ending and its case."""
+        name = self.text.replace("\\", "/").rpartition("/")[2].lstrip("=").casefold()
+        return _ENDING.sub("", name)
+
+    @property
+    def has_open_name(self) -> bool:
+        """Whether nobody can tell the name of the program."""
+        return self.is_wild or (self.is_open and _OPEN.search(self.name) is not None)
+
+
+class Unreadable(Exception):
+    """The text is not what a shell takes, or not what all shells take for the same."""
+
 
 _LAUNCHERS = """
     alias bind builtin bundle bunx busybox bwrap caffeinate chroot chrt cmd command compgen complete conda coproc direnv

@@ -16,7 +16,7 @@ from reenact.actors.environment.api import (
     SystemBusConsumer,
     SystemBusProducer,
 )
-from reenact.actors.environment.wrapped import WrappedConsumer, WrappedEnvironment
+from reenact.actors.environment.proxies import ConsumerProxy, EnvironmentProxy
 from reenact.domain.events import Envelope, MessageStart, MessageStop, StreamData, TextDelta, TurnStarted
 from reenact.domain.messages import Said, text_of
 
@@ -56,7 +56,7 @@ class Desk:
             return self._brought.pop(session_id)
 
 
-class DelegatingEnvironment(WrappedEnvironment):
+class DelegatingEnvironment(EnvironmentProxy):
     """An environment that answers what lies on the desk itself, and leaves all else to another one."""
 
     def __init__(self, inner: Environment, session_id: str, desk: Desk) -> None:
@@ -108,4 +108,4 @@ class _WayOut:
         def sieved(handler: Handler) -> Handler:
             return lambda event: None if brings(event) else handler(event)
 
-        self._inner.connect(WrappedConsumer(consumer, sieved))
+        self._inner.connect(ConsumerProxy(consumer, sieved))

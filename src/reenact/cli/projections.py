@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from reenact._runtime import VIEWS, codec
@@ -21,7 +22,7 @@ from reenact.cli.progress import progress_line
 from reenact.cli.settings import default_database, given
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
-from reenact.projections.opening import KeptReadModel, open_read_model
+from reenact.projections.opening import KeptReadModel
 from reenact.projections.own.declared import Projection
 from reenact.projections.own.projections import Projections
 from reenact.projections.projection import NAME
@@ -67,9 +68,8 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
                 (status,) = own.status()
         else:
             tables = Path(f"{journal.path}.projections")
-            model, runner = open_read_model(tables, journal)
-            with model, runner:
-                kept = KeptReadModel(tables, journal, model, runner)
+            kept = KeptReadModel(tables, journal)
+            with kept.model, closing(kept):
                 kept.rebuild(report)
                 status = kept.status(journal.head())
     console.write(_shown(status, options.output_format))

@@ -31,8 +31,7 @@ def recent_sessions(database: str) -> list[tuple[str, str]]:
         ReenactError: there is no such log, or it cannot be read.
         sqlite3.Error: likewise.
     """
-    generations = Generations(Path(f"{file_of(database)}.projections"))
-    tables = generations.file(generations.live()).absolute()
+    tables = Generations(Path(f"{file_of(database)}.projections")).current().absolute()
     # Who reads what somebody may be writing leaves files of its own beside it; where nobody does, it need not.
     form = "mode=ro" if Path(f"{tables}-wal").exists() else "mode=ro&immutable=1"
     with closing(sqlite3.connect(f"file:{quote(str(tables))}?{form}", uri=True, timeout=_PATIENCE)) as connection:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-from reenact.actors.environment.tools.shelf import as_tool
-from reenact.actors.environment.tools.tool import Tool
+from reenact.actors.environment.tools.tool import Tool, as_tool
 from reenact.cli.importing import imported, taken_apart
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.asking import ask_user

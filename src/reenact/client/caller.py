@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,21 +11,17 @@ import msgspec
 from reenact.client.asking import Answer, Asked
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
-from reenact.domain.commands import REQUESTS
+from reenact.domain.commands import REQUESTS, ImageContent, Request
 from reenact.domain.content import plain_content
-from reenact.domain.errors import (
-    InvalidInputError,
-    ProtocolError,
-    ReenactError,
-    RequestTimeoutError,
-    UnknownCommandError,
-    from_wire,
-)
+from reenact.domain.errors import InvalidInputError, ProtocolError, UnknownCommandError, from_wire
 from reenact.domain.events import Envelope
+from reenact.domain.image_travel import travelling
 from reenact.domain.messages import check_text
-from reenact.domain.plain import is_mapping
+from reenact.domain.once import given_fields
+from reenact.domain.plain import is_mapping, seconds_of
+from reenact.domain.request_checks import checked
 
-T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Caller:
@@ -39,22 +34,22 @@ class Caller:
         self._link = link
         self._timeout = timeout
 
-    def check_open(self) -> None:
-        """Raise `RuntimeClosedError` once the runtime has begun to close."""
-        self._link.check_open()
+    def __call__(self, request: Request[R]) -> R:
+        """Return the result of the request, or raise the error that it was answered with.
 
-    def result(self, request: str, kind: type[T], **data: object) -> T:
-        """Return the result of a request, or raise the error that it was answered with."""
-        return _read(request, self._result(request, data), kind)
-
-    def optional(self, request: str, kind: type[T], **data: object) -> T | None:
-        """Do the same for a result that may be None."""
-        result = self._result(request, data)
-        return None if bytes(result) == b"null" else _read(request, result, kind)
-
-    def done(self, request: str, **data: object) -> None:
-        """Do the same for a request that has no result."""
-        self._result(request, data)
+        What can be refused without the server is refused as it is there.
+        """
+        if request.changes:
+            self._link.check_open()
+        sound = checked(request)
+        if sound is None:
+            absent: R = request.absent
+            return absent
+        given = given_fields(sound)
+        image = sound.get("image")
+        if isinstance(image, ImageContent):
+            given["image"] = travelling(image)
+        return _read(sound, self._ask(sound.event_type, given, self._timeout, None).outcome.result)
 
     def request(self, type_: object, data: object, timeout: object) -> Envelope:
         """Return the response to a request. See `LocalRuntime.request`, also for what is raised."""
@@ -69,22 +64,16 @@ class Caller:
             check_text("the request's id", request_id)
         if "content" in given:
             given["content"] = plain_content(given["content"])
-        answer = self._ask(type_, given, check_timeout(timeout), request_id)
+        answer = self._ask(type_, given, seconds_of(timeout), request_id)
         return read_envelope(answer.response)
-
-    def _result(self, request: str, data: Mapping[str, object]) -> msgspec.Raw:
-        return self._ask(request, data, self._timeout, None).outcome.result
 
     def _ask(self, request: str, data: Mapping[Any, Any], timeout: float | None, request_id: object) -> Answer:
         id_ = request_id if isinstance(request_id, str) else str(uuid.uuid4())
         asked = Asked(id_, request, _json(request, data), timeout)
         self._link.ask(asked)
         try:
-            answer = asked.answer.result(timeout)
-        except TimeoutError as error:
-            if isinstance(error, ReenactError):  # the server did not have it done in time
-                raise
-            raise self._late(request, timeout) from None
+            late = f"{request} was not answered within {timeout} s; it may have happened all the same"
+            answer = self._link.result(asked.answer, timeout, late)
         finally:
             self._link.forget(asked)
         refusal = answer.outcome.error
@@ -92,29 +81,14 @@ class Caller:
             raise from_wire(refusal.code, refusal.message, refusal.details)
         return answer
 
-    def _late(self, request: str, timeout: float | None) -> RequestTimeoutError:
-        failure = self._link.failure
-        why = "" if failure is None else f": {failure}"
-        return RequestTimeoutError(
-            f"{request} was not answered within {timeout} s; it may have happened all the same{why}"
-        )
 
-
-def check_timeout(timeout: object) -> float | None:
-    """Return a number of seconds, or None, or raise `InvalidInputError`."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
-        msg = f"a timeout is a number of seconds, not {type(timeout).__name__}"
-        raise InvalidInputError(msg)
-    return timeout
-
-
-def _read(request: str, result: msgspec.Raw, kind: type[T]) -> T:
+def _read(request: Request[R], result: msgspec.Raw) -> R:
     try:
-        return msgspec.json.decode(result, type=kind)
+        read: R = msgspec.json.decode(result, type=request.result)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"the server answered a {request} with what is no answer to it: {error}") from None
+        msg = f"the server answered a {request.event_type} with what is no answer to it: {error}"
+        raise ProtocolError(msg) from None
+    return read
 
 
 def _json(request: str, data: Mapping[Any, Any]) -> bytes:

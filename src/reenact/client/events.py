@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import TypeVar
 
+from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.handlers import Handler, check_handler, check_session, check_type
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
-from reenact.client.subscription import RemoteSubscription, check_cursor
-from reenact.domain.errors import (
-    InvalidInputError,
-    ReenactError,
-    RequestTimeoutError,
-    SessionNotFoundError,
-)
+from reenact.client.subscription import RemoteSubscription
+from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import check_text
 from reenact.domain.plain import is_sayable
+
+R = TypeVar("R")
 
 
 class RemoteEvents:
@@ -25,7 +25,8 @@ class RemoteEvents:
         self._link = link
         self._handlers = handlers
         self._client_id = client_id
-        self.timeout = timeout
+        self._timeout = timeout
+        self._late = f"the server did not answer within {timeout} s"
 
     def on(
         self,
@@ -80,15 +81,11 @@ class RemoteEvents:
             RequestTimeoutError: the server cannot be reached at present.
             RuntimeClosedError: the runtime is closed.
         """
-        subscription, standing = self.follow(session_id, client_id, after, auto_ack=auto_ack)
-        self._await(subscription, standing)
-        return subscription
+        return self._stand(*self.follow(session_id, client_id, after, auto_ack=auto_ack))
 
     def stream(self, session_id: str, after: int = 0) -> RemoteSubscription:
         """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on."""
-        subscription, standing = self.follow_unnamed(session_id, after)
-        self._await(subscription, standing)
-        return subscription
+        return self._stand(*self.follow_unnamed(session_id, after))
 
     def follow(
         self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool
@@ -112,30 +109,26 @@ class RemoteEvents:
         if not is_sayable(session_id):
             raise SessionNotFoundError(session_id)
         subscription = RemoteSubscription(
-            self._link, session_id, client_id, after, auto_ack=auto_ack, timeout=self.timeout
+            self._link, session_id, client_id, after, auto_ack=auto_ack, timeout=self._timeout
         )
         return subscription, subscription.open()
 
-    def _await(self, subscription: RemoteSubscription, standing: Future[int]) -> None:
+    def _stand(self, subscription: RemoteSubscription, standing: Future[int]) -> RemoteSubscription:
+        subscription.stand(self._settled(standing, subscription.unsubscribe))
+        return subscription
+
+    async def settled(self, standing: Future[R]) -> R:
+        """Return what the server has said, without blocking the event loop."""
+        return await self._link.result_async(standing, self._timeout, self._late)
+
+    def _settled(self, standing: Future[R], end: Callable[[], object]) -> R:
+        """Return what the server has said; end what does not stand."""
         try:
-            subscription.stand(standing.result(self.timeout))
-        except BaseException as error:
-            subscription.unsubscribe()
-            self.raise_if_late(error)
+            return self._link.result(standing, self._timeout, self._late)
+        except BaseException:
+            end()
             raise
 
     def _wait(self, listener: RemoteListener) -> RemoteListener:
-        try:
-            listener.standing.result(self.timeout)
-        except BaseException as error:
-            listener()
-            self.raise_if_late(error)
-            raise
+        self._settled(listener.standing, listener)
         return listener
-
-    def raise_if_late(self, error: BaseException) -> None:
-        """Raise `RequestTimeoutError` if the error is that the server did not answer in time."""
-        if isinstance(error, TimeoutError) and not isinstance(error, ReenactError):
-            failure = self._link.failure
-            why = "" if failure is None else f": {failure}"
-            raise RequestTimeoutError(f"the server did not answer within {self.timeout} s{why}") from None

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
@@ -24,10 +24,12 @@ from reenact.domain.errors import (
     ProtocolError,
     ReenactError,
     RequestReusedError,
+    RequestTimeoutError,
     ServerUnreachableError,
 )
 from reenact.domain.frames import BAD_FRAME, Acked, Ended, Refused, Subscribed, Welcome
 
+T = TypeVar("T")
 _BLAMES: Final = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Codes with which a server ends a connection over what was sent to it."""
 _PAUSE: Final = 1.0
@@ -113,6 +115,31 @@ class Link:
         """Send the request no more."""
         with contextlib.suppress(ReenactError):
             self._thread.call(self._forget, asked)
+
+    def result(self, answer: Future[T], timeout: float | None, late: str) -> T:
+        """Return the answer of the server when it is there, within so many seconds.
+
+        Raises:
+            RequestTimeoutError: it is not there in time, as `late` says.
+        """
+        try:
+            return answer.result(timeout)
+        except TimeoutError as error:
+            raise self._late(error, late) from None
+
+    async def result_async(self, answer: Future[T], timeout: float | None, late: str) -> T:  # noqa: ASYNC109 - as there
+        """Do the same without blocking the event loop."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.wrap_future(answer)
+        except TimeoutError as error:
+            raise self._late(error, late) from None
+
+    def _late(self, error: TimeoutError, late: str) -> TimeoutError:
+        if isinstance(error, ReenactError):  # the server did not have it done in time
+            return error
+        why = "" if self.failure is None else f": {self.failure}"
+        return RequestTimeoutError(f"{late}{why}")
 
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` once the link has begun to close."""

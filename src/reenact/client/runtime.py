@@ -7,21 +7,19 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Self
 
-from reenact.actors.asking import Asking, Turns
-from reenact.actors.facades import Agents, Containers, Images, Sessions
+from reenact.actors.asking import Asker, Asking
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.client.address import check_token, websocket_address
-from reenact.client.caller import Caller, check_timeout
+from reenact.client.caller import Caller
 from reenact.client.dialing import Dialer
 from reenact.client.events import RemoteEvents
 from reenact.client.handlers import Handlers
 from reenact.client.link import Link
-from reenact.client.operations import RemoteOperations
-from reenact.client.people import RemotePeople
 from reenact.client.reconnect import Reconnect
 from reenact.domain.errors import ConfigurationError, ReenactError, ServerUnreachableError
 from reenact.domain.events import Envelope
 from reenact.domain.messages import check_text
+from reenact.domain.plain import seconds_of
 
 
 class RemoteRuntime(Asking):
@@ -31,14 +29,9 @@ class RemoteRuntime(Asking):
         self._link = link
         self._handlers = Handlers(link)
         self._caller = Caller(link, timeout)
-        operations = RemoteOperations(self._caller)
-        self.containers = Containers(operations)
-        self.images = Images(operations)
-        self.sessions = Sessions(operations)
-        self.agents = Agents(operations, RemotePeople(operations, self._caller))
         self.events = RemoteEvents(link, self._handlers, client_id, timeout)
         self._at_exit = AtExit(f"the connection to {link.address}", self.close)
-        self.turns = Turns(operations, self.agents, self.events)
+        super().__init__(self._caller, self.events, Asker(self))
 
     @classmethod
     def connect(
@@ -53,7 +46,7 @@ class RemoteRuntime(Asking):
         first: Future[None] | None = None,
     ) -> Self:
         """Connect to a server; see `Runtime.connect`. Who cancels `first`, from any thread, ends it at once."""
-        seconds = check_timeout(timeout)
+        seconds = seconds_of(timeout)
         name = None if client_id is None else check_text("the client id", client_id)
         dialer = Dialer(websocket_address(url), check_token(token), _seconds(heartbeat))
         link = Link(dialer, reconnect or Reconnect(), first)

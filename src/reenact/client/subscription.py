@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import time
 import weakref
 from concurrent.futures import Future
 from typing import Final, Self
 
+from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.subscription import REST, check_count
 from reenact.client.buffer import Buffer
 from reenact.client.following import Following
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
-from reenact.domain.errors import (
-    InvalidInputError,
-    ProtocolError,
-    ReenactError,
-    RequestTimeoutError,
-    RuntimeClosedError,
-)
+from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
 from reenact.domain.events import Envelope
+from reenact.domain.plain import seconds_of
 
 GATHERED: Final = 100
 GATHERED_FOR: Final = 1.0
 """So many events, or so many seconds, are acknowledged together, unless the consumer waits for more."""
-REST: Final = 1024
-"""After so many events without a pause, one that is awaited lets other tasks of the loop go on."""
 
 
 class RemoteSubscription:
@@ -56,6 +50,7 @@ class RemoteSubscription:
         self._link = link
         self._auto_ack = auto_ack and client_id is not None
         self._timeout = timeout
+        self._late = f"no answer came within {timeout} s; it may be acknowledged all the same"
         self._buffer = Buffer(auto_ack=self._auto_ack)
         self._unsaid = 0
         self._said_at = time.monotonic()
@@ -107,7 +102,8 @@ class RemoteSubscription:
             AuthenticationError: the server does not know the token any more.
             InvalidInputError: the timeout is not a number.
         """
-        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
+        seconds = seconds_of(timeout)
+        deadline = None if seconds is None else time.monotonic() + seconds
         self._is_asked()
         while (event := self._look()) is None:
             left = None if deadline is None else deadline - time.monotonic()
@@ -123,7 +119,7 @@ class RemoteSubscription:
             AuthenticationError: the server does not know the token any more.
             InvalidInputError: the limit is not a number above 0.
         """
-        _must_count(limit)
+        check_count(limit)
         self._is_asked()
         taken: list[Envelope] = []
         while len(taken) < limit and (event := self._look()) is not None:
@@ -144,24 +140,11 @@ class RemoteSubscription:
             StorageError: the log cannot be written.
             RuntimeClosedError: the runtime is closed.
         """
-        done = self._acknowledge(cursor)
-        try:
-            done.result(self._timeout)
-        except TimeoutError as error:
-            if isinstance(error, ReenactError):
-                raise
-            raise _late(self._timeout) from None
+        self._link.result(self._acknowledge(cursor), self._timeout, self._late)
 
     async def aack(self, cursor: int | None = None) -> None:
         """Do the same as `ack` without blocking the event loop."""
-        done = self._acknowledge(cursor)
-        try:
-            async with asyncio.timeout(self._timeout):
-                await asyncio.wrap_future(done)
-        except TimeoutError as error:
-            if isinstance(error, ReenactError):
-                raise
-            raise _late(self._timeout) from None
+        await self._link.result_async(self._acknowledge(cursor), self._timeout, self._late)
 
     def unsubscribe(self) -> None:
         """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
@@ -245,29 +228,3 @@ class RemoteSubscription:
             )
             raise InvalidInputError(message)
         return checked
-
-
-def check_cursor(what: str, cursor: object) -> int:
-    """Return the cursor, or raise `InvalidInputError`."""
-    if isinstance(cursor, bool) or not isinstance(cursor, int):
-        raise InvalidInputError(f"{what} is a cursor, a whole number, not {type(cursor).__name__}")
-    if cursor < 0:
-        raise InvalidInputError(f"{what} is a cursor, 0 or more, not {cursor}")
-    return cursor
-
-
-def _must_count(limit: object) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
-        raise InvalidInputError(message)
-
-
-def _late(timeout: float | None) -> RequestTimeoutError:
-    return RequestTimeoutError(f"no answer came within {timeout} s; it may be acknowledged all the same")
-
-
-def _seconds(timeout: object) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
-        message = f"a timeout is in seconds, not {timeout!r}"
-        raise InvalidInputError(message)
-    return timeout

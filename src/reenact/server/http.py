@@ -15,14 +15,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 
-from reenact.domain.commands import json_schema, refusal_of
+from reenact.domain import commands
+from reenact.domain.commands import REQUESTS, json_schema, refusal_of
 from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
 from reenact.server.answers import Answer, failure, status_of, success, told
 from reenact.server.metrics import CONTENT_TYPE, exposition
 from reenact.server.openapi import frames_schema, openapi
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
-from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, RESOURCES, Resource
+from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, missing, others
 from reenact.server.service import Service
 
 TIMEOUT: Final = 30.0
@@ -61,7 +62,10 @@ def routes(service: Service) -> list[Route]:
         Route("/schemas/frames.json", _fixed(frames)),
         Route(EVENTS, _told(api.events)),
         Route(ANY_REQUEST, _told(api.any_request), methods=["POST"]),
-        *(Route(one.path, _told(partial(api.resource, one)), methods=[one.method]) for one in RESOURCES),
+        *(
+            Route(kind.route.path, _told(partial(api.resource, kind)), methods=[kind.route.method])
+            for kind in REQUESTS.values()
+        ),
     ]
 
 
@@ -70,16 +74,18 @@ class _Api:
         self._service = service
         self._desk = service.desk
 
-    async def resource(self, resource: Resource, request: Request) -> Response:
-        given = await self._body(request) if resource.has_body else _of_query(resource, request.query_params)
-        if resource.whole is not None:
-            given = {resource.whole: given}
-        unknown = sorted(set(given) - set(resource.others))
+    async def resource(self, kind: type[commands.Request[Any]], request: Request) -> Response:
+        given: dict[str, Any] = (
+            await self._body(request) if kind.route.method == "POST" else _of_query(kind, request.query_params)
+        )
+        if kind.route.body is not None:
+            given = {kind.route.body: given}
+        unknown = sorted(set(given) - set(others(kind)))
         if unknown:
-            known = ", ".join(resource.others) or "none"
+            known = ", ".join(others(kind)) or "none"
             msg = f"there is no field {unknown[0]!r} here; there are: {known}"
             raise _Refusal(InvalidInputError.code, msg)
-        return await self._ask(resource.request, {**given, **request.path_params}, request, resource)
+        return await self._ask(kind.event_type, {**given, **request.path_params}, request, kind)
 
     async def any_request(self, request: Request) -> Response:
         given = await self._body(request)
@@ -129,12 +135,12 @@ class _Api:
         type_: str,
         data: dict[str, Any],
         request: Request,
-        resource: Resource | None,
+        kind: type[commands.Request[Any]] | None,
         named: str | None = None,
     ) -> Response:
         key = request.headers.get("idempotency-key", named)
         request_id = uuid.uuid4().hex if key is None else key
-        return self._counted(await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, resource)))
+        return self._counted(await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, kind)))
 
     def _counted(self, response: Response) -> Response:
         if isinstance(response, Answer):
@@ -152,19 +158,20 @@ class _Api:
             raise _Refusal(InvalidInputError.code, msg) from None
 
 
-def _encoded(resource: Resource | None, answer: Envelope) -> Response:
+def _encoded(kind: type[commands.Request[Any]] | None, answer: Envelope) -> Response:
     """Return what came of a request as a response; encoded on the thread that carried it out."""
     data = answer.data
     if data.error is not None:
         return told(data.error)
-    if resource is not None and resource.missing is not None and data.result is None:
-        return failure(resource.missing, "there is nothing of this id")
-    return success({"request_id": data.request_id, "result": data.result}, 200 if resource is None else resource.status)
+    code = None if kind is None else missing(kind)
+    if code is not None and data.result is None:
+        return failure(code, "there is nothing of this id")
+    return success({"request_id": data.request_id, "result": data.result}, 200 if kind is None else kind.route.status)
 
 
-def _of_query(resource: Resource, given: Mapping[str, str]) -> dict[str, Any]:
+def _of_query(kind: type[commands.Request[Any]], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the parameters with numbers and truth values in their types; what is none stays text, and is refused."""
-    types = {field.name: field.type for field in msgspec.structs.fields(resource.kind)}
+    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     return {name: _in_type(text, types.get(name, str)) for name, text in given.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from reenact.domain.errors import ReenactError
 from reenact.server.service import Service
@@ -58,23 +58,18 @@ def _of_server(service: Service) -> Iterable[Metric]:
         "counter",
         [({"type": type_, "code": code}, number) for (type_, code), number in sorted(counts.requests.items())],
     )
-    yield Metric(
-        "reenact_http_responses_total",
-        "HTTP responses, by status.",
-        "counter",
-        [({"status": str(status)}, number) for status, number in sorted(counts.http.items())],
-    )
-    yield Metric(
+    yield _each("reenact_http_responses_total", "HTTP responses, by status.", "status", counts.http)
+    yield _each(
         "reenact_refused_frames_total",
         "Frames that were not accepted, by the code that says why.",
-        "counter",
-        [({"code": code}, number) for code, number in sorted(counts.refused.items())],
+        "code",
+        counts.refused,
     )
-    yield Metric(
+    yield _each(
         "reenact_closed_total",
         "WebSockets that the server closed, by the code of the close frame.",
-        "counter",
-        [({"code": str(code)}, number) for code, number in sorted(counts.closed.items())],
+        "code",
+        counts.closed,
     )
 
 
@@ -93,6 +88,11 @@ def _of_runtime(service: Service) -> Iterable[Metric]:
 
 def _one(name: str, help_: str, type_: Literal["counter", "gauge"], value: float) -> Metric:
     return Metric(name, help_, type_, [({}, value)])
+
+
+def _each(name: str, help_: str, label: str, numbers: Mapping[Any, int]) -> Metric:
+    """Return a counter with a sample for each key."""
+    return Metric(name, help_, "counter", [({label: str(key)}, number) for key, number in sorted(numbers.items())])
 
 
 def _labels(labels: Labels) -> str:

@@ -1,4 +1,4 @@
-"""The JSON API and the frames, described for machines: made from the command structs and the table of resources."""
+"""The JSON API and the frames, described for machines: made from the table of operations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.domain.commands import REQUESTS, CommandError
+from reenact.domain.commands import REQUESTS, CommandError, Request
 from reenact.domain.events import Envelope
 from reenact.domain.frames import FromClient, FromServer
 from reenact.server.answers import status_of
-from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, RESOURCES, Resource
+from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, missing, others, result
 
 Schema = dict[str, Any]
 _IN_COMPONENTS: Final = "#/components/schemas/{name}"
@@ -46,15 +46,13 @@ def frames_schema() -> Schema:
 def openapi(server: str, *, needs_token: bool = True) -> Schema:
     """Return the OpenAPI document (3.1) of the JSON API of a server to which a token is needed, or none."""
     requests = [*REQUESTS.values()]
-    results = [resource.result for resource in RESOURCES]
     shapes, definitions = msgspec.json.schema_components(
-        [*requests, *results, ErrorAnswer, EventPage], ref_template=_IN_COMPONENTS
+        [*requests, *(result(kind) for kind in requests), ErrorAnswer, EventPage], ref_template=_IN_COMPONENTS
     )
-    result_of = dict(zip((one.request for one in RESOURCES), shapes[len(requests) :], strict=False))
     paths: dict[str, Schema] = {}
-    for resource in RESOURCES:
-        operation = _operation(resource, definitions[resource.kind.__name__], result_of[resource.request])
-        paths.setdefault(resource.path, {})[resource.method.lower()] = operation
+    for kind, shape in zip(requests, shapes[len(requests) :], strict=False):
+        operation = _operation(kind, definitions[kind.__name__], shape)
+        paths.setdefault(kind.route.path, {})[kind.route.method.lower()] = operation
     paths[EVENTS] = {"get": _page()}
     paths[ANY_REQUEST] = {"post": _any_request()}
     paths |= _of_machines()
@@ -81,30 +79,31 @@ _ABOUT: Final = (
 )
 
 
-def _operation(resource: Resource, request: Schema, result: Schema) -> Schema:
+def _operation(kind: type[Request[Any]], request: Schema, result: Schema) -> Schema:
     properties: Schema = request["properties"]
     required: list[str] = request.get("required", [])
     summary = " ".join(str(request.get("description", "")).partition("\n\n")[0].split())
     operation: Schema = {
-        "operationId": resource.request.removesuffix("_request"),
+        "operationId": kind.event_type.removesuffix("_request"),
         "summary": summary.rstrip("."),
-        "parameters": [_parameter(name, "path", properties[name], required=True) for name in resource.in_path],
+        "parameters": [_parameter(name, "path", properties[name], required=True) for name in kind.route.fields],
         "responses": {
-            str(resource.status): _json("What came of it.", _answer(result)),
+            str(kind.route.status): _json("What came of it.", _answer(result)),
             "default": {"$ref": "#/components/responses/Failure"},
         },
     }
-    if resource.missing is not None:
-        operation["responses"][str(status_of(resource.missing))] = {"$ref": "#/components/responses/Failure"}
-    others = resource.others
-    if not resource.has_body:
+    code, names = missing(kind), others(kind)
+    if code is not None:
+        operation["responses"][str(status_of(code))] = {"$ref": "#/components/responses/Failure"}
+    if kind.route.method != "POST":
         operation["parameters"] += [
-            _parameter(name, "query", properties[name], required=name in required) for name in others
+            _parameter(name, "query", properties[name], required=name in required) for name in names
         ]
     else:
         operation["parameters"].append(_IDEMPOTENCY)
-        body = properties[resource.whole] if resource.whole is not None else _part(properties, required, others)
-        needed = any(name in required for name in others)
+        whole = kind.route.body
+        body = _part(properties, required, names) if whole is None else properties[whole]
+        needed = any(name in required for name in names)
         operation["requestBody"] = {"required": needed, "content": {"application/json": {"schema": body}}}
     return operation
 

@@ -40,7 +40,7 @@ class Service:
 
     def group(self) -> Group:
         """Return what a connection's subscriptions are kept in."""
-        return self.runtime.feed.group(asyncio.get_running_loop())
+        return Group(self.runtime.feed, asyncio.get_running_loop())
 
     def leave(self) -> None:
         """Tell all connections that the server ends."""

@@ -162,7 +162,7 @@ class Connection:
             case Subscribe() | Listen():
                 await self._subscriptions.begin(frame)
             case Ack():
-                followed = self._subscriptions.acknowledging(frame)
+                followed = self._subscriptions.named(frame)
                 await self._room.enter(size)
                 task = self._spawn(self._subscriptions.acknowledge(frame, followed), size)
                 followed.acks.add(task)

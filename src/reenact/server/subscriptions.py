@@ -72,8 +72,8 @@ class Subscriptions:
         self._outbox.put(Subscribed(id=frame.id, after=after))
         followed.told.set()
 
-    def acknowledging(self, frame: Ack) -> Followed:
-        """Return the subscription that is acknowledged.
+    def named(self, frame: Ack | Unsubscribe) -> Followed:
+        """Return the subscription that the frame is about.
 
         Raises:
             NotAccepted: there is none of this id.
@@ -99,9 +99,7 @@ class Subscriptions:
         Raises:
             NotAccepted: there is none of this id.
         """
-        followed = self._standing.get(frame.id) or self._over.get(frame.id)
-        if followed is None:
-            raise NotAccepted.because(frame.id, SubscriptionNotFoundError(frame.id))
+        followed = self.named(frame)
         if followed.acks:
             await asyncio.wait(followed.acks)
         over = self._over.pop(frame.id, None)

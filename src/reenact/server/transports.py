@@ -128,28 +128,21 @@ class _Patience:
             self._timer = None
 
 
-class _Stall:
+class _Stall(_Patience):
     """Gives up on a client that takes nothing: after a time, or soon if others wait for what its answers hold."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limits: Limits, unread: Unread, give_up: Callable[[], object]
     ) -> None:
-        self._loop = loop
-        self._seconds = limits.stall_timeout
+        super().__init__(loop, limits.stall_timeout)
         self._unread = unread
         self._give_up = give_up
         self._until = 0.0
-        self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
+    def watch(self) -> None:
         self.end()
         self._until = self._loop.time() + self._seconds
         self._look_later()
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _look_later(self) -> None:
         self._timer = self._loop.call_later(min(NEEDED, self._until - self._loop.time()), self._look)
@@ -196,7 +189,7 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._stall.begin()
+            self._stall.watch()
 
         def _is_answering(self) -> bool:
             cycle = getattr(self, "cycle", None)  # there is none before the first request, whatever it is declared as
@@ -248,7 +241,7 @@ def socket_protocol(
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._stall.begin()
+            self._stall.watch()
 
         def resume_writing(self) -> None:
             super().resume_writing()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         MockLLMProvider,
         MockReceptor,
     )
-    from reenact.actors.environment.recorded.recorded import RecordedEnvironment
+    from reenact.actors.environment.recorded.recording import RecordedEnvironment
     from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, MockEvent, MockScenario
     from reenact.testing.clock import ManualClock
     from reenact.testing.crash_points import Crash, CrashPoint
@@ -87,7 +87,7 @@ _LATER: Final = {
     "MockLLMProvider": "reenact.actors.environment.mock",
     "MockReceptor": "reenact.actors.environment.mock",
     "MockScenario": "reenact.actors.environment.scenarios",
-    "RecordedEnvironment": "reenact.actors.environment.recorded.recorded",
+    "RecordedEnvironment": "reenact.actors.environment.recorded.recording",
     "PREDEFINED_SCENARIOS": "reenact.actors.environment.scenarios",
     "ReplayError": "reenact.testing.findings",
     "ReplayMachine": "reenact.testing.machine",

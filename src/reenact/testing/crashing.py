@@ -158,7 +158,7 @@ def _opening(fuse: Fuse, begin: Callable[..., None]) -> Callable[..., None]:
         begin(self, store, codec, listener=listener)
         vars(self).update(
             submit=partial(_hand_over, fuse, codec, self.submit),
-            submit_and_settle=partial(_hand_over, fuse, codec, self.submit_and_settle),
+            submit_with_next=partial(_hand_over, fuse, codec, self.submit_with_next),
         )
 
     return begin_wrapped

@@ -15,7 +15,7 @@ from reenact.actors.journal.opening import open_journal, private_directory
 from reenact.actors.journal.verify import verify
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.lineage import state_before
-from reenact.actors.kernel.system import Reference
+from reenact.actors.kernel.reference import Reference
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
 from reenact.testing.checks import live_is_replayed, log_is, snapshot_is_replayed, snapshot_keeps, timers_are_pure
 from reenact.testing.clock import ManualClock

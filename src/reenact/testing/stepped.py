@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, Final
 
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.context import Key
+from reenact.actors.kernel.family import Key
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.mailbox import Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor

@@ -18,7 +18,7 @@ import pykka
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.mailbox import Mailbox
 from reenact.actors.kernel.pooled import PooledRef
-from reenact.actors.kernel.system import Reference
+from reenact.actors.kernel.reference import Reference
 from reenact.testing.clock import ManualClock
 
 Acts: TypeAlias = list[str]

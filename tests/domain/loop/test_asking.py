@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -76,10 +77,8 @@ def test_words_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize("value", ["", " \n", 7, None, ["because"]])
 def test_a_question_in_words_takes_no_other_answer(value: object) -> None:
-    refused = chosen(TEXT, value)
-
-    assert isinstance(refused, InvalidAnswerError)
-    assert "'Why?'" in str(refused)
+    with pytest.raises(InvalidAnswerError, match=re.escape("'Why?'")):
+        chosen(TEXT, value)
 
 
 @pytest.mark.parametrize(("value", "answer"), [("a", "a"), (2, 2), (True, True), ("First", "a"), ("Second", 2)])
@@ -92,10 +91,8 @@ def test_an_option_is_selected_by_its_value_or_else_by_its_label(value: object, 
 
 @pytest.mark.parametrize("value", ["b", 1, 2.0, False, None, ["a"]])
 def test_what_is_no_option_cannot_be_selected(value: object) -> None:
-    refused = chosen(ONE, value)
-
-    assert isinstance(refused, InvalidAnswerError)
-    assert "'First', 'Second', 'a'" in str(refused)
+    with pytest.raises(InvalidAnswerError, match=re.escape("'First', 'Second', 'a'")):
+        chosen(ONE, value)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +116,5 @@ def test_any_number_of_options_can_be_selected(value: object, answer: object) ->
     ],
 )
 def test_a_selection_of_several_is_a_list_of_different_options(value: object, why: str) -> None:
-    refused = chosen(MANY, value)
-
-    assert isinstance(refused, InvalidAnswerError)
-    assert why in str(refused)
+    with pytest.raises(InvalidAnswerError, match=re.escape(why)):
+        chosen(MANY, value)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.loop.assembling import Assembly, model_of
+from reenact.domain.loop.faults import InvalidChunkError
 
 
 def assembled(*chunks: Any) -> Assembly:  # noqa: ANN401
@@ -89,3 +90,9 @@ def test_a_chunk_may_be_an_object_that_can_be_dumped() -> None:
             return {"content": "Hello"}
 
     assert assembled(Chunk()).result["content"] == "Hello"
+
+
+@pytest.mark.parametrize("calls", [[1], ["a"], [{"id": "a"}, None]])
+def test_calls_of_a_chunk_are_mappings(calls: list[object]) -> None:
+    with pytest.raises(InvalidChunkError, match="a list of mappings"):
+        assembled({"tool_calls": calls})

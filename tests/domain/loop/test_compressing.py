@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.loop.compressing import compressed, part_to_replace, request_for_summary, shortened
-from reenact.domain.loop.growing import Growing
 from reenact.domain.loop.instructions import CompressContext
-from reenact.domain.loop.values import Frozen
+from reenact.domain.loop.values import Frozen, Growing
 
 ROLES = st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=8)
 

@@ -70,9 +70,15 @@ def test_options_are_labels_and_values() -> None:
     [
         ({"type": "call_tool"}, "call_tool needs `tool_call`, and has: type"),
         ({"type": "call_tool", "toolCall": 5}, "a call of a tool is a mapping"),
-        ({"type": "call_tools_batch", "toolsCalling": CALL}, "calls of tools come as a list"),
+        (
+            {"type": "call_tools_batch", "toolsCalling": CALL},
+            "`tool_calls` of call_tools_batch is a list",
+        ),
         ({"type": "call_tools_batch", "toolsCalling": [CALL, CALL]}, "two calls have the id 'c1'"),
-        ({"type": "request_human_approve", "pendingToolsCalling": []}, "needs at least one call"),
+        (
+            {"type": "request_human_approve", "pendingToolsCalling": []},
+            "a list with at least one call in it",
+        ),
         ({"type": "request_human_prompt", "prompt": " "}, "`prompt` of request_human_prompt is the text"),
         ({"type": "request_human_prompt", "prompt": "?", "metadata": 5}, "metadata is a mapping, not 5"),
         ({"type": "request_human_select", "prompt": 5, "options": ["a"]}, "`prompt` of request_human_select is the"),
@@ -85,8 +91,8 @@ def test_options_are_labels_and_values() -> None:
         ({"type": "finish", "reasonDetail": 5}, "`reason_detail` of finish is text, not 5"),
         ({"type": "compress_context", "keep": -1}, "`keep` of compress_context is a number of messages, not -1"),
         ({"type": "compress_context", "keep": True}, "`keep` of compress_context is a number of messages"),
-        ({"type": "compress_context", "summary": 5}, "`summary` and `prompt` of compress_context are texts"),
-        ({"type": "compress_context", "prompt": 5}, "`summary` and `prompt` of compress_context are texts"),
+        ({"type": "compress_context", "summary": 5}, "`summary` of compress_context is text, not 5"),
+        ({"type": "compress_context", "prompt": 5}, "`prompt` of compress_context is the text that is asked"),
     ],
 )
 def test_what_is_wrong_with_an_instruction_is_told(value: object, message: str) -> None:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.matchers import shell
 from reenact.domain.loop.matchers.findings import Found, Match, Sight
 from reenact.domain.loop.matchers.shell import MAX_COMMANDS, MAX_WORDS, read_script
 from reenact.domain.loop.matching import command, ready
@@ -571,3 +572,15 @@ def test_a_text_is_plain_only_if_a_shell_would_change_nothing() -> None:
     assert read_script("git status").is_plain
     assert not read_script("git status; ls").is_plain
     assert not read_script("git $X").is_plain
+
+
+def test_plain_words_are_not_read_sign_by_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell, "_Reader", None)
+
+    assert [word.text for word in shell.read_script("git log -n 1 a/b.py").commands[0].words] == [
+        "git",
+        "log",
+        "-n",
+        "1",
+        "a/b.py",
+    ]

@@ -206,13 +206,13 @@ REFUSED: list[tuple[Any, str]] = [
     ([], "policies is a mapping"),
     ({5: "never"}, "policies has the key 5; its keys are texts"),
     ({"tools": []}, "policies.tools is a mapping from tools to policies"),
-    ({"bash": 5}, "policies.bash is a mode, or a mapping with mode and rules, not 5"),
+    ({"bash": 5}, "policies.bash is a mode, or a mapping with mode, rules, not 5"),
     ({"bash": "sometimes"}, "policies.bash.mode is one of never, required, first, always, not 'sometimes'"),
     ({"bash": "deny"}, "not 'deny'; a tool that never runs stands in policies.deny"),
     ({"bash": {"mode": 5}}, "policies.bash.mode is one of"),
     ({"bash": {"modes": "never"}}, "policies.bash has 'modes', which means nothing here; it takes mode, rules"),
     ({"bash": {"rules": {}}}, "policies.bash.rules is a list of rules, not {}"),
-    ({"bash": {"rules": ["never"]}}, r"policies.bash.rules[0] is a mapping with when and mode, not 'never'"),
+    ({"bash": {"rules": ["never"]}}, r"policies.bash.rules[0] is a mapping with when, mode, not 'never'"),
     ({"bash": {"rules": [{"when": {}}]}}, "policies.bash.rules[0] has no mode; it takes when, mode"),
     ({"bash": {"rules": [{"mode": "never"}]}}, "policies.bash.rules[0] has no when"),
     (
@@ -263,7 +263,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"allow": "bash"}, "policies.allow is a list of entries, not 'bash'"),
     (
         {"allow": [5]},
-        "policies.allow[0] is the name of a tool, or a mapping with tool, when, reason and advisory, not 5",
+        "policies.allow[0] is the name of a tool, or a mapping with tool, when, reason, advisory, not 5",
     ),
     ({"allow": [""]}, "policies.allow[0]: tool is the name of a tool"),
     ({"deny": {"bash": 1}}, "policies.deny is a list of entries"),
@@ -305,3 +305,27 @@ def test_an_entry_that_no_tool_could_have_as_its_name_is_a_slip_and_is_refused(e
 @pytest.mark.parametrize("entry", ["@bulit-in", "bash["])
 def test_such_an_entry_in_a_list_that_nobody_has_read_denies_all(entry: str) -> None:
     assert judge(Policies(deny=(entry,)), "bash", {"command": "ls"}).decision == "deny"
+
+
+def test_an_entry_may_be_a_mapping_with_nothing_but_its_tool() -> None:
+    assert policies_of({"deny": [{"tool": "deploy"}], "allow": [Entry("read")]}) == Policies(
+        allow=(Entry("read"),), deny=(Entry("deploy"),)
+    )
+
+
+MATCHER: Unchecked = path("/srv")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Policy("never"), "policies is a mapping from tools to policies, not Policy"),
+        (Entry("t"), "policies is a mapping from tools to policies, not Entry"),
+        ({"t": Rule({}, "never")}, "policies.t is a mode, or a mapping with mode, rules, not Rule"),
+        ({"t": Policy(rules=(Rule(MATCHER, "never"),))}, "when is a mapping from parameters to matchers, not Path"),
+        ({"deny": [Policy()]}, "policies.deny.0. is the name of a tool, or a mapping with tool, .*, not Policy"),
+    ],
+)
+def test_a_value_of_another_kind_is_not_read_as_a_mapping(value: Unchecked, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        policies_of(value)

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from reenact.domain.errors import InvalidInputError
+from reenact.domain.loop.events import Custom, Done, Failed, StepCompleted
 from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.folding import evolve
-from reenact.domain.loop.growing import Growing
-from reenact.domain.loop.progress import Custom, Done, Failed, StepCompleted
 from reenact.domain.loop.state import AgentState
 from reenact.domain.loop.storing import built_in, event_from_json, from_json, state_from_json, to_json
-from reenact.domain.loop.values import Frozen
+from reenact.domain.loop.values import Frozen, Growing
 
 STATE = AgentState("s", metadata=Frozen(user="ü"))
 FAILED = Failed(error=info_of(ValueError("no")), step=3)
@@ -117,3 +116,11 @@ def test_a_step_in_which_nothing_happened_changes_only_the_count() -> None:
     after = evolve(STATE, StepCompleted(step=1))
 
     assert after == STATE.replace(status="running", step_count=1, events=[StepCompleted(step=1)])
+
+
+@pytest.mark.parametrize("name", ["pending_prompt", "pending_select", "interruption", "error"])
+def test_what_is_nothing_of_its_kind_is_refused_also_when_it_is_empty(name: str) -> None:
+    nothings: tuple[Any, ...] = ("", [], 0)
+    for nothing in nothings:
+        with pytest.raises(InvalidInputError, match=f"{name} is a "):
+            STATE.replace(**{name: nothing})

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import Option, Options
-from reenact.domain.loop.growing import Growing
 from reenact.domain.loop.values import (
     DEEPEST,
     Fields,
     Frozen,
     FrozenList,
+    Growing,
     compact,
     frozen,
     frozen_object,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import types
 
-from reenact.actors.environment.tools.mcp.content import listed, outcome_of_result
+from reenact.actors.environment.tools.mcp.session import listed, outcome_of_result
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.domain.tools import MCPServer
 

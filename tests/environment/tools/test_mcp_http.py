@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx2
 import pytest
 
-from reenact.actors.environment.tools.mcp import connection, pausing, session
+from reenact.actors.environment.tools.mcp import connection, session
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.domain.tools import MCPServer
@@ -101,7 +101,7 @@ def test_a_call_that_takes_too_long_is_given_up_and_others_go_on() -> None:
 
 
 def test_a_server_that_was_away_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pausing, "FIRST", 0.0)
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 

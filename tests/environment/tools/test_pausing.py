@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.actors.environment.tools.mcp.pausing import FIRST, LONGEST, Pause
+from reenact.actors.environment.tools.mcp.connection import FIRST_PAUSE, LONGEST_PAUSE, Pause
 from reenact.domain.tools import MCPServerError
 
 
@@ -49,7 +49,7 @@ def test_until_the_pause_is_over_the_error_is_the_same(clock: Clock) -> None:
     with pytest.raises(MCPServerError) as again:
         pause.check()
     assert again.value is failed
-    clock.now += FIRST
+    clock.now += FIRST_PAUSE
     pause.check()
 
 
@@ -61,7 +61,7 @@ def test_each_further_failure_is_followed_by_twice_the_pause_up_to_a_limit(clock
         pause.begin(error())
         lengths.append(waits(pause, clock))
 
-    assert lengths == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST]
+    assert lengths == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
 
 
 def test_who_hears_of_the_same_failure_waits_no_longer_for_it(clock: Clock) -> None:
@@ -70,7 +70,7 @@ def test_who_hears_of_the_same_failure_waits_no_longer_for_it(clock: Clock) -> N
     for _ in range(5):
         pause.begin(failed)
 
-    assert waits(pause, clock) == FIRST
+    assert waits(pause, clock) == FIRST_PAUSE
 
 
 def test_after_a_success_all_begins_anew(clock: Clock) -> None:
@@ -82,4 +82,4 @@ def test_after_a_success_all_begins_anew(clock: Clock) -> None:
 
     pause.check()
     pause.begin(error())
-    assert waits(pause, clock) == FIRST
+    assert waits(pause, clock) == FIRST_PAUSE

@@ -166,6 +166,13 @@ def test_alternatives_are_told_apart_by_their_tags() -> None:
     assert "discriminator" not in schema_of(Cat | Dog)
 
 
+def test_a_parameter_may_be_named_like_what_alternatives_are_told_apart_by() -> None:
+    @tool
+    def look(discriminator: str, pet: Cat | Dog) -> None: ...
+
+    assert look.spec.input_schema["properties"]["discriminator"] == {"type": "string"}
+
+
 def test_a_type_that_holds_itself_is_defined_once_and_referred_to() -> None:
     @tool
     def plant(tree: Tree, others: list[Tree]) -> None: ...

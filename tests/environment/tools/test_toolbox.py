@@ -126,7 +126,7 @@ def test_a_method_without_its_instance_is_refused_at_once() -> None:
 
 
 def test_what_is_no_tool_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="a tool is a function, not 'double'"):
+    with pytest.raises(ConfigurationError, match="'double' is no tool"):
         Toolbox(["double"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType] - a mistake
 
 

@@ -7,29 +7,24 @@ import contextlib
 import importlib.util
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from reenact.actors.environment.tools.context import ToolContext
-from reenact.actors.environment.tools.mcp.failures import (
-    ForgottenError,
-    LostError,
-    Reporter,
-    lost,
-    root_of,
-    unreachable,
-)
-from reenact.actors.environment.tools.mcp.pausing import Pause
-from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
+from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
+from reenact.actors.environment.tools.outcome import ToolOutcome, failure
 from reenact.actors.environment.tools.running import in_thread
 from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerError, ToolSpec, check_server, is_json
 
 if TYPE_CHECKING:
-    from reenact.actors.environment.tools.mcp.content import Listed
-    from reenact.actors.environment.tools.mcp.session import Session
+    from reenact.actors.environment.tools.mcp.session import Listed, Session
 
+FIRST_PAUSE: Final = 1.0
+"""Seconds that a server is left alone after the first failure; twice as long after each further one."""
+LONGEST_PAUSE: Final = 60.0
 _CLOSING: Final = 2.0
 """Seconds that a connection may take to end by itself."""
 _log: Final = logging.getLogger("reenact.tools")
@@ -117,6 +112,36 @@ class MCPConnection:
         return link
 
 
+class Pause:
+    """Keeps an agent from waiting in each turn for a server that is not there; until it is over, the error is the same.
+
+    The clock tells seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._error: ReenactError | None = None
+        self._seconds = 0.0
+        self._until = 0.0
+
+    def check(self) -> None:
+        """Raise the error of the last attempt, if that was not long ago."""
+        if self._error is not None and self._clock() < self._until:
+            raise self._error.with_traceback(None)
+
+    def begin(self, error: ReenactError) -> None:
+        """Wait from now on; several who hear of the same failure wait no longer for it."""
+        if error is not self._error:
+            self._error = error
+            self._seconds = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._seconds))
+            self._until = self._clock() + self._seconds
+
+    def end(self) -> None:
+        """Forget what has failed: all is well."""
+        self._error = None
+        self._seconds = 0.0
+
+
 class RemoteTool:
     """A tool of an MCP server."""
 
@@ -148,10 +173,9 @@ class _Link:
 
     def __init__(self, server: MCPServer) -> None:
         self.outdated = True
-        self._server = server
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
-        self._report = Reporter()
+        self._report = Reporter(server)
         self._why = ""
         self._ready: asyncio.Future[Session] = self._loop.create_future()
         self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
@@ -168,22 +192,22 @@ class _Link:
 
     async def wait_until_ready(self) -> None:
         if self._loop is not asyncio.get_running_loop():
-            raise MCPServerError(self._server.name, "is connected on another event loop")
+            raise MCPServerError(self._report.server.name, "is connected on another event loop")
         await asyncio.wait((self._ready,))
         self._ready.result()
 
     async def listed(self) -> list[Listed]:
         """Ask for the tools."""
+        seconds = self._report.server.connect_timeout
         try:
-            async with asyncio.timeout(self._server.connect_timeout):
+            async with asyncio.timeout(seconds):
                 return await self.session.tools()
         except TimeoutError:
-            why = f"its tools did not come within {self._server.connect_timeout:g} s"
-            raise unreachable(self._server, why, self._report) from None
+            raise self._report.unreachable(f"its tools did not come within {seconds:g} s") from None
         except (ConfigurationError, MCPServerError):
             raise
         except Exception as error:
-            raise unreachable(self._server, told(root_of(error)), self._report) from error
+            raise self._report.unreachable(cause_of(error)) from error
 
     def end(self) -> None:
         self._over.set()
@@ -204,25 +228,25 @@ class _Link:
     async def failure(self) -> MCPServerError:
         """Return what is known of why the connection was lost, once it has ended."""
         await asyncio.wait((self._task,), timeout=_CLOSING)
-        return lost(self._server, self._why, self._report)
+        return self._report.lost(self._why)
 
     async def _live(self) -> None:
         try:
             opened = await in_thread(_imported, "reenact-mcp")
-            self._server = self._server.resolved(os.environ)
-            async with opened(self._server, lost=self.end, changed=self._changed, report=self._report) as session:
+            self._report.server = self._report.server.resolved(os.environ)
+            async with opened(lost=self.end, changed=self._changed, report=self._report) as session:
                 self._ready.set_result(session)
                 await self._over.wait()
         except (MCPServerError, ConfigurationError) as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - told to whoever asks
-            self._why = told(root_of(error))
-            _log.debug("the connection to MCP server %r has failed", self._server.name, exc_info=True)
+            self._why = cause_of(error)
+            _log.debug("the connection to MCP server %r has failed", self._report.server.name, exc_info=True)
 
     def _ended(self, _: asyncio.Task[None]) -> None:
         """Tell those who wait; also when the task was cancelled before its first step."""
         self._over.set()
-        self._fail(unreachable(self._server, self._why or "the connection was closed", self._report))
+        self._fail(self._report.unreachable(self._why or "the connection was closed"))
 
     def _changed(self) -> None:
         self.outdated = True

@@ -1,33 +1,55 @@
-"""A session with an MCP server, by the official `mcp` package, which this module and those it is made of import."""
+"""A session with an MCP server, by the official `mcp` package: its tools, and what they return."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import logging
+import re
 import ssl
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
 import httpx2
+import msgspec
+from jsonschema import Draft202012Validator, SchemaError
 from mcp import Client, MCPError, types
 from mcp.client import IncomingMessage, Transport
 from mcp.client.streamable_http import streamable_http_client
 
-from reenact.actors.environment.tools.mcp.content import Listed, listed, outcome_of_result
-from reenact.actors.environment.tools.mcp.failures import ForgottenError, LostError, Reporter, root_of, unreachable
+from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
-from reenact.domain.tools import MCPServer
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.answers import compact
+from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_array, is_object, is_property_name, remote_name
 
+IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+PDF: Final = "application/pdf"
+
+_LEFT_OUT_OF_SCHEMAS: Final = ("$schema", "oneOf", "anyOf", "allOf")
+_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_.-]")
+_LONGEST: Final = 64
 MOST_PAGES: Final = 100
 """How many pages of tools a server may have."""
 
 _trusting: Final = threading.Lock()
 _CLOSED: Final = "Connection closed"
 _FORGOTTEN: Final = "Session terminated"
+_log: Final = logging.getLogger("reenact.tools")
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A tool of a server: as the model knows it, its name there, and the names there of arguments that were renamed."""
+
+    spec: ToolSpec
+    name: str
+    renamed: Mapping[str, str]
 
 
 class Session:
@@ -76,36 +98,37 @@ class Session:
 
 
 @asynccontextmanager
-async def opened(
-    server: MCPServer, *, lost: Callable[[], None], changed: Callable[[], None], report: Reporter
-) -> AsyncGenerator[Session]:
-    """Connect, and yield the session; the block must be left by the task that entered it.
+async def opened(*, lost: Callable[[], None], changed: Callable[[], None], report: Reporter) -> AsyncGenerator[Session]:
+    """Connect the server of the report, and yield the session; the block must be left by the task that entered it.
 
-    `lost` is called when the connection has ended, `changed` when the server has other tools. `report` then tells what
-    is known of how the server fared.
+    `lost` is called when the connection has ended, `changed` when the server has other tools. The report is kept up to
+    date with how the server fares.
 
     Raises:
         MCPServerError: the server could not be reached.
     """
+    server = report.server
 
     async def heard(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             changed()
 
     async with AsyncExitStack() as stack:
-        transport = await _transport(stack, server, lost, report)
-        client = Client(transport, client_info=_ourselves(), message_handler=heard, cache=None)
+        transport = await _transport(stack, lost, report)
+        ourselves = types.Implementation(name="reenact", version=version("reenact"))
+        client = Client(transport, client_info=ourselves, message_handler=heard, cache=None)
         try:
             async with asyncio.timeout(server.connect_timeout):
                 await stack.enter_async_context(client)
         except TimeoutError:
-            raise unreachable(server, f"no answer within {server.connect_timeout:g} s", report) from None
+            raise report.unreachable(f"no answer within {server.connect_timeout:g} s") from None
         except Exception as error:
-            raise unreachable(server, told(root_of(error)), report) from error
+            raise report.unreachable(cause_of(error)) from error
         yield Session(server, client)
 
 
-async def _transport(stack: AsyncExitStack, server: MCPServer, lost: Callable[[], None], report: Reporter) -> Transport:
+async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Reporter) -> Transport:
+    server = report.server
     if server.url is None:
         program = StdioTransport(server, lost)
         report.status, report.said = program.status, program.said
@@ -136,5 +159,110 @@ def _trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _ourselves() -> types.Implementation:
-    return types.Implementation(name="reenact", version=version("reenact"))
+def listed(server: MCPServer, tools: Sequence[types.Tool]) -> list[Listed]:
+    """Return the tools by name; one that the Messages API would not take is left out, for it would refuse them all.
+
+    Raises:
+        ConfigurationError: two tools cannot be told apart.
+    """
+    found: dict[str, Listed] = {}
+    for tool in tools:
+        try:
+            one = _listed(server, tool)
+        except ConfigurationError as error:
+            _log.warning("MCP server %r: a tool is left out: %s", server.name, error)
+            continue
+        if (other := found.setdefault(one.spec.name, one)) is not one:
+            msg = f"MCP server {server.name!r}: {other.name!r} and {one.name!r} would both be named {one.spec.name}"
+            raise ConfigurationError(msg)
+    return [found[name] for name in sorted(found)]
+
+
+def _listed(server: MCPServer, tool: types.Tool) -> Listed:
+    schema = {key: value for key, value in tool.input_schema.items() if key not in _LEFT_OUT_OF_SCHEMAS}
+    properties = schema.get("properties", {})
+    renamed: dict[str, str] = {}
+    if is_object(properties):
+        renamed = _renamed(properties)
+        to_new = {old: new for new, old in renamed.items()}
+        schema["properties"] = {to_new.get(name, name): of for name, of in properties.items()}
+        if is_array(required := schema.get("required")):
+            schema["required"] = [to_new.get(name, name) for name in required]
+    hints = tool.annotations
+    spec = ToolSpec(
+        name=remote_name(server.name, tool.name),
+        description=tool.description or tool.title or "",
+        input_schema=schema,
+        idempotent=hints is not None and bool(hints.idempotent_hint or hints.read_only_hint),
+        timeout=server.timeout,
+    )
+    check_spec(spec)
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        msg = f"tool {spec.name!r}: its schema is not valid: {error.message}"
+        raise ConfigurationError(msg) from None
+    return Listed(spec, tool.name, renamed)
+
+
+def _renamed(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return new names for arguments whose names the Messages API refuses, each with the old one."""
+    new: dict[str, str] = {}
+    for name in properties:
+        if not is_property_name(name):
+            base = fit = _UNFIT.sub("_", name)[:_LONGEST] or "_"
+            number = 1
+            while fit in properties or fit in new:
+                number += 1
+                fit = f"{base[: _LONGEST - len(str(number)) - 1]}_{number}"
+            new[fit] = name
+    return new
+
+
+def outcome_of_result(result: types.CallToolResult) -> ToolOutcome:
+    """Return the outcome of a call: its content, or, if there is none, its structured content as JSON."""
+    blocks = [block for item in result.content for block in _blocks(item)]
+    if not blocks and result.structured_content is not None:
+        return ToolOutcome(compact(result.structured_content), is_error=result.is_error)
+    if all(block["type"] == "text" for block in blocks):
+        return ToolOutcome("\n".join(block["text"] for block in blocks), is_error=result.is_error)
+    return ToolOutcome(tuple(blocks), is_error=result.is_error)
+
+
+def _blocks(item: types.ContentBlock) -> Iterator[dict[str, Any]]:
+    match item:
+        case types.TextContent(text=text):
+            yield _text(text)
+        case types.ImageContent(data=data, mime_type=kind) | types.AudioContent(data=data, mime_type=kind):
+            yield _binary(kind, data)
+        case types.EmbeddedResource(resource=resource):
+            yield _text(f"{resource.uri}:")
+            yield _resource(resource)
+        case types.ResourceLink(uri=uri, name=name, description=description):
+            yield _text(f"[resource {name}: {uri}{f' ({description})' if description else ''}]")
+
+
+def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> dict[str, Any]:
+    if isinstance(resource, types.TextResourceContents):
+        return _text(resource.text)
+    return _binary(resource.mime_type or "", resource.blob)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _binary(kind: str, data: str) -> dict[str, Any]:
+    """Return an image or a document; a note in the place of what a model cannot be shown."""
+    kind = kind.partition(";")[0].strip().lower()
+    if (kind in IMAGES or kind == PDF) and _is_base64(data):
+        source = {"type": "base64", "media_type": kind, "data": data}
+        return {"type": "document" if kind == PDF else "image", "source": source}
+    return _text(f"[{kind or 'binary data'} of {len(data):,} characters in base64: it cannot be shown]")
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return False

@@ -1,0 +1,214 @@
+"""The events of a Messages API stream, read from bytes that may be cut anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.domain.messages import StopDetails
+
+Json: TypeAlias = dict[str, Any]
+
+
+class SseDecoder:
+    """Cuts a stream of bytes into server-sent events, as WHATWG HTML chapter 9.2 defines them.
+
+    An event that is not followed by a blank line is never returned.
+    """
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._no_event = b""
+        self._after_cr = False
+        self._started = False
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
+        """Take the next bytes; yield the name and the data of each event that they complete."""
+        start = max(0, len(self._rest) - 1)
+        self._rest += self._with_plain_line_ends(chunk)
+        while (end := self._rest.find(b"\n\n", start)) >= 0:
+            block = bytes(self._rest[:end])
+            del self._rest[: end + 2]
+            start = 0
+            yield from self._event(block)
+
+    def _with_plain_line_ends(self, chunk: bytes) -> bytes:
+        if self._after_cr and chunk:
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk
+
+    def _event(self, block: bytes) -> Iterator[tuple[str, bytes]]:
+        if not self._started:
+            self._started = True
+            block = block.removeprefix(_BYTE_ORDER_MARK)
+        name, data = "", list[bytes]()
+        for line in block.split(b"\n"):
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                data.append(value.removeprefix(b" "))
+            elif field == b"event":
+                name = value.removeprefix(b" ").decode(errors="replace")
+        if data:
+            yield name, b"\n".join(data)
+        elif block.lstrip().startswith(b"{"):
+            self._no_event = block
+
+    @property
+    def body(self) -> bytes:
+        """A JSON object that stood in the stream in the place of an event, or empty; known when the stream is over."""
+        return bytes(self._rest) if self._rest.lstrip().startswith(b"{") else self._no_event
+
+
+class Ending(msgspec.Struct):
+    """Why a message ends, as far as it is known, and the container in which the API ran code for it."""
+
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+    container: dict[str, Any] | None = None
+
+
+class Delta(Ending):
+    """How a block goes on, or, in a `message_delta`, how the message ends."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    citation: dict[str, Any] | None = None
+    content: str | None = None
+    encrypted_content: str | None = None
+
+
+class Started(Ending):
+    """The message that a `message_start` announces."""
+
+    id: str | None = None
+    model: str | None = None
+    content: list[dict[str, Any]] = []
+    usage: dict[str, Any] | None = None
+
+
+class ApiError(msgspec.Struct):
+    """What went wrong, as the API says it."""
+
+    type: str = "api_error"
+    message: str = ""
+
+
+class WireEvent(msgspec.Struct):
+    """Any event of a stream; which of the fields there are depends on the type."""
+
+    type: str = ""
+    index: int | None = None
+    delta: Delta | None = None
+    content_block: dict[str, Any] | None = None
+    message: Started | None = None
+    usage: dict[str, Any] | None = None
+    error: ApiError | None = None
+
+
+KNOWN: Final = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    }
+)
+"""The types of event that mean something; all others are passed over."""
+
+_TOO_MANY: Final = 1 << 53
+"""A count that no message reaches, and no program need be able to tell exactly."""
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_decoder = msgspec.json.Decoder(WireEvent)
+
+
+def is_json_object(value: object) -> TypeGuard[Json]:
+    """Return whether a decoded value is an object, not a list or a scalar."""
+    return isinstance(value, dict)
+
+
+class MalformedEventError(ValueError):
+    """An event of a known type has not the form that it must have."""
+
+
+def wire_event(name: str, data: bytes) -> WireEvent | None:
+    """Return the event, or None if it is of a type that means nothing.
+
+    Raises:
+        MalformedEventError: it is of a type that means something, and cannot be read.
+    """
+    try:
+        event: WireEvent | None = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        event = _leniently(name, data)
+    if event is None or (event.type or name) not in KNOWN:
+        return None
+    event.type = event.type or name
+    return _checked(event)
+
+
+def whole_message(body: bytes) -> tuple[WireEvent, ...]:
+    """Return the events that come to the same as a message, or an error, that was sent whole.
+
+    Raises:
+        MalformedEventError: it is neither.
+    """
+    try:
+        value: object = json.loads(body.decode(errors="replace"))
+        if is_json_object(value) and value.get("type") == "error":
+            return (msgspec.convert(value, WireEvent),)
+        if is_json_object(value) and isinstance(value.get("content"), list):
+            start = WireEvent(type="message_start", message=msgspec.convert(value, Started))
+            return _checked(start), WireEvent("message_stop")
+    except MalformedEventError:
+        raise
+    except ValueError as broken:
+        msg = f"the answer cannot be read: {broken}"
+        raise MalformedEventError(msg) from None
+    msg = f"the answer is neither a stream nor a message: {body[:200].decode(errors='replace')!r}"
+    raise MalformedEventError(msg)
+
+
+def _checked(event: WireEvent) -> WireEvent:
+    for usage in (event.usage, event.message.usage if event.message else None):
+        _check_counts(usage)
+    return event
+
+
+def _check_counts(usage: object) -> None:
+    """Raise `MalformedEventError` if a number in what is said of the usage can be no count of tokens."""
+    if is_json_object(usage):
+        for name, value in usage.items():
+            if type(value) in (int, float) and not 0 <= value < _TOO_MANY:
+                msg = f"the usage cannot be: {name} is {value!r:.40}"
+                raise MalformedEventError(msg)
+            _check_counts(value)
+
+
+def _leniently(name: str, data: bytes) -> WireEvent | None:
+    """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD."""
+    try:
+        value: object = json.loads(data.decode(errors="replace"))
+        kind = value.get("type", name) if is_json_object(value) else name
+        if kind not in KNOWN:
+            return None
+        text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return _decoder.decode(text)
+    except ValueError as broken:
+        if name and name not in KNOWN:
+            return None
+        msg = f"an event of the stream cannot be read: {broken}"
+        raise MalformedEventError(msg) from None

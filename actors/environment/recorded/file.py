@@ -1,0 +1,271 @@
+"""The file of a recording: whole JSON after each entry that is written, and read up to where a crash has torn it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from reenact.actors.environment.recorded.format import (
+    FORMAT,
+    VERSION,
+    Cut,
+    Digest,
+    Entry,
+    Exchange,
+    Setting,
+    Spoken,
+    ToldTool,
+    ToolRun,
+)
+from reenact.actors.environment.recorded.redaction import Redactor
+from reenact.domain.errors import InvalidInputError, RecordingError
+from reenact.domain.events import MessageStop, StreamError
+
+LARGEST: Final = 1 << 30
+"""Bytes of the largest recording that is read."""
+
+_HEAD: Final = f'{{"format":"{FORMAT}","version":{VERSION},"entries":['.encode()
+_TAIL: Final = b"\n]}\n"
+_LAST_LINES: Final = frozenset({b"", b"]", b"]}"})
+_UNREADABLE: Final = (msgspec.MsgspecError, InvalidInputError, ValueError, RecursionError, OverflowError, MemoryError)
+_ENDS: Final = frozenset({MessageStop.event_type, StreamError.event_type})
+"""The events that end an answer: without one its turn would wait for ever."""
+_STRUCTS: Final = (Exchange, ToolRun, Cut, Setting, Spoken, ToldTool, Digest)
+_FIELDS: Final = frozenset({"kind", *(name for one in _STRUCTS for name in one.__struct_fields__)})
+_log = logging.getLogger("reenact.environment")
+
+
+class _Head(msgspec.Struct):
+    format: str
+    version: int
+
+
+class _Whole(_Head):
+    entries: tuple[Entry, ...]
+
+
+def read(path: str) -> tuple[Entry, ...]:
+    """Return the entries of the recording, in the order in which they stand.
+
+    Raises:
+        RecordingError: it cannot be read, is no recording, is one of another version, or is damaged.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of a path that may be no file at all
+        if not stat.S_ISREG(found.st_mode):
+            raise RecordingError(f"{path} is no file, so it is no recording")
+        if found.st_size > LARGEST:
+            raise RecordingError(f"{path} has {found.st_size} bytes; a recording has at most {LARGEST}")
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise RecordingError(f"the recording {path} cannot be read: {error}") from None
+    return entries_in(path, data)
+
+
+def entries_in(path: str, data: bytes) -> tuple[Entry, ...]:
+    """Return the entries of a recording of these bytes, in the order in which they stand.
+
+    Raises:
+        RecordingError: it is no recording, is one of another version, or is damaged.
+    """
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except _UNREADABLE:
+        entries = _torn(path, data)
+    else:
+        _check(path, head)
+        try:
+            entries = msgspec.json.decode(data, type=_Whole).entries
+        except _UNREADABLE as broken:
+            raise RecordingError(f"the recording {path} is damaged: {broken}") from None
+    for damage in _damages(entries):
+        raise RecordingError(f"the recording {path} is damaged: {damage}")
+    return entries
+
+
+def _check(path: str, head: _Head) -> None:
+    if head.format != FORMAT:
+        raise RecordingError(f"{path} is no recording; its format is {head.format[:80]!r}, not {FORMAT!r}")
+    if head.version != VERSION:
+        raise RecordingError(f"the recording {path} is of version {head.version}; this Reenact reads version {VERSION}")
+
+
+def _torn(path: str, data: bytes) -> tuple[Entry, ...]:
+    """Return the entries before the place where the file was torn off."""
+    first, *lines = data.split(b"\n")
+    try:
+        _check(path, msgspec.json.decode(first + b"]}", type=_Head))
+    except _UNREADABLE:
+        raise RecordingError(f"{path} is no recording: it does not begin as one") from None
+    entries: list[Entry] = []
+    for number, line in enumerate(lines):
+        try:
+            entries.append(msgspec.json.decode(line.removesuffix(b","), type=Entry))
+        except _UNREADABLE as broken:
+            if not _LAST_LINES.issuperset(lines[number + 1 :]):
+                raise RecordingError(f"the recording {path} is damaged in line {number + 2}: {broken}") from None
+            if line not in _LAST_LINES:
+                _log.warning("the recording %s ends in the middle of an entry; what stands before it is taken", path)
+            break
+    return tuple(entries)
+
+
+def _damages(entries: Iterable[Entry]) -> Iterator[str]:
+    """Say which entries name others that are not there, hold events that are none, or never end."""
+    seen: dict[int, Exchange | ToolRun] = {}
+    endless: set[int] = set()
+    for entry in entries:
+        number = entry.number
+        if isinstance(entry, Cut):
+            endless.discard(number)
+            if number not in seen:
+                yield f"entry {number} is cut, and is not there"
+            continue
+        if number in seen:
+            yield f"it has two entries {number}"
+        if isinstance(entry, Exchange):
+            yield from _damages_of_events(entry)
+            if entry.complete and _ENDS.isdisjoint(one.type for one in entry.events):
+                endless.add(number)
+            if entry.follows is None and entry.setting is None:
+                yield f"exchange {number} has no setting"
+            before = entry.follows
+            if before is not None and (before >= number or not isinstance(seen.get(before), Exchange)):
+                yield f"exchange {number} follows none that there is"
+        seen[number] = entry
+    for number in endless:
+        yield f"exchange {number} is complete, and ends with no message_stop and no error"
+
+
+def _damages_of_events(exchange: Exchange) -> Iterator[str]:
+    for spoken in exchange.events:
+        try:
+            _ = spoken.event
+        except _UNREADABLE as broken:
+            yield f"exchange {exchange.number} has an event {spoken.type!r}: {broken}"
+
+
+class RecordingFile:
+    """The file of a recording. It is created, or replaces an older one, with the first entry.
+
+    `entries` are those that it begins with. What cannot be written is kept, and written with what comes next.
+    Thread-safe.
+    """
+
+    def __init__(self, path: str, entries: Iterable[Entry] = ()) -> None:
+        """Take the path.
+
+        Raises:
+            RecordingError: there can be no file of this path.
+        """
+        self.path = path
+        self._directory = Path(path).absolute().parent
+        if not self._directory.is_dir():
+            raise RecordingError(f"{path} cannot be written: there is no directory {str(Path(path).parent)!r}")
+        if Path(path).is_dir():
+            raise RecordingError(f"{path} cannot be written: it is a directory")
+        self._lock = threading.Lock()
+        self._redactor = Redactor(names=_FIELDS)
+        self._first = list(entries)
+        self._unwritten: list[bytes] = []
+        self._file: int | None = None
+        self._end = 0
+        self._number = max((entry.number for entry in self._first), default=0)
+        self._failed = False
+
+    def number(self) -> int:
+        """Return the number of the next entry that begins."""
+        with self._lock:
+            self._number += 1
+            return self._number
+
+    def hide(self, secret: str | None) -> None:
+        """Write `***` wherever an entry holds this text; one of a few characters is taken for no secret."""
+        with self._lock:
+            self._redactor.learn(secret)
+
+    def add(self, entry: Entry) -> None:
+        """Write the entry. If that fails it is logged, and tried again with the next one and at the end."""
+        with self._lock:
+            self._unwritten.append(self._line(entry))
+            try:
+                self._write()
+            except OSError as error:
+                if not self._failed:
+                    _log.error("the recording %s cannot be written, and is tried again: %s", self.path, error)
+                self._failed = True
+            else:
+                self._failed = False
+
+    def close(self) -> None:
+        """Write what could not be written before, and close the file. Idempotent; it is opened again by `add`.
+
+        Raises:
+            RecordingError: something still cannot be written; it is kept.
+        """
+        with self._lock:
+            try:
+                self._write()
+            except OSError as error:
+                count = len(self._unwritten)
+                raise RecordingError(f"the recording {self.path} lacks {count} entries: {error}") from error
+            finally:
+                if self._file is not None and not self._unwritten:
+                    os.close(self._file)
+                    self._file = None
+
+    def _line(self, entry: Entry) -> bytes:
+        return self._redactor.line(self._redactor.exchange(entry) if isinstance(entry, Exchange) else entry)
+
+    def _write(self) -> None:
+        if not self._unwritten:
+            return
+        if not self._end:
+            self._begin([*map(self._line, self._first), *self._unwritten])
+        else:
+            self._append(self._unwritten)
+        self._unwritten = []
+
+    def _begin(self, lines: Sequence[bytes]) -> None:
+        """Write a whole new file, which takes the path in one step."""
+        body = _HEAD + b"\n" + b",\n".join(lines)
+        file, temporary = tempfile.mkstemp(dir=self._directory, prefix=".recording-")
+        try:
+            _write_all(file, body + _TAIL, 0)
+            Path(temporary).replace(self.path)
+        except BaseException:
+            os.close(file)
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
+        with contextlib.suppress(OSError):  # not every system lets a directory be opened
+            opened = os.open(self._directory, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
+        self._file, self._end, self._first = file, len(body), []
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        """Write over the end of the object, and end it again."""
+        if self._file is None:
+            self._file = os.open(self.path, os.O_WRONLY)
+        body = b"".join(b",\n" + line for line in lines)
+        _write_all(self._file, body + _TAIL, self._end)
+        self._end += len(body)
+
+
+def _write_all(file: int, data: bytes, at: int) -> None:
+    while data:
+        written = os.pwrite(file, data, at)
+        data, at = data[written:], at + written
+    os.fsync(file)

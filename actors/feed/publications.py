@@ -1,0 +1,266 @@
+"""The log of publications: what is published of all topics and of none, in one order, and its listeners.
+
+A publication is appended on the thread that publishes it. Whoever follows holds a node and goes on to the next one, on
+a thread or an event loop of its own; nodes that all have passed are garbage. Handlers are given everything, however
+late they are. Listeners, which may be clients that read nothing, are moved on when they lag too far behind.
+"""
+
+from __future__ import annotations
+
+import threading
+from itertools import islice
+from typing import Final
+
+from reenact.actors.feed.replay import Pages, Replay, fitting
+from reenact.actors.feed.topic import Chunk, Need
+from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
+from reenact.actors.journal.api import Publication, Segment
+from reenact.domain.commands import CATALOGUE
+
+MOST_EVENTS: Final = 8192
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""What is kept at the most for listeners that lag."""
+LISTENED_TO: Final = frozenset(type_ for type_, kind in CATALOGUE.items() if kind.category != "command")
+"""What listeners may be given: commands are between a client and the server."""
+
+
+class Node:
+    """One publication, and the next. Events are numbered from 0 on, as they are published."""
+
+    __slots__ = ("begin", "chunk", "end", "next", "size")
+
+    def __init__(self, chunk: Chunk, begin: int, size: int) -> None:
+        self.chunk = chunk
+        self.begin = begin
+        self.end = begin + len(chunk.types)
+        self.size = size
+        """About how many bytes were published up to its end while somebody listened."""
+        self.next: Node | None = None
+
+
+class PublicationLog(Awaited):
+    """Publications in one order, as far as somebody wants them. Thread-safe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tail = Node(Chunk(Publication(None, None, Segment({}, ())), str), 0, 0)
+        self.handled: frozenset[str] = frozenset()
+        """The types of events that handlers want."""
+        self.reached = 0
+        """Up to which event handlers have had all."""
+        self._listened_to: frozenset[str] = frozenset()
+        self._listeners: tuple[Listener, ...] = ()
+        self._turn = 0
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody wants anything."""
+        return bool(self.handled or self._listened_to)
+
+    def wants(self, chunk: Chunk) -> bool:
+        """Return whether anybody wants it, or may: a handler can ask for what comes behind its event."""
+        if self.handled and self.reached < self.tail.end:
+            return True
+        return not (self.handled.isdisjoint(chunk.types) and self._listened_to.isdisjoint(chunk.types))
+
+    def append(self, chunk: Chunk) -> Woken:
+        """Add a publication; return who is to be woken."""
+        with self.lock:
+            if self.closed:
+                return ()
+            tail = self.tail
+            node = Node(chunk, tail.end, tail.size + chunk.size if self._listeners else tail.size)
+            tail.next = self.tail = node
+            if self._listeners:
+                self._turn = (self._turn + 1) % len(self._listeners)
+                self._push_on(self._listeners[self._turn])
+            return self._wake()
+
+    def join(self, listener: Listener) -> None:
+        """Let the listener have what is published from now on."""
+        with self.lock:
+            listener.node = self.tail
+            self._listen((*self._listeners, listener))
+
+    def part(self, listener: Listener) -> None:
+        """Let it have nothing more. Idempotent."""
+        with self.lock:
+            listener.node = self.tail
+            self._listen(tuple(other for other in self._listeners if other is not listener))
+
+    def take(self, listener: Listener) -> Chunk | None:
+        """Return the next publication, which the listener has had then; None if there is none, or it is behind."""
+        with self.lock:
+            following = listener.node.next
+            if following is None or listener.is_behind:
+                return None
+            listener.node = following
+            return following.chunk
+
+    def wait(self, waker: Waker, waiter: Waiter, node: Node) -> bool:
+        """Have the waiter called when something comes behind the node; False if something has, or nothing will."""
+        with self.lock:
+            if node.next is not None or self.closed:
+                return False
+            self._await(waker, waiter)
+            return True
+
+    def _listen(self, listeners: tuple[Listener, ...]) -> None:
+        self._listeners = listeners
+        self._listened_to = frozenset[str]().union(*(listener.types for listener in listeners))
+
+    def _push_on(self, listener: Listener) -> None:
+        """Let a listener that is too far behind miss the oldest; they are looked at in turns."""
+        tail = self.tail
+        while tail.end - listener.node.end > MOST_EVENTS or tail.size - listener.node.size > MOST_BYTES:
+            missed = listener.node.next
+            if missed is None or missed is tail:
+                break
+            listener.misses(missed.chunk)
+            listener.node = missed
+
+
+class Listener:
+    """A subscription to everything: events of these types, or all, of these topics, or of all and of none.
+
+    If it lags so far behind that what it was to be given is kept no more, it reads the log: then each session's events
+    come in their order, but sessions no longer in the order between them. What belongs to no session is in no log; one
+    that has lost such an event is over, because it is `lagging`.
+    """
+
+    def __init__(
+        self,
+        log: PublicationLog,
+        types: frozenset[str] | None,
+        replay: Replay,
+        topics: frozenset[str] | None = None,
+    ) -> None:
+        self.node = log.tail
+        """The last publication that it was given, or has missed. Under the lock of the log."""
+        self.types = LISTENED_TO if types is None else LISTENED_TO & types
+        self._topics = topics
+        self._log = log
+        self._replay = replay
+        self._lock = threading.Lock()
+        self._behind: dict[str, tuple[int, int]] = {}
+        self._had: dict[str, int] = {}
+        self._has_lost = False
+        self._is_cut_short = False
+        self._reading: tuple[str, Pages] | None = None
+        self._page: list[bytes] = []
+        self._given = 0
+
+    def begin(self, behind: dict[str, tuple[int, int]]) -> None:
+        """Give first what these topics have between two cursors, the second included; it listens already."""
+        with self._lock:
+            self._had = {topic: end for topic, (_, end) in behind.items()}
+            for topic, (after, end) in behind.items():
+                if not self._follows(topic):
+                    continue
+                _, until = self._behind.get(topic, (0, 0))
+                if max(end, until) > after:
+                    self._behind[topic] = (after, max(end, until))
+
+    def misses(self, chunk: Chunk) -> None:
+        """Take note that this will not be given: it has to be read from the log."""
+        topic = chunk.publication.topic
+        if not self._follows(topic):
+            return
+        with self._lock:
+            if topic is None:
+                self._has_lost = self._has_lost or not self.types.isdisjoint(chunk.types)
+                return
+            had = self._had.get(topic, 0)
+            if chunk.end > had:
+                after, _ = self._behind.get(topic, (max(chunk.first - 1, had), 0))
+                self._behind[topic] = (after, chunk.end)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something has to be read from the log first, or is lost."""
+        return bool(self._behind) or self._has_lost
+
+    @property
+    def holds_page(self) -> bool:
+        return self._given < len(self._page)
+
+    def give(self, room: int) -> list[bytes]:
+        given: list[bytes] = []
+        while room > 0:
+            lines = self._from_page(room) if self.holds_page else self._next_published()
+            if lines is None:
+                break
+            given += lines
+            room -= sum(map(len, lines))
+        return given
+
+    def need(self) -> Need:
+        if self.holds_page:
+            return Need.NOTHING
+        closed = self._log.closed
+        if self._has_lost or self._is_cut_short:
+            return Need.OVER
+        if self._behind:
+            return Need.LOG
+        if self.node.next is not None:
+            return Need.NOTHING
+        return Need.OVER if closed else Need.NEWS
+
+    def load(self) -> None:
+        with self._lock:
+            topic = next(iter(self._behind))
+            after, until = self._behind[topic]
+        if self._reading is None or self._reading[0] != topic:
+            self._reading = (topic, Pages(self._replay, topic))
+        page, start = self._reading[1].read(after)
+        of_page = islice(zip(page.envelopes, page.encoded(), strict=True), start, page.behind(until))
+        self._page = [line for envelope, line in of_page if envelope.type in self.types]
+        self._given = 0
+        end = min(page.last, until)
+        with self._lock:
+            _, until = self._behind.pop(topic)  # it may have missed more meanwhile
+            if end < until:
+                self._behind[topic] = (end, until)
+
+    def wait(self, waker: Waker, waiter: Waiter) -> bool:
+        has_other_things_to_do = self.holds_page or self.is_behind or self._is_cut_short
+        return not has_other_things_to_do and self._log.wait(waker, waiter, self.node)
+
+    def forget(self, waker: Waker, waiter: Waiter) -> None:
+        self._log.forget(waker, waiter)
+
+    def reason(self) -> str:
+        return "lagging" if self._has_lost else "closed"
+
+    def cut_short(self) -> None:
+        self._is_cut_short = True
+
+    def leave(self) -> None:
+        self._page = []
+        self._given = 0
+        self._log.part(self)
+
+    def _follows(self, topic: str | None) -> bool:
+        return self._topics is None or topic in self._topics
+
+    def _from_page(self, room: int) -> list[bytes]:
+        given = fitting(self._page, self._given, room)
+        self._given += len(given)
+        if not self.holds_page:
+            self._page, self._given = [], 0
+        return given
+
+    def _next_published(self) -> list[bytes] | None:
+        """Return what is wanted of the next publication, unless something comes before it that is in the log."""
+        chunk = self._log.take(self)
+        if chunk is None:
+            return None
+        topic = chunk.publication.topic
+        if self.types.isdisjoint(chunk.types) or not self._follows(topic):
+            return []
+        had = max(0, self._had.get(topic, 0) + 1 - chunk.first) if topic else 0
+        return [
+            line
+            for type_, line in islice(zip(chunk.types, chunk.encoded(), strict=True), had, None)
+            if type_ in self.types
+        ]

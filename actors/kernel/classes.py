@@ -1,0 +1,104 @@
+"""The classes of actors that are known: by their categories, with their profiles and what makes their actors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from reenact.actors.journal.api import Journal, Snapshot
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.actors.kernel.profile import Profile
+
+AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
+Factory: TypeAlias = Callable[[ActorContext], AnyActor]
+
+_PAGE: Final = 256
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """A snapshot that is not what its stream adds up to at that version."""
+
+    stream: str
+    version: int
+    problem: str
+
+
+class ActorClasses:
+    """Classes of event-sourced actors. Who registers one sees to it that nobody else does at the same time."""
+
+    def __init__(self, codec: EventCodec | None) -> None:
+        """Have the codec learn the events that the classes name; without one, they need not name any."""
+        self.profiles: dict[type[AnyActor], Profile[Any]] = {}
+        """What is known of each."""
+        self._codec = codec
+        self._factories: dict[type[AnyActor], Factory] = {}
+        self._categories: dict[str, type[AnyActor]] = {}
+
+    def register(
+        self,
+        actor_class: type[AnyActor],
+        factory: Factory | None,
+    ) -> bool:
+        """Make a class known, and return whether it was not; see `ActorSystem.register`."""
+        if factory is not None:
+            self._factories[actor_class] = factory
+        if actor_class in self.profiles:
+            return False
+        profile = actor_class.profile()
+        other = self._categories.get(profile.category)
+        if other is not None:
+            raise ValueError(
+                f"{actor_class.__name__} and {other.__name__} both have the category {profile.category!r}; "
+                "the streams of two classes must not mix"
+            )
+        if self._codec is not None:
+            if not profile.forms:
+                raise TypeError(
+                    f"{actor_class.__name__}.events names no events; give each a name in the log, "
+                    'such as events = {"deposited": Deposited}'
+                )
+            for form in profile.forms:
+                self._codec.register(form)
+        self._categories[profile.category] = actor_class
+        self.profiles[actor_class] = profile
+        return True
+
+    def of_stream(self, stream: str) -> type[AnyActor] | None:
+        """Return the class of the actor whose stream it is, if that is known."""
+        return self._categories.get(stream.partition("/")[0])
+
+    def make(self, actor_class: type[AnyActor], context: ActorContext) -> AnyActor:
+        """Return a new actor."""
+        actor = self._factories.get(actor_class, actor_class)(context)
+        if getattr(actor, "context", None) is not context:
+            raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
+        return actor
+
+    def mismatches(self, journal: Journal) -> list[Mismatch]:
+        """Return the snapshots that are not what the events say; see `ActorSystem.check_snapshots`."""
+        found: list[Mismatch] = []
+        after = ""
+        while page := journal.snapshots(after=after, limit=_PAGE):
+            for snapshot in page:
+                actor_class = self.of_stream(snapshot.stream)
+                problem = None if actor_class is None else self._problem_of(snapshot, actor_class, journal)
+                if problem is not None:
+                    found.append(Mismatch(snapshot.stream, snapshot.version, problem))
+            after = page[-1].stream
+        return found
+
+    def _problem_of(self, snapshot: Snapshot, actor_class: type[AnyActor], journal: Journal) -> str | None:
+        """Return what is wrong with a snapshot when the events are replayed, or None."""
+        profile = self.profiles[actor_class]
+        if profile.snapshots is None or snapshot.topic != profile.snapshots.topic:
+            return None
+        history = [
+            recorded for recorded in journal.read(snapshot.stream, after=-1) if recorded.version <= snapshot.version
+        ]
+        if not history or history[-1].version != snapshot.version:
+            return f"the stream has no version {snapshot.version}"
+        return profile.difference(snapshot, actor_class.replay(history, journal))

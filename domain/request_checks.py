@@ -1,0 +1,119 @@
+"""Checks of requests before they are carried out or sent: of texts, ids and numbers, whatever the log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from reenact.domain.branching import check_branch
+from reenact.domain.commands import (
+    AgentApproveRequest,
+    AgentPendingRequest,
+    AgentRejectRequest,
+    AgentRespondRequest,
+    ContainerCreateRequest,
+    MessageSendRequest,
+    Request,
+    SessionBranchRequest,
+    SessionCreateRequest,
+    SessionPageRequest,
+)
+from reenact.domain.content import check_content
+from reenact.domain.errors import (
+    AgentNotFoundError,
+    CallNotPendingError,
+    ContainerNotFoundError,
+    ImageNotFoundError,
+    InvalidInputError,
+    ReenactError,
+    SessionNotFoundError,
+    TurnNotFoundError,
+)
+from reenact.domain.messages import check_text
+from reenact.domain.people import check_arguments, check_json, check_reason
+from reenact.domain.plain import check_page, is_sayable
+
+Q = TypeVar("Q", bound=Request[Any])
+_TEXTS: Final = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
+_NAMED: Final[Mapping[str, Callable[[Any], ReenactError]]] = {
+    "container_id": ContainerNotFoundError,
+    "image_id": ImageNotFoundError,
+    "session_id": SessionNotFoundError,
+    "after": SessionNotFoundError,
+    "turn_id": TurnNotFoundError,
+    "agent_id": AgentNotFoundError,
+    "call_id": CallNotPendingError,
+}
+"""Fields that are texts, or name what there is: what to call them, and the error if nothing can have that id."""
+
+
+def checked(request: Q) -> Q | None:
+    """Return the request, with copies of the JSON values in it, or raise what is wrong with it.
+
+    Return None if it names what cannot be there, and has a result for what is not there: `request.absent`.
+    """
+    request = _with_checked_values(request)
+    for name, is_required in _common_fields(type(request)):
+        value = getattr(request, name)
+        if value is None and not is_required:
+            continue
+        if name in _TEXTS:
+            check_text(_TEXTS[name], value)
+        elif not is_sayable(value):
+            if request.absent is msgspec.UNSET:
+                raise _NAMED[name](getattr(request, name))
+            return None
+    return request
+
+
+@cache
+def _common_fields(kind: type[Request[Any]]) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a request that are checked like those of others, and whether each is required."""
+    fields = msgspec.structs.fields(kind)
+    return tuple((field.name, field.required) for field in fields if field.name in _NAMED or field.name in _TEXTS)
+
+
+def _with_checked_values(request: Q) -> Q:
+    match request:
+        case ContainerCreateRequest():
+            _check_new_id("container", request.container_id)
+        case SessionCreateRequest():
+            _check_new_id("session", request.session_id)
+        case SessionBranchRequest():
+            check_branch(request)
+        case SessionPageRequest():
+            check_page(request.waiting, request.limit)
+        case MessageSendRequest():
+            _check_receiver(request)
+            check_content(request.content)
+        case AgentPendingRequest() | AgentApproveRequest() | AgentRejectRequest() | AgentRespondRequest() if (
+            request.agent_id is not None and request.session_id is not None
+        ):
+            raise InvalidInputError("give agent_id or session_id, not both")
+        case AgentApproveRequest() if request.arguments is not None:
+            return msgspec.structs.replace(request, arguments=check_arguments(request.arguments))
+        case AgentRejectRequest():
+            check_reason(request.reason)
+        case AgentRespondRequest():
+            return msgspec.structs.replace(request, value=check_json("the answer", request.value))
+        case _:
+            pass
+    return request
+
+
+def _check_new_id(kind: str, id_: object) -> None:
+    if id_ is not None:
+        check_text(f"the {kind}'s id", id_)
+
+
+def _check_receiver(request: MessageSendRequest) -> None:
+    given = [name for name in ("agent_id", "session_id", "image_id") if request.get(name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        msg = f"message_send_request needs exactly one of agent_id, session_id and image_id; it has {found}"
+        raise InvalidInputError(msg)
+    if request.container_id is not None and request.image_id is None:
+        raise InvalidInputError("container_id goes with image_id only")

@@ -1,0 +1,35 @@
+"""What is refused of a request before anybody looks at the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from reenact.domain.commands import MessageSendRequest
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.request_checks import checked
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        MessageSendRequest(content="Hello"),
+        MessageSendRequest(agent_id="a", session_id="s", content="Hello"),
+        MessageSendRequest(agent_id="a", container_id="c", content="Hello"),
+        MessageSendRequest(session_id="s", container_id="c", content="Hello"),
+    ],
+)
+def test_a_message_has_one_receiver(request_: MessageSendRequest) -> None:
+    with pytest.raises(InvalidInputError):
+        checked(request_)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        MessageSendRequest(agent_id="a", content="Hello"),
+        MessageSendRequest(session_id="s", content="Hello"),
+        MessageSendRequest(image_id="i", container_id="c", content="Hello"),
+    ],
+)
+def test_a_message_to_one_receiver_is_let_through(request_: MessageSendRequest) -> None:
+    assert checked(request_) == request_

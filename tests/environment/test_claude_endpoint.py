@@ -1,0 +1,93 @@
+"""A key and an address that can be ones, and words for what does not come back."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact import ConfigurationError
+from reenact.actors.environment.claude_endpoint import (
+    DEFAULT_BASE_URL,
+    checked_key,
+    checked_url,
+    disconnection,
+    shown,
+    silence,
+)
+
+SECRET = "sk-ant-secret"  # noqa: S105 - it opens nothing
+
+
+@pytest.mark.parametrize("wrong", ["\n", "\t", "é", "\x00", "\x7f", "\u200b", "“"])
+def test_a_key_that_no_header_takes_is_refused_and_not_told(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="at place 14 of 17") as refused:
+        checked_key(f"{SECRET}{wrong}abc")
+
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", [f" {SECRET}", f"{SECRET} "])
+def test_a_key_neither_begins_nor_ends_with_a_blank(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="has a blank"):
+        checked_key(key)
+
+
+@pytest.mark.parametrize("none", [None, "", " \t"])
+def test_no_key_is_none(none: str | None) -> None:
+    with pytest.raises(ConfigurationError, match="needs an API key"):
+        checked_key(none)
+
+
+@given(st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1))
+def test_any_key_of_ascii_is_taken_as_it_is(key: str) -> None:
+    assert checked_key(key) == key
+
+
+@pytest.mark.parametrize(
+    "url", ["https://api.example", "http://localhost:8080/v1", "http://[::1]:80", "http://me:it@h/"]
+)
+def test_an_address_is_taken_as_it_is(url: str) -> None:
+    assert checked_url(url) == url
+
+
+def test_no_address_is_that_of_anthropic() -> None:
+    assert checked_url(None) == DEFAULT_BASE_URL
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8080", "ftp://host", "http://", "http://[::1", "http://host:99999", "http://host:0", "http://a b", "h"],
+)
+def test_an_address_at_which_nothing_can_be_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="the API cannot be at"):
+        checked_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://me:secret@host:1/v1?token=secret#secret", "https://host:1/v1"),
+        ("https://host", "https://host"),
+        ("host?secret", "host"),
+    ],
+)
+def test_an_address_is_shown_without_what_is_secret_in_it(url: str, told: str) -> None:
+    assert shown(url) == told
+
+
+def test_a_silence_is_told_with_its_limit_which_is_another_one_while_connecting() -> None:
+    assert silence("http://host", 600, httpx2.ReadTimeout("")) == "nothing came from http://host for 600 s"
+    assert silence("http://host", 600, httpx2.ConnectTimeout("")) == "http://host could not be reached within 10 s"
+
+
+def test_what_the_system_says_is_told_also_of_several_that_failed_together() -> None:
+    error = httpx2.ConnectError("All connection attempts failed")
+    error.__cause__ = ExceptionGroup("several", [ConnectionRefusedError(111, "Connect call failed ('::1', 1)")])
+
+    assert disconnection("http://host", error) == "http://host cannot be reached: Connection refused"
+
+
+def test_an_error_that_says_nothing_is_told_by_its_name() -> None:
+    assert disconnection("http://host", httpx2.ReadError("")) == "the connection to http://host failed: ReadError"

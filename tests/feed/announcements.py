@@ -1,0 +1,90 @@
+"""Makes what stands for a version of `announce` for ever: `python -m tests.feed.announcements` writes today's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from hypothesis import given, settings
+
+from reenact._runtime import codec
+from reenact.actors.envelopes import flat
+from reenact.domain.agent import SoFar
+from reenact.domain.announce import TODAY, Announced, announce, needed
+from reenact.domain.events import Context, EventData
+from reenact.domain.session import Session, evolve
+from tests.projections.histories import Step, lineage, play, steps, steps_of
+
+DATA: Final = Path(__file__).parent / "data"
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Golden(msgspec.Struct, frozen=True):
+    """A step as a log holds it, and what is heard of it: the events by their stored names, in hexadecimal digits."""
+
+    session: str
+    needs: str
+    events: list[tuple[str, str]]
+    heard: list[tuple[dict[str, str], str, Any]]
+
+
+def file_of(version: int) -> Path:
+    """Return where the steps of a version are."""
+    return DATA / f"announce-{version}.jsonl"
+
+
+def told(announced: Announced) -> tuple[dict[str, str], str, Any]:
+    """Return what is heard as the file says it."""
+    context, data = announced
+    return flat(context), data.event_type, msgspec.json.decode(_encode(data))
+
+
+def goldens(chosen: list[Step]) -> Iterator[tuple[set[str], Golden]]:
+    """Yield the steps of a history, each with what it is an example of."""
+    forms, rows = codec(), play([_untold(*step) for step in chosen]).log.rows
+    for session in "abcd":
+        state = Session()
+        for step in steps_of(lineage(rows, session)):
+            events: list[Any] = [row.event for row in step]
+            if step[0].stream == f"session/{session}":
+                needs = needed(state, events)
+                heard: list[tuple[Context, EventData]] = list(announce(session, needs, events))
+                stored = [(topic, blob.hex()) for topic, blob in (forms.encode(event, 0) for event in events)]
+                examples = {
+                    *(f"event {type(event).__name__}" for event in events),
+                    *(f"heard {data.event_type}" for _, data in heard),
+                    *(f"need {name}" for name in needs.__struct_fields__ if getattr(needs, name)),
+                    f"need activity {needs.activity}",
+                }
+                yield examples, Golden(session, needs.stored().hex(), stored, list(map(told, heard)))
+            state = reduce(evolve, events, state)
+
+
+def _untold(doing: str, session: str, other: str, so_far: SoFar) -> Step:
+    """Return the step; in every second one, nobody has heard of the failure."""
+    return doing, session, other, msgspec.structs.replace(so_far, untold=other == "x")
+
+
+def write() -> None:
+    """Write steps that are, together, an example of everything."""
+    seen: set[str] = set()
+    lines: list[bytes] = []
+
+    @given(steps)
+    @settings(max_examples=1000, derandomize=True, database=None, deadline=None)
+    def collect(chosen: list[Step]) -> None:
+        for examples, golden in goldens(chosen):
+            if not examples <= seen:
+                seen.update(examples)
+                lines.append(_encode(golden))
+
+    collect()
+    DATA.mkdir(exist_ok=True)
+    file_of(TODAY).write_bytes(b"\n".join(lines) + b"\n")
+
+
+if __name__ == "__main__":
+    write()

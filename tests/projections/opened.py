@@ -1,0 +1,32 @@
+"""The runtime's own tables, opened for tests of their parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reenact.projections.connections import Store
+from reenact.projections.log import Log
+from reenact.projections.opening import KeptReadModel
+from reenact.projections.projection import Projection
+from reenact.projections.queries import ReadModel
+from reenact.projections.runner import Runner
+
+
+def open_read_model(path: Path, log: Log) -> tuple[ReadModel, Runner]:
+    """Return what reads the tables in the file, and what moves them along."""
+    kept = KeptReadModel(path, log)
+    return kept.model, kept.runner
+
+
+def open_store(path: Path) -> Store:
+    """Return the tables in the file, which are made if there are none."""
+    store = Store(path)
+    if not path.exists():
+        store.make()
+    return store
+
+
+def tables_of(runner: Runner) -> Projection:
+    """Return the tables that a runner moves along."""
+    assert isinstance(runner._projection, Projection)
+    return runner._projection
