@@ -140,6 +140,10 @@ class Outside(Protocol):
         """Do as `spawn`; on the loop's own thread, start the task without a detour."""
         ...
 
+    def call_between_commits(self, function: Callable[[], object]) -> None:
+        """Call the function: at once, or when what is being committed for the loop is durable. From any thread."""
+        ...
+
 
 class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     """How to reach the model, and how it is to answer. Times are in seconds. The key is never logged and never stored.

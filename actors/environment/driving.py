@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections import deque
@@ -11,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pykka
 
-from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent
+from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, Outside
 from reenact.actors.environment.failures import failure, failure_of
 from reenact.actors.environment.incoming import DELTAS, Reported, incoming
 from reenact.actors.environment.tools.context import ToolContext
@@ -20,6 +21,7 @@ from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.running import EscapedError, in_thread
 from reenact.domain.answer import Answer
 from reenact.domain.compression import cut_of, introduced
+from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.events import ContextCompressed, MessageStop, StreamData, StreamError, ToolResult, ToolStarted
 from reenact.domain.messages import Said, text_of
 from reenact.domain.transcript import summary_request
@@ -36,10 +38,11 @@ class Reports:
     `ended` is whether the driver has said that its message is complete, or has failed.
     """
 
-    __slots__ = ("_pending", "_receptor", "_told", "ended", "turn_id")
+    __slots__ = ("_outside", "_pending", "_receptor", "_told", "ended", "turn_id")
 
-    def __init__(self, turn_id: str, receptor: Receiver) -> None:
+    def __init__(self, turn_id: str, receptor: Receiver, outside: Outside) -> None:
         self.turn_id = turn_id
+        self._outside = outside
         self._pending: deque[Reported] = deque()
         self.ended = False
         self._receptor = receptor
@@ -53,9 +56,13 @@ class Reports:
         if not self._told:
             self._told = True
             try:  # noqa: SIM105 - this is done for each delta, and a context manager costs more than the call
-                self._receptor.tell(self)
-            except pykka.ActorDeadError:
-                pass  # the environment was disposed of: nobody listens
+                self._outside.call_between_commits(self._tell)
+            except RuntimeClosedError:
+                pass  # nobody listens any more
+
+    def _tell(self) -> None:
+        with contextlib.suppress(pykka.ActorDeadError):  # the environment was disposed of: nobody listens
+            self._receptor.tell(self)
 
     def take(self) -> list[Reported]:
         """Return what was reported and not taken yet; what is reported from now on is told of again."""

@@ -109,7 +109,7 @@ class EffectorActor(EventLoopActor):
                 self._outside.run(self._driving.close())
 
     def _ask(self, asked: _Ask) -> None:
-        self._reports = reports = Reports(asked.turn_id, self._receptor)
+        self._reports = reports = Reports(asked.turn_id, self._receptor, self._outside)
         try:
             messages, too_long = asked.consumer.conversation(), asked.consumer.must_compress()
         except ReenactError as error:
@@ -123,7 +123,7 @@ class EffectorActor(EventLoopActor):
             reports(failure_of(error))
 
     def _run(self, run: _Run) -> None:
-        reports = Reports(run.turn_id, self._receptor)
+        reports = Reports(run.turn_id, self._receptor, self._outside)
         under_way = [call for call in self._calls if not call.done()]
         self._calls = [*under_way, self._outside.run(self._driving.call(run.call, reports))]
 

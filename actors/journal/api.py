@@ -346,8 +346,8 @@ class SettlingJournal(Protocol):
         """
         ...
 
-    def flush(self) -> None:
-        """Have what was handed over written. Returns at once."""
+    def flush(self, then: Callable[[], object]) -> None:
+        """Have what was handed over written, and `then` called once it is settled, on any thread. Returns at once."""
         ...
 
     def settle(self) -> None:

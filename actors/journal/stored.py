@@ -95,10 +95,12 @@ class StoredJournal(StoredFeeds):
         _check(step)
         (self._writer or self.writer).submit_with_next(Step(step, done))
 
-    def flush(self) -> None:
-        """Have what was handed over written."""
-        if self._writer is not None:
-            self._writer.flush()
+    def flush(self, then: Callable[[], object]) -> None:
+        """Have what was handed over written, and `then` called once it is settled."""
+        if self._writer is None:
+            then()
+        else:
+            self._writer.flush(then)
 
     def settle(self) -> None:
         """Write what was handed over on the current thread, if nobody is writing."""

@@ -81,11 +81,18 @@ class Writer:
                 raise self._closed()
             self._handed_over.requests.append(request)
 
-    def flush(self) -> None:
-        """Wake the writer if it sleeps although something was handed over."""
+    def flush(self, then: Callable[[], object]) -> None:
+        """Wake the writer if it sleeps although something was handed over; call `then` once that is settled.
+
+        It is called on the thread that writes, or at once if everything was taken up already.
+        """
         with self._gate:
-            if self._is_asleep and self._handed_over.requests:
-                self._wake()
+            if self._handed_over.requests:
+                self._handed_over.then.append(then)
+                if self._is_asleep:
+                    self._wake()
+                return
+        then()
 
     def settle(self) -> None:
         """Settle what was handed over on the current thread, if the writer sleeps.
@@ -178,6 +185,8 @@ class Writer:
             self._tell()
         for start in range(0, len(requests), BATCH_LIMIT):
             self._settle(requests[start : start + BATCH_LIMIT])
+        for then in self._settling.then:
+            _call(then)
         return bool(requests)
 
     def _take(self, *, waits: bool) -> list[Request]:
@@ -263,10 +272,12 @@ class Writer:
 class _Pile:
     """Requests in their order; which streams they concern is only looked at for those who ask."""
 
-    __slots__ = ("_looked_at", "_streams", "requests")
+    __slots__ = ("_looked_at", "_streams", "requests", "then")
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.then: list[Callable[[], object]] = []
+        """What is called when they are settled."""
         self._looked_at = 0
         self._streams: set[str | None] = set()
 
@@ -283,6 +294,13 @@ def _publish(listener: Listener, publications: list[Publication]) -> None:
         listener(publications)
     except BaseException:  # a cancellation, too, must not end the thread
         _logger.exception("a listener of the journal raised")
+
+
+def _call(then: Callable[[], object]) -> None:
+    try:
+        then()
+    except BaseException:  # as above
+        _logger.exception("whoever waited for a flush raised")
 
 
 def _tell_all(requests: Sequence[Request], outcomes: Sequence[Outcome]) -> None:

@@ -351,7 +351,8 @@ class ActorSystem:
         if self._settling is not None and self._on_loop.may_write:
             self._settle(self._settling)
         elif self._settling is not None:
-            self._settling.flush()
+            self.event_loop.commit_begins()
+            self._settling.flush(self.event_loop.commit_is_over)
 
     def _settle(self, journal: SettlingJournal) -> None:
         runs_actors, here.runs_actors = here.runs_actors, False  # what hears of a commit must not wait for the next one

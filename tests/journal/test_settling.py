@@ -56,12 +56,15 @@ def test_what_is_to_be_written_with_the_next_step_is_one_transaction_with_it(jou
 def test_what_no_step_follows_is_written_after_flush(journal: StoredJournal) -> None:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     wait_until(lambda: is_idle(journal))
-    journal.flush()  # with nothing to write
+    over: SimpleQueue[list[Recorded]] = SimpleQueue()
+    journal.flush(lambda: over.put([]))
+    assert over.get_nowait() == []  # there was nothing to write
 
     journal.append_with_next(step("a", 0, Added(1)), outcomes.put)
-    journal.flush()
+    journal.flush(lambda: over.put(journal.read("a")))
 
     assert outcomes.get(timeout=10) == Committed(1, 1)
+    assert over.get(timeout=10) == [Recorded("a", 1, 1, 1, Added(1))]
 
 
 def test_who_recovers_a_stream_waits_for_what_was_to_be_written_with_the_next_step(journal: StoredJournal) -> None:

@@ -240,3 +240,57 @@ def test_what_is_to_be_done_after_a_round_is_done_at_once_while_the_loop_ends() 
     loop.close()
 
     assert done.is_set()
+
+
+def on(loop: EventLoopThread, function: Callable[[], object]) -> None:
+    """Return when the loop's thread has called the function."""
+    over = threading.Event()
+    loop.call(function)
+    loop.call(over.set)
+    assert over.wait(PATIENCE)
+
+
+def test_between_commits_a_call_is_made_at_once(loop: EventLoopThread) -> None:
+    threads: list[threading.Thread] = []
+
+    loop.call_between_commits(lambda: threads.append(threading.current_thread()))
+
+    assert threads == [threading.current_thread()]
+
+
+def test_calls_wait_for_the_end_of_a_commit_whoever_makes_them(loop: EventLoopThread) -> None:
+    made: list[str] = []
+    over = threading.Event()
+    on(loop, loop.commit_begins)
+
+    on(loop, lambda: loop.call_between_commits(lambda: made.append("the loop's")))
+    loop.call_between_commits(lambda: made.append("another thread's"))
+    loop.call_between_commits(over.set)
+    on(loop, lambda: None)
+    assert made == []
+
+    loop.commit_is_over()
+
+    assert over.wait(PATIENCE)
+    assert made == ["the loop's", "another thread's"]
+    loop.call_between_commits(lambda: made.append("later"))
+    assert made[2:] == ["later"]
+
+
+def test_a_call_that_fails_does_not_keep_the_next_from_being_made(loop: EventLoopThread) -> None:
+    over = threading.Event()
+    on(loop, loop.commit_begins)
+    on(loop, lambda: loop.call_between_commits(lambda: [][0]))
+    on(loop, lambda: loop.call_between_commits(over.set))
+
+    loop.commit_is_over()
+
+    assert over.wait(PATIENCE)
+
+
+def test_a_commit_may_end_after_the_loop() -> None:
+    loop = EventLoopThread()
+    on(loop, loop.commit_begins)
+    loop.close()
+
+    loop.commit_is_over()
