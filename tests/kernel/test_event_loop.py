@@ -279,8 +279,9 @@ def test_calls_wait_for_the_end_of_a_commit_whoever_makes_them(loop: EventLoopTh
 
 def test_a_call_that_fails_does_not_keep_the_next_from_being_made(loop: EventLoopThread) -> None:
     over = threading.Event()
+    gone: list[str] = []
     on(loop, loop.commit_begins)
-    on(loop, lambda: loop.call_between_commits(lambda: [][0]))
+    on(loop, lambda: loop.call_between_commits(gone.pop))
     on(loop, lambda: loop.call_between_commits(over.set))
 
     loop.commit_is_over()
